@@ -10,7 +10,7 @@ DURATION ?= 60s
 HUNT_ARGS ?=
 BINARY := target/release/lathunt
 
-.PHONY: help setup build hunt test lab lab-potential bench fuzz mutants torture kills many-runs dist deb check install uninstall
+.PHONY: help setup build hunt test lab lab-all lab-potential bench fuzz mutants torture kills many-runs dist deb test-deb check install uninstall
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -35,6 +35,15 @@ lab: ## Only the lab tests: the binary on Debian's PREEMPT_RT kernels in QEMU
 	@lab/prepare arm64-6.12 >/dev/null || true # its tests say why they are skipped
 	cargo test --locked --package lathunt --test lab -- --include-ignored --show-output
 
+lab-all: ## All lab tests on {x86-64, arm64} x {6.1, 6.12} with PREEMPT_RT; make lab runs one kernel of each architecture
+	@scripts/setup test
+	@for version in 6.1 6.12; do \
+	    export LATHUNT_LAB_KERNELS="amd64-$$version arm64-$$version"; \
+	    echo "== the lab on Linux $$version"; \
+	    lab/prepare $$LATHUNT_LAB_KERNELS >/dev/null && \
+	    cargo test --locked --package lathunt --test lab -- --include-ignored --show-output || exit 1; \
+	done
+
 lab-potential: ## Test potential latencies on a kernel with the preemptirq tracepoints (built on first use, ten minutes)
 	@scripts/setup kernel
 	@lab/build-traced-kernel
@@ -55,6 +64,9 @@ dist: ## Static binaries and tarballs for x86-64 and aarch64, in target/dist (DI
 
 deb: dist ## Debian packages of the binaries of dist, for amd64 and arm64, in target/dist
 	@scripts/deb
+
+test-deb: ## Install, upgrade and purge the packages of make deb in a chroot with Debian 13 (as root; needs debootstrap)
+	@scripts/test-deb
 
 many-runs: ## Query 1,000 run files with DuckDB (from PyPI) and check the results: docs/howto/many-runs.md
 	@scripts/many-runs

@@ -1,5 +1,6 @@
-//! What `lathunt box` adds to a round trip: beside a minimal ping-pong in C, which this bench compiles, and one way beside the
-//! programs of rt-tests, all at one stimulus a millisecond, SCHED_FIFO 95, in alternating rounds.
+//! What `lathunt box` adds to a round trip: beside a minimal ping-pong in C, which this bench compiles, beside sockperf, and one
+//! way beside the programs of rt-tests, all at one stimulus a millisecond, SCHED_FIFO 95, in alternating rounds.
+//! sockperf spins between two packets, so that caches stay warm; the others sleep.
 //!
 //! Round trips: the median, interpolated within its class of 1 µs. One way: averages, which is what rt-tests print (in whole µs,
 //! so that a ratio of small figures is coarse). Needs root and a C compiler. `cargo bench -p lathunt --bench pingpong [-- ROUNDS]`
@@ -87,9 +88,25 @@ fn theirs(program: &Path, kind: &str, from: &str, to: &str) -> Result<f64, Strin
     text.split_whitespace().nth(1).and_then(|word| word.parse().ok()).ok_or("no median".to_owned())
 }
 
+/// The median of sockperf over UDP on CPU 1, ns.
+fn sockperf() -> Result<f64, String> {
+    let alike = ["-c", "1", "chrt", "-f", "95", "sockperf"];
+    let address = ["-i", "127.0.0.1", "-p", "47481"];
+    let mut server = Command::new("taskset");
+    server.args(alike).arg("server").args(address).stdout(Stdio::null()).stderr(Stdio::null());
+    let _server = Responder(server.spawn().map_err(|error| error.to_string())?);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut client = Command::new("taskset");
+    let alone = ["ping-pong", "-t", "2", "--mps=1000", "--full-rtt", "-m", "40"];
+    let text = output(client.args(alike).args(alone).args(address))?;
+    let median =
+        text.lines().find_map(|line| line.split_once("percentile 50.000 =")?.1.trim().parse::<f64>().ok());
+    Ok(median.ok_or("no median in its output")? * 1_000.0)
+}
+
 /// Average of one way, ns.
-fn one_way(program: &str) -> Result<f64, String> {
-    let text = output(Command::new(program).args(["-S", "-p95", "-i", "1000", "-l", "2000", "-q"]))?;
+fn one_way(program: &str, alone: &[&str]) -> Result<f64, String> {
+    let text = output(Command::new(program).args(alone).args(["-p95", "-i", "1000", "-l", "2000", "-q"]))?;
     let averages: Vec<f64> = text
         .lines()
         .filter_map(|line| line.split_once("Avg")?.1.split(',').next()?.trim().parse().ok())
@@ -100,11 +117,9 @@ fn one_way(program: &str) -> Result<f64, String> {
     }
 }
 
-fn our_way(kind: &str) -> Result<f64, String> {
-    let text = output(
-        Command::new(env!("CARGO_BIN_EXE_lathunt"))
-            .args(["box", "-q", "--json", "-D", "2s", "--pair", kind, "-S"]),
-    )?;
+fn our_way(kind: &str, alone: &[&str]) -> Result<f64, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    let text = output(command.args(["box", "-q", "--json", "-D", "2s", "--pair", kind]).args(alone))?;
     let run = Run::from_json(&text).map_err(|error| error.to_string())?;
     let ways: Vec<f64> = run.of(Quantity::Outward).filter_map(|series| series.histogram.mean_ns()).collect();
     match ways.is_empty() {
@@ -153,13 +168,24 @@ fn main() {
             }
         }
     }
-    for (peer, kind) in [
-        ("ptsematest", "mutex"),
-        ("pmqtest", "mqueue"),
-        ("svsematest", "semaphore:sysv"),
-        ("sigwaittest", "signal"),
+    beside(
+        "udp, one CPU: round trip beside sockperf",
+        1.0,
+        rounds,
+        &|| round_trip("udp", "1", "1"),
+        &sockperf,
+    );
+    let ours = || round_trip("udp", "1", "1");
+    beside("udp, one CPU: round trip beside sockperf", 1.0, rounds, &ours, &sockperf);
+    // sigwaittest knows only two CPUs.
+    for (peer, kind, alone) in [
+        ("ptsematest", "mutex", &["-S"][..]),
+        ("pmqtest", "mqueue", &["-S"]),
+        ("svsematest", "semaphore:sysv", &["-S"]),
+        ("sigwaittest", "signal", &[]),
     ] {
-        let what = format!("{kind}, one CPU: one way beside {peer}");
-        beside(&what, 1.0, rounds, &|| our_way(kind), &|| one_way(peer));
+        let cpus = if alone.is_empty() { "two CPUs" } else { "one CPU" };
+        let what = format!("{kind}, {cpus}: one way beside {peer}");
+        beside(&what, 1.0, rounds, &|| our_way(kind, alone), &|| one_way(peer, alone));
     }
 }

@@ -1,12 +1,12 @@
-//! Names of the files that lie beside a trace or a run, for those who write them and those who read them.
+//! Names of the files beside a trace or a run, for their writers and readers.
 
 /// Memory maps of the processes.
 pub const MAPS_FILE: &str = "maps";
-/// /proc/interrupts, beside a flight recording: it has numbers of lines only.
+/// /proc/interrupts, beside a flight recording, which has only line numbers.
 pub const INTERRUPTS_FILE: &str = "interrupts";
-/// Kernel symbols, where the trace has none in itself.
+/// Kernel symbols, if the trace does not contain them.
 pub const KALLSYMS_FILE: &str = "kallsyms";
-/// Where they are beside a trace exported as CTF, whose own directory holds nothing but streams.
+/// Directory of these files in a trace exported as CTF, whose own directory contains only streams.
 pub const BESIDE_CTF: &str = "lathunt";
 /// What was recorded under which conditions.
 pub const CONDITIONS_FILE: &str = "conditions.json";

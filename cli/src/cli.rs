@@ -1,4 +1,4 @@
-//! The command line: one subcommand a question.
+//! The command line: one subcommand per question.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub struct Cli {
     allow_foreign_directory: bool,
 }
 
-// `about` and no comment: a comment would hide what the arguments' own says at length.
+// `about` and no comment: a comment would hide the long help of the arguments.
 #[derive(Subcommand)]
 enum Command {
     #[command(about = "Measure this machine under load, explain its worst latencies, give a verdict")]
@@ -87,7 +87,7 @@ enum Command {
     Completions(cmd::completions::CompletionsArgs),
 }
 
-/// Printed by `lathunt` alone: the commands of a first hour.
+/// Printed by `lathunt` without arguments: the first commands to try.
 const FIRST_HOUR: &str = "\
 lathunt: does this Linux machine meet its deadline, how sure can I be, and what caused each late case?
 
@@ -105,7 +105,7 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(_) if std::env::args_os().len() <= 1 => {
-            let _ = crate::out::print(FIRST_HOUR); // a reader that left is no error
+            let _ = crate::out::print(FIRST_HOUR); // a reader that left is not an error
             return exit::COULD_NOT_MEASURE.into();
         }
         Err(error) if error.use_stderr() => {
@@ -114,8 +114,13 @@ pub fn main() -> ExitCode {
             return exit::COULD_NOT_MEASURE.into();
         }
         Err(help) => {
-            let _ = help.print(); // a reader that left is no error
-            return ExitCode::SUCCESS;
+            return match help.print() {
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                    eprintln!("lathunt: cannot write to stdout: {error}");
+                    exit::COULD_NOT_MEASURE.into()
+                }
+                _ => ExitCode::SUCCESS, // a reader that left is not an error
+            };
         }
     };
     crate::file::allow(cli.force, cli.allow_foreign_directory);
@@ -172,7 +177,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// One manual page a command, generated from the same text as `--help`. `LATHUNT_BLESS=1` writes them anew.
+    /// One manual page per command, generated from the same text as `--help`. `LATHUNT_BLESS=1` writes them anew.
     #[test]
     fn manual_pages_say_what_the_help_says() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/man");
@@ -194,7 +199,7 @@ mod tests {
         }
     }
 
-    /// Pages of the commands below `command`, and of theirs.
+    /// Pages of the commands below `command`, recursively.
     fn add_pages_below(command: &clap::Command, name: &str, pages: &mut Vec<(String, String)>) {
         for below in command.get_subcommands() {
             let name = format!("{name}-{}", below.get_name());

@@ -1,4 +1,4 @@
-//! What every measurement says of itself: the machine, when it began, the command line, and the version.
+//! Conditions of every measurement: the machine, its start, the command line, and the version.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use lathunt_host::facts::counters::Counters;
 use lathunt_host::tree::LIVE;
 use lathunt_host::{facts, wall};
 
-/// The conditions of a measurement on `cpus` that begins now.
+/// The conditions of a measurement on `cpus` that starts now.
 #[must_use]
 pub fn of_this_run(cpus: &CpuSet) -> Conditions {
     let mut conditions = facts::gather(Path::new(LIVE), cpus);
@@ -18,7 +18,7 @@ pub fn of_this_run(cpus: &CpuSet) -> Conditions {
     conditions
 }
 
-/// Counters before threads measure on `cpus`. Another lathunt that measures there is said at once: it is a doubt in the end.
+/// Counters before threads measure on `cpus`. Another lathunt that measures there is reported at once, and later as a doubt.
 #[must_use]
 pub fn before_measuring(cpus: &CpuSet) -> Counters {
     let counters = Counters::of_measurement(cpus);
@@ -26,7 +26,7 @@ pub fn before_measuring(cpus: &CpuSet) -> Counters {
     counters
 }
 
-/// The command line of this process. What is not UTF-8 is replaced.
+/// The command line of this process. Invalid UTF-8 is replaced.
 #[must_use]
 pub fn command_line() -> String {
     let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

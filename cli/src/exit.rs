@@ -14,23 +14,23 @@ use lathunt_core::verdict::{Outcome, Verdict};
 pub const COULD_NOT_MEASURE: u8 = 1;
 /// A deadline or threshold was exceeded.
 pub const EXCEEDED: u8 = 2;
-/// Measured, but with losses that may hide what was asked for.
+/// Measured, but with losses that may hide a violation.
 pub const INCONCLUSIVE: u8 = 3;
 
-/// Judges the run of an instrument alone: a PASS needs as many samples as anywhere else, and what voids a measurement
-/// does so without a deadline, too.
+/// Judges the run of a single instrument: a PASS needs as many samples as anywhere else, and conditions that void a
+/// measurement do so without a deadline too.
 #[must_use]
 pub fn judged(deadline: Option<Ns>, run: &Run, quantity: Quantity) -> Verdict {
     judge::judge(run, deadline, &Rules::instrument(quantity))
 }
 
-/// The exit code of every command that ends with a verdict. A run without one claims nothing.
+/// The exit code of every command that ends with a verdict. A run without one makes no claim.
 #[must_use]
 pub fn of(verdict: Option<&Verdict>) -> ExitCode {
     verdict.map_or(0, judge::exit_code).into()
 }
 
-/// [`of`], where the result shows no verdict: why it is not 0 is said on stderr.
+/// [`of`], for a result that shows no verdict: stderr says why it is not 0.
 #[must_use]
 pub fn told(verdict: &Verdict) -> ExitCode {
     let why = verdict.reasons.first().map_or("no reason is known", String::as_str);
@@ -42,7 +42,7 @@ pub fn told(verdict: &Verdict) -> ExitCode {
     of(Some(verdict))
 }
 
-/// An error with its causes on one line. It may quote a file: no control character reaches the terminal.
+/// An error with its causes on one line. It may quote a file: control characters are escaped.
 #[must_use]
 pub fn one_line(error: &anyhow::Error) -> String {
     let one = format!("{error:#}")
@@ -54,10 +54,10 @@ pub fn one_line(error: &anyhow::Error) -> String {
     shortened(&printable::line(&one))
 }
 
-/// Characters of an error that are shown: its begin says where, its end what to do.
+/// Characters of an error that are shown: its start says where, its end what to do.
 const SHOWN: (usize, usize) = (1_500, 500);
 
-/// An error without the middle of what it quotes, where that is long.
+/// An error without the middle of a long quotation.
 #[must_use]
 pub fn shortened(error: &str) -> String {
     let (begin, end) = SHOWN;
@@ -70,7 +70,7 @@ pub fn shortened(error: &str) -> String {
     format!("{first} … {last}")
 }
 
-/// What is wrong with the arguments, on one line, with clap's hint where it has one.
+/// The error in the arguments, on one line, with clap's hint if there is one.
 pub(crate) fn usage_error(error: &clap::Error) -> String {
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "no command given; see --help".to_owned();
@@ -86,7 +86,7 @@ pub(crate) fn usage_error(error: &clap::Error) -> String {
     )
 }
 
-/// `record ./app`: what to type, where the command takes a program after `--`.
+/// `record ./app`: the correct command line, if the command takes a program after `--`.
 fn command_after_dashes(error: &clap::Error) -> Option<String> {
     const TAKE_A_PROGRAM: [&str; 3] = ["record", "trace", "respond"];
     let words: Vec<String> =
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(shortened("short"), "short");
     }
 
-    /// Of CPUs with so many samples of 10 µs, one of so many µs, and so many lost ones.
+    /// For CPUs with this many samples of 10 µs, one of this many µs, and this many lost ones.
     fn code(deadline: Option<u64>, all: &[(u64, u64, u64)]) -> ExitCode {
         let mut run = Run::new(Conditions::default());
         for &(samples, us, lost) in all {

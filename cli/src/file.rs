@@ -1,4 +1,4 @@
-//! Run files in, results out: reading with clear errors, writing so that nothing is ever half there.
+//! Reads run files and writes results: clear errors, and never a partial file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -18,18 +18,18 @@ use crate::own::Kind;
 /// Name of the run file inside an output directory.
 pub const RUN_FILE: &str = "run.lathunt.json";
 
-/// A run of 64 CPUs and a day is about 50 MB; what is larger is not one of ours.
+/// A run of 64 CPUs and a day is about 50 MB; a larger file is not one of ours.
 const LARGEST_BYTES: u64 = 1 << 29;
 
-/// Most of any other file that is read at once.
+/// Maximum size of any other file that is read at once.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// All bytes of `path`; `-` is stdin. Pipes and pseudo-files, which have no length, included.
+/// All bytes of `path`; `-` is stdin. Includes pipes and pseudo-files, which have no length.
 ///
 /// # Errors
-/// One line: which file, and why it cannot be read, or that it is too large.
+/// One line: the file, and why it cannot be read, or that it is too large.
 pub fn contents(path: &Path) -> Result<Contents> {
-    // A large text of samples is paged in as it is read, not held.
+    // A large text of samples is paged in as it is read, not held in memory.
     let is_large = |found: &fs::Metadata| found.is_file() && (1 << 20..=MOST_BYTES).contains(&found.len());
     if path != Path::new("-") && fs::metadata(path).is_ok_and(|found| is_large(&found)) {
         let mapped = Mapped::open(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -45,7 +45,7 @@ pub fn contents(path: &Path) -> Result<Contents> {
     at_most(MOST_BYTES, source, &shown).map(Contents::Held)
 }
 
-/// What is in a file.
+/// Contents of a file.
 pub enum Contents {
     /// Mapped from it.
     Mapped(Mapped),
@@ -68,7 +68,7 @@ fn at_most(most: u64, source: impl Read, shown: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(most + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;
     if bytes.len() as u64 > most {
-        bail!("cannot read {shown}: larger than {} MiB, so it is no such file", most >> 20);
+        bail!("cannot read {shown}: larger than {} MiB, the limit for such a file", most >> 20);
     }
     Ok(bytes)
 }
@@ -76,14 +76,14 @@ fn at_most(most: u64, source: impl Read, shown: &str) -> Result<Vec<u8>> {
 /// A run with the file it was read from.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The file itself, also where a directory was named.
+    /// The file itself, even if a directory was named.
     pub path: PathBuf,
     /// Its contents.
     pub run: Run,
 }
 
 impl Loaded {
-    /// A short name: the directory of a `run.lathunt.json`, else the file's name without its endings.
+    /// A short name: the directory of a `run.lathunt.json`, else the file's name without extensions.
     pub fn name(&self) -> String {
         let file = self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let directory =
@@ -95,10 +95,10 @@ impl Loaded {
     }
 }
 
-/// Reads the run at `path`: a run file, or a directory that holds `run.lathunt.json`.
+/// Reads the run at `path`: a run file, or a directory that contains `run.lathunt.json`.
 ///
 /// # Errors
-/// One line: which file, what is wrong with it, what to do.
+/// One line: the file, what is wrong with it, what to do.
 pub fn read_run(path: &Path) -> Result<Loaded> {
     let path = if path.is_dir() { path.join(RUN_FILE) } else { path.to_owned() };
     let shown = path.display().to_string();
@@ -110,10 +110,7 @@ pub fn read_run(path: &Path) -> Result<Loaded> {
     })?;
     let bytes = at_most(LARGEST_BYTES, file, &shown)?;
     let text = std::str::from_utf8(&bytes).map_err(|error| {
-        anyhow!(
-            "cannot read {shown}: no UTF-8 text from byte {} on; the file is damaged",
-            error.valid_up_to()
-        )
+        anyhow!("cannot read {shown}: not UTF-8 from byte {} on; the file is damaged", error.valid_up_to())
     })?;
     if text.trim().is_empty() {
         bail!("cannot read {shown}: the file is empty; was the disk full when it was written?");
@@ -122,20 +119,20 @@ pub fn read_run(path: &Path) -> Result<Loaded> {
     Ok(Loaded { path, run })
 }
 
-/// What the user has allowed on the command line.
+/// Permissions given on the command line.
 static FORCE: AtomicBool = AtomicBool::new(false);
 static FOREIGN: AtomicBool = AtomicBool::new(false);
 
-/// Most bytes of an existing file that are looked at to learn its kind.
+/// Maximum bytes of an existing file that are read to determine its kind.
 const LOOK_BYTES: u64 = 64 << 20;
 
-/// Notes `--force` and `--allow-foreign-directory`, once, before any command runs.
+/// Stores `--force` and `--allow-foreign-directory`, once, before any command runs.
 pub fn allow(force: bool, foreign: bool) {
     FORCE.store(force, Ordering::Relaxed);
     FOREIGN.store(foreign, Ordering::Relaxed);
 }
 
-/// Whether directories of other users will do.
+/// Whether directories of other users are accepted.
 pub fn foreign() -> Foreign {
     if FOREIGN.load(Ordering::Relaxed) {
         Foreign::Allowed
@@ -144,14 +141,14 @@ pub fn foreign() -> Foreign {
     }
 }
 
-/// Writes `bytes` to `path` so that after any failure, a full disk or a kill the old file or the new one is there,
-/// never a part.
+/// Writes `bytes` to `path` so that after any failure, a full disk or a kill either the old or the new file exists, never
+/// a part.
 ///
-/// A file that is there is replaced only by lathunt's own output of the same kind ([`Kind`]); an earlier run is kept as
-/// `*.old`. Links of this user are followed; what is no regular file (`/dev/stdout`, a pipe) is written directly.
+/// An existing file is replaced only if it is lathunt's own output of the same kind ([`Kind`]); an earlier run is kept as
+/// `*.old`. Links of this user are followed; a file that is not regular (`/dev/stdout`, a pipe) is written directly.
 ///
 /// # Errors
-/// One line: which file, what went wrong, or what is there that is not to be overwritten.
+/// One line: the file, and the error, or why an existing file must not be overwritten.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     if let Some(mut file) = special(path)? {
         return file.write_all(bytes).map_err(|error| said(path, &error));
@@ -160,25 +157,26 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     let keep = may_replace(&directory, &name, path, Kind::of(bytes).as_ref())?;
     if let Some(old) = keep {
         directory.keep(&name, &old).map_err(|error| said(path, &error))?;
-        eprintln!("lathunt: an earlier run was there: it is now {}", path.with_file_name(&old).display());
+        eprintln!("lathunt: renamed an earlier run to {}", path.with_file_name(&old).display());
     }
     directory.replace(&name, bytes, Readers::Umask, true).map_err(|error| said(path, &error))
 }
 
-/// The same without waiting for the disk, for a file of which the caller knows that it may be overwritten: survives a
-/// kill of this process, not a power cut.
+/// The same without waiting for the disk, for a file that the caller knows may be overwritten: survives a kill of this
+/// process, not a power failure.
 ///
 /// # Errors
-/// One line: which file, what went wrong.
+/// One line: the file, and the error.
 pub fn write_quick(path: &Path, bytes: &[u8]) -> Result<()> {
     let (directory, name) = place(path)?;
     directory.replace(&name, bytes, Readers::Umask, false).map_err(|error| said(path, &error))
 }
 
-/// Where `path` will be written, in a directory the file `name`; asked before a measurement, so that none is made in vain.
+/// Path that will be written for `path`, in a directory the file `name`; checked before a measurement, so that none is in
+/// vain.
 ///
 /// # Errors
-/// One line: nothing can be written there, and why.
+/// One line: why it is not writable.
 pub fn target(path: &Path, name: &str) -> Result<PathBuf> {
     target_like(path, name, &Kind::run())
 }
@@ -198,31 +196,31 @@ pub fn target_like(path: &Path, name: &str, kind: &Kind) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// The directory `path`, made where it is missing.
+/// The directory `path`, created if missing.
 ///
 /// # Errors
-/// One line: it cannot be made, or is not to be written.
+/// One line: it cannot be created, or is not writable.
 pub fn directory(path: &Path, readers: Readers) -> Result<Directory> {
     Directory::make_for_caller(path, readers, foreign()).map_err(|error| said(path, &error))
 }
 
-/// Puts a file into an open directory.
+/// Writes a file into an open directory.
 ///
 /// # Errors
-/// One line: which file, what went wrong.
+/// One line: the file, and the error.
 pub fn put(directory: &Directory, name: &str, bytes: &[u8], readers: Readers) -> Result<()> {
     let written = directory.replace(OsStr::new(name), bytes, readers, true);
     written.map_err(|error| said(&directory.path().join(name), &error))
 }
 
-/// A file that an earlier command may have left: its name, and whether what is there is of its kind.
+/// A file that an earlier command may have left: its name, and a check of its kind.
 pub type Left = (&'static str, fn(&Kind) -> bool);
 
-/// Renames files of an earlier recording in `directory` to `*.old`; the first of them. Before that, that all of them and
-/// of their predecessors are lathunt's.
+/// Renames files of an earlier recording in `directory` to `*.old`; returns the first of them. Checks before that all of
+/// them and their predecessors are lathunt's.
 ///
 /// # Errors
-/// One line: which file is somebody else's, or cannot be renamed.
+/// One line: the file that belongs to another program, or cannot be renamed.
 pub fn set_aside(directory: &Directory, names: &[Left]) -> Result<Option<PathBuf>> {
     let mut there = Vec::new();
     for (name, ours) in names {
@@ -231,7 +229,7 @@ pub fn set_aside(directory: &Directory, names: &[Left]) -> Result<Option<PathBuf
             let path = directory.path().join(name);
             let known = existing(directory, name).map_err(|error| said(&path, &error))?;
             if known.as_ref().is_some_and(|kind| !kind.as_ref().is_none_or(ours)) && !forced() {
-                bail!("cannot write {}: what is there was not written by lathunt; name another place, or pass --force", path.display());
+                bail!("cannot write {}: the existing file was not written by lathunt; name another, or pass --force", path.display());
             }
             if known.is_some() && name != old {
                 there.push((name.to_owned(), old.clone()));
@@ -254,8 +252,8 @@ fn place(path: &Path) -> Result<(Directory, OsString)> {
     Ok((directory.for_caller(), name))
 }
 
-/// What is no regular file, opened to be written as it is; that there is one is said by the descriptor, since a name may
-/// mean something else a moment later.
+/// Opens a file that is not regular for writing; checked on the descriptor, since a name may refer to another file a
+/// moment later.
 fn special(path: &Path) -> Result<Option<File>> {
     let shown = path.display();
     let Ok(found) = fs::metadata(path) else { return Ok(None) };
@@ -276,7 +274,7 @@ fn special(path: &Path) -> Result<Option<File>> {
     let file = OpenOptions::new().write(true).open(path).with_context(|| format!("cannot write {shown}"))?;
     match file.metadata() {
         Ok(opened) if !opened.is_file() => Ok(Some(file)),
-        _ => bail!("cannot write {shown}: it changes while it is opened"),
+        _ => bail!("cannot write {shown}: it was replaced while it was opened"),
     }
 }
 
@@ -291,7 +289,7 @@ fn existing(directory: &Directory, name: &OsStr) -> std::io::Result<Option<Optio
     Ok(Some((!head.is_empty()).then(|| Kind::of(&head).unwrap_or_else(unknown))))
 }
 
-/// That `name` may be overwritten by a file of `kind`; the name under which an earlier run is to be kept.
+/// Checks that `name` may be overwritten by a file of `kind`; returns the name under which an earlier run is kept.
 fn may_replace(
     directory: &Directory,
     name: &OsStr,
@@ -381,7 +379,7 @@ mod tests {
         assert!(write_atomic(&at("run"), RUN.as_bytes()).is_err());
         assert_eq!((content("run"), content("run.old").as_str()), (second, "dear to somebody"));
         fs::write(at("empty"), "").unwrap();
-        write_atomic(&at("empty"), RUN.as_bytes()).unwrap(); // as made by mktemp
+        write_atomic(&at("empty"), RUN.as_bytes()).unwrap(); // created by mktemp
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
     }
 

@@ -1,4 +1,5 @@
-//! The `lathunt` binary: arguments, terminal, files, exit codes. What it does is in `lathunt_host` and `lathunt_core`.
+//! The `lathunt` binary: arguments, terminal, files, exit codes. The work is done in `lathunt_host` and
+//! `lathunt_core`.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods))]
 
@@ -24,7 +25,7 @@ mod until;
 
 use std::process::ExitCode;
 
-/// Fibers of a task set may be interrupted while they allocate. Elsewhere it costs a look at a thread-local variable.
+/// Fibers of a task set may be interrupted while they allocate. Other threads pay one read of a thread-local variable.
 #[global_allocator]
 static ALLOCATOR: lathunt_host::tasks::FiberAlloc = lathunt_host::tasks::FiberAlloc;
 

@@ -1,53 +1,55 @@
-//! Standard output that may go away: a closed pipe (`lathunt … | head`) ends the text, not the measurement.
+//! Standard output that may be closed: a closed pipe (`lathunt … | head`) ends the text, not the measurement.
 
 use std::io::{self, IsTerminal, Write};
 
 use lathunt_core::printable;
 use lathunt_core::report::text::Screen;
 
-/// Writes `text` to stdout, without control characters but for line ends, tabs and colours, and without lines that a CI
-/// system takes for commands. A closed pipe is not an error. A full disk is.
+/// Writes `text` to stdout, without control characters except line ends, tabs and colours, and without lines that a CI
+/// system would treat as commands. A closed pipe is not an error. A full disk is.
 pub fn print(text: &str) -> io::Result<()> {
     print_with_commands(&printable::no_commands(text))
 }
 
-/// [`print()`] of a text that has commands to a CI system, and is made so that names of strangers add none.
+/// [`print()`] of a text that contains commands for a CI system, and is built so that untrusted names add none.
 pub fn print_with_commands(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let colour = has_colour();
     let is_ours = |code: &str| colour && code.starts_with('[') && code.ends_with('m');
     match out.write_all(printable::lines(text, is_ours).as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
+        // Callers pass it on as it is: the message must name the object.
+        Err(error) => Err(io::Error::new(error.kind(), format!("cannot write to stdout: {error}"))),
+        Ok(()) => Ok(()),
     }
 }
 
-/// [`print()`] for whoever ends with an exit code: what cannot be written is said, and is no success.
+/// [`print()`] for a caller that ends with an exit code: a failure is reported, and returns false.
 pub fn print_or_say(text: &str) -> bool {
     let written = print(text);
     if let Err(error) = &written {
-        eprintln!("lathunt: cannot write to stdout: {error}");
+        eprintln!("lathunt: {error}");
     }
     written.is_ok()
 }
 
-/// The screen of stdout: its size where it is a terminal, colour only there. Elsewhere, and with `all`, everything is shown.
+/// The screen of stdout: its size and colour on a terminal only. Elsewhere, and with `all`, everything is shown.
 #[must_use]
 pub fn screen<'a>(paths: &'a [(&'a str, &'a str)], all: bool) -> Screen<'a> {
     let size = io::stdout().is_terminal().then(lathunt_host::terminal::size_of_stdout).flatten();
     let width = size.map_or(100, |(columns, _)| columns).clamp(60, 160);
-    // The prompt takes one.
+    // The prompt needs one.
     let lines = size.map_or(0, |(_, lines)| if lines == 0 { 24 } else { lines.max(24) - 1 });
     Screen { width, lines: if all { 0 } else { lines }, colour: has_colour(), paths }
 }
 
-/// Whether stdout is a terminal on which colours are wanted (no-color.org) and possible.
+/// Whether stdout is a terminal on which colours are requested (no-color.org) and possible.
 #[must_use]
 pub fn has_colour() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()) && !is_dumb()
 }
 
-/// Whether what goes on can be drawn over and over on stderr: a terminal that knows escape sequences.
+/// Whether stderr can be redrawn: a terminal that supports escape sequences.
 #[must_use]
 pub fn can_draw() -> bool {
     io::stderr().is_terminal() && !is_dumb()

@@ -1,4 +1,4 @@
-//! The directory of a measurement: made before the measurement, saved into every second, completed at the end.
+//! The directory of a measurement: created before it, saved into every second, completed at the end.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ use crate::{file, out};
 
 /// Name of the report inside the directory.
 pub const REPORT_FILE: &str = "report.html";
-/// What a measurement leaves there. The run comes first: by it an earlier one is known.
+/// Files of a measurement. The run comes first: it identifies an earlier one.
 const FILES: [file::Left; 4] = [
     (file::RUN_FILE, |kind| *kind == Kind::run()),
     (REPORT_FILE, |kind| *kind == Kind::Page),
@@ -30,46 +30,46 @@ const FILES: [file::Left; 4] = [
     (KALLSYMS_FILE, |kind| *kind == Kind::Symbols),
 ];
 
-/// Numbers that are tried for the directory of a late case.
+/// Maximum number tried for the directory of a late case.
 const MOST_LATE: u32 = 10_000;
 
 /// The output directory.
 pub struct Output {
     directory: Directory,
-    /// It was not there before.
+    /// It did not exist before.
     is_new: bool,
 }
 
 impl Output {
-    /// Makes `wanted`, or `lathunt-DATE-TIME` after the time `started` (RFC 3339), and proves that it can be written. A run
-    /// that lies there is set aside, with all that belongs to it.
+    /// Creates `wanted`, or `lathunt-DATE-TIME` after the time `started` (RFC 3339), and checks that it is writable. An
+    /// existing run is set aside with its companion files.
     ///
     /// # Errors
-    /// One line: which directory and why not.
+    /// One line: the directory, and the reason.
     pub fn create(wanted: Option<&Path>, started: Option<&str>) -> anyhow::Result<Output> {
         let directory =
             wanted.map_or_else(|| PathBuf::from(name_of(started.unwrap_or_default())), Path::to_owned);
         let shown = directory.display().to_string();
         let is_new = !directory.exists();
         let directory = file::directory(&directory, Readers::Umask)
-            .with_context(|| format!("cannot make the output directory {shown}"))?;
+            .with_context(|| format!("cannot create the output directory {shown}"))?;
         directory
             .probe()
             .with_context(|| format!("cannot write into {shown}; name another directory with -o"))?;
-        // An earlier run is not lost, nor does its evidence stay beside the new one's.
+        // An earlier run is not lost, and its evidence does not stay beside the new run's.
         if let Some(old) = file::set_aside(&directory, &FILES)? {
             eprintln!("lathunt: an earlier run was there: it is now {}", old.display());
         }
         Ok(Output { directory, is_new })
     }
 
-    /// The capability that is needed to write into it, of root in a directory of the user who called sudo.
+    /// The capability needed to write into it, for root in a directory of the user who called sudo.
     #[must_use]
     pub fn needs(&self) -> Vec<Capability> {
         needs(self.directory.path())
     }
 
-    /// There is nothing to keep: a directory that was made for it goes, as long as it is empty.
+    /// Nothing to keep: removes the directory if it was created and is empty.
     pub fn leave_nothing(&self) {
         if self.is_new {
             let _ = std::fs::remove_dir(self.directory.path());
@@ -82,7 +82,7 @@ impl Output {
         self.directory.path().join(name)
     }
 
-    /// Saves a run that still goes on. A failure is no reason to stop measuring: the end will say it.
+    /// Saves an unfinished run. A failure does not end the measurement: the final save reports it.
     pub fn save(&self, run: &Run) {
         self.save_as(file::RUN_FILE, run);
     }
@@ -92,10 +92,10 @@ impl Output {
         let _ = self.directory.replace(OsStr::new(name), run.to_json().as_bytes(), Readers::Umask, false);
     }
 
-    /// Sets aside what an earlier command left under the names of further runs.
+    /// Sets aside files that an earlier command left under the names of further runs.
     ///
     /// # Errors
-    /// One line: which file is somebody else's.
+    /// One line: the file that belongs to another program.
     pub fn with_runs(self, names: &[&'static str]) -> anyhow::Result<Output> {
         let left: Vec<file::Left> =
             names.iter().map(|name| (*name, (|kind| *kind == Kind::run()) as fn(&Kind) -> bool)).collect();
@@ -108,16 +108,16 @@ impl Output {
     /// Writes one of several runs.
     ///
     /// # Errors
-    /// One line: which file and why not.
+    /// One line: the file, and the reason.
     pub fn put(&self, name: &str, run: &Run) -> anyhow::Result<()> {
         file::put(&self.directory, name, run.to_json().as_bytes(), Readers::Umask)
     }
 
-    /// Writes a finished run, its report and its flight records; the most important first, in case the disk is full.
-    /// The flight records and symbols hold addresses of the kernel: they are for this user alone.
+    /// Writes a finished run, its report and its flight records; the most important first, in case the disk is full. The
+    /// flight records and symbols contain kernel addresses: only this user may read them.
     ///
     /// # Errors
-    /// One line: which file and why not.
+    /// One line: the file, and the reason.
     pub fn write(&self, run: &Run, flight: &[u8]) -> anyhow::Result<()> {
         let put = |name, bytes: &[u8], readers| file::put(&self.directory, name, bytes, readers);
         put(file::RUN_FILE, run.to_json().as_bytes(), Readers::Umask)?;
@@ -132,18 +132,18 @@ impl Output {
         Ok(())
     }
 
-    /// Keeps `flight` and the JSON of the late case that it was kept for in a new directory `late-N`; its path.
+    /// Saves `flight` and the JSON of its late case in a new directory `late-N`; returns its path.
     ///
     /// # Errors
-    /// One line: which file and why not.
+    /// One line: the file, and the reason.
     pub fn keep_late(&self, flight: &[u8], case: &str) -> anyhow::Result<PathBuf> {
         let made = |n: u32| match self.directory.make_below(OsStr::new(&format!("late-{n}")), Readers::Owner)
         {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => None, // whatever it is
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => None, // of any type
             made => Some(made),
         };
         let made = (1..MOST_LATE).find_map(made).unwrap_or_else(|| Err(ErrorKind::AlreadyExists.into()));
-        let directory = made.with_context(|| format!("cannot make {}", self.path("late-N").display()))?;
+        let directory = made.with_context(|| format!("cannot create {}", self.path("late-N").display()))?;
         let path = directory.path().to_owned();
         file::put(&directory, "case.json", case.as_bytes(), Readers::Owner)?;
         file::put(&directory, FLIGHT_FILE, flight, Readers::Owner)?;
@@ -153,13 +153,13 @@ impl Output {
         Ok(path)
     }
 
-    /// Prints the result: the run file (`json`), the verdict alone (`quiet`), or the summary.
+    /// Prints the result: the run file (`json`), only the verdict (`quiet`), or the summary.
     ///
     /// # Errors
-    /// When stdout cannot be written.
+    /// If stdout is not writable.
     pub fn print(&self, run: &Run, json: bool, quiet: bool, all: bool) -> anyhow::Result<()> {
         let (report, file) = (self.path(REPORT_FILE), self.path(file::RUN_FILE));
-        // Only those that could be written.
+        // Only those that were written.
         let paths = [("report", report), ("run", file)].map(|(what, path)| (what, path.exists(), path));
         let paths = paths.iter().filter(|(_, there, _)| *there);
         let paths: Vec<(&str, String)> =
@@ -174,7 +174,7 @@ impl Output {
                     + &worst::text(run, screen.width)
                     + &blocking::text(run, screen.width);
                 let summary = text::summary(run, &screen);
-                // On a terminal the last screen is seen, elsewhere the beginning is read.
+                // A terminal shows the last screen; elsewhere reading starts at the beginning.
                 match screen.lines {
                     0 => format!("{summary}\n{details}").trim_end().to_owned() + "\n",
                     _ => details + &summary,
@@ -185,14 +185,14 @@ impl Output {
     }
 }
 
-/// The capabilities that are needed to write below `directory`, and to give what is written to the user who called sudo.
+/// The capabilities needed to write below `directory`, and to give files to the user who called sudo.
 #[must_use]
 pub fn needs(directory: &Path) -> Vec<Capability> {
     let writes = (!privileges::owns(directory)).then_some(Capability::DacOverride);
     writes.into_iter().chain(sudo_caller().map(|_| Capability::Chown)).collect()
 }
 
-/// Lines of a kallsyms for the addresses in flight records, and no others: kilobytes instead of megabytes.
+/// Lines of a kallsyms for the addresses in flight records only: kilobytes instead of megabytes.
 fn used(flight: &[u8], symbols: &Symbols) -> String {
     let mut lines = BTreeMap::new();
     let _ = decode(flight, |address| {
@@ -236,7 +236,7 @@ mod tests {
         fs::write(&file, "").unwrap();
         let error =
             Output::create(Some(&file.join("below")), None).err().map(|error| format!("{error:#}")).unwrap();
-        assert!(error.contains("cannot make the output directory"), "{error}");
+        assert!(error.contains("cannot create the output directory"), "{error}");
         let output = Output::create(Some(&place.path().join("a/b")), None).unwrap();
         assert_eq!(fs::read_dir(output.directory.path()).unwrap().count(), 0);
     }

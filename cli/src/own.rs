@@ -1,11 +1,11 @@
 //! Is this file lathunt's own output, and of which kind? Only such a file may be overwritten, and only by its own kind.
 //!
-//! Known by content, not by name: a name is what the user typed, perhaps by mistake. Nothing is parsed: the beginning of a
-//! file says what wrote it. A file that is not recognized is somebody else's.
+//! Recognized by content, not by name: the user may have mistyped a name. Nothing is parsed: the start of a file shows
+//! what wrote it. A file that is not recognized belongs to another program.
 
-/// Where runs' readers look for the format.
+/// Format name of runs.
 const RUN_FORMAT: &str = "lathunt-run";
-/// The policy in the head of every page that lathunt writes.
+/// The policy in the head of every page written by lathunt.
 const PAGE_POLICY: &[u8] =
     b"content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\"";
 const DRAWING: &[u8] = b"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 -52 ";
@@ -35,17 +35,17 @@ pub enum Kind {
     Trace,
     /// Kernel symbols, as in /proc/kallsyms.
     Symbols,
-    /// Any other text, by its heading; digits are all alike.
+    /// Any other text, by its heading; all digits are equal.
     Text(String),
 }
 
 impl Kind {
-    /// That of runs.
+    /// The kind of runs.
     pub fn run() -> Kind {
         Kind::Json(RUN_FORMAT.to_owned())
     }
 
-    /// Of the file that begins with `bytes`; `None` where nothing is known about it.
+    /// Kind of the file that begins with `bytes`; `None` if unknown.
     pub fn of(bytes: &[u8]) -> Option<Kind> {
         let begin = &bytes[..bytes.len().min(1024)];
         if let Some(format) = format_of(begin) {
@@ -67,7 +67,7 @@ impl Kind {
             .or_else(|| heading(begin).map(Kind::Text))
     }
 
-    /// As messages call it.
+    /// Its name in messages.
     pub fn name(&self) -> String {
         match self {
             Kind::Json(format) if format == RUN_FORMAT => "a run of lathunt".to_owned(),
@@ -93,7 +93,7 @@ fn format_of(begin: &[u8]) -> Option<String> {
     value.starts_with("lathunt-").then(|| value.to_owned())
 }
 
-/// The first line with enough in it to know it again, every number written as `#`.
+/// The first line that is distinctive enough, with every number replaced by `#`.
 fn heading(begin: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(begin)
         .unwrap_or_else(|error| std::str::from_utf8(&begin[..error.valid_up_to()]).unwrap_or_default());

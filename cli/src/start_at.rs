@@ -1,4 +1,4 @@
-//! `--start-at`: several machines begin to measure at one moment of a clock that they share.
+//! `--start-at`: several machines start measuring at one time of a shared clock.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,22 +11,22 @@ use lathunt_core::time::{Mono, Ns};
 use lathunt_host::clock::{mono, WallClock};
 use lathunt_host::signals;
 
-/// What is left for the start of the threads.
+/// Time left for starting the threads.
 const LEAD: Ns = Ns::from_ms(200);
 const SECOND: u64 = 1_000_000_000;
-/// A later start is taken for a typing error.
+/// A later start is considered a typing error.
 const LATEST: Ns = Ns(7 * 86_400 * SECOND);
-/// Pairs of readings of which the closest counts.
+/// Pairs of readings, of which the closest counts.
 const READINGS: usize = 16;
 
-/// A moment to come.
+/// A future time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartAt {
     tai: bool,
-    ns: u64, // since 1970, of its clock
+    ns: u64, // since 1970, on its clock
 }
 
-/// When the first period begins.
+/// Start of the first period.
 #[derive(Clone, Debug)]
 pub struct Begin {
     /// On CLOCK_MONOTONIC.
@@ -40,8 +40,8 @@ pub struct Begin {
 impl FromStr for StartAt {
     type Err = String;
 
-    /// `2026-11-26T13:00:00Z`, with `+01:00` instead of `Z`, with a fraction; `@SECONDS` since 1970; with `tai:` before it of
-    /// CLOCK_TAI.
+    /// `2026-11-26T13:00:00Z`, with `+01:00` instead of `Z`, with a fraction; `@SECONDS` since 1970; with the prefix `tai:`
+    /// on CLOCK_TAI.
     fn from_str(text: &str) -> Result<StartAt, String> {
         let (tai, rest) = text.strip_prefix("tai:").map_or((false, text), |rest| (true, rest));
         let ns = match rest.strip_prefix('@') {
@@ -87,19 +87,19 @@ impl StartAt {
         }
     }
 
-    /// How long until then.
+    /// Time until then.
     fn left(self) -> Option<Ns> {
         self.ns.checked_sub(self.clock().now()).map(Ns)
     }
 
-    /// That it is to come, and soon enough.
+    /// Checks that it is in the future, and not too far.
     ///
     /// # Errors
     /// One line.
     pub fn check(self) -> Result<()> {
         match self.left() {
-            None => bail!("--start-at {self}: that has passed; name a moment to come"),
-            Some(left) if left > LATEST => bail!("--start-at {self}: that is more than 7 days away"),
+            None => bail!("--start-at {self}: that time has passed; name one in the future"),
+            Some(left) if left > LATEST => bail!("--start-at {self}: that time is more than 7 days away"),
             Some(_) if self.tai && tai_is_utc() => bail!(
                 "--start-at {self}: this kernel does not know the offset of TAI, so CLOCK_TAI is UTC here; let ptp4l or \
                  chrony set it, or name a moment of UTC"
@@ -108,10 +108,10 @@ impl StartAt {
         }
     }
 
-    /// Waits until shortly before, when the threads are to be started. `None`: a signal asked for the end meanwhile.
+    /// Waits until shortly before, when the threads are to be started. `None`: a signal requested the end.
     ///
     /// # Errors
-    /// One line: what came before the measurement took too long.
+    /// One line: the preparations took too long.
     pub fn wait(self) -> Result<Option<Begin>> {
         loop {
             let Some(left) = self.left().filter(|left| left.0 > LEAD.0 / 4) else {
@@ -149,7 +149,7 @@ impl StartAt {
     }
 }
 
-/// The kernel's offset of TAI is 0 until somebody sets it.
+/// The kernel's TAI offset is 0 until it is set.
 fn tai_is_utc() -> bool {
     WallClock::Tai.now().abs_diff(WallClock::Realtime.now()) < SECOND
 }

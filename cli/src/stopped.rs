@@ -1,17 +1,17 @@
-//! A measurement that the user, or whoever runs the machine, stopped before its time: how that is said, in every command.
+//! A measurement that was stopped before its time, by the user or the system: the same wording in every command.
 
 use lathunt_core::run::Run;
 use lathunt_core::time::Ns;
 use lathunt_host::signals;
 
-/// Marks `run` as stopped if a signal ended it before `planned` was over. Without a planned time, the signal is the end
-/// that was asked for.
+/// Marks `run` as stopped if a signal ended it before `planned` was over. Without a planned time, the signal is the
+/// normal end.
 pub fn mark(run: &mut Run, took: Ns, planned: Option<Ns>) {
     let early = planned.filter(|&planned| took < planned);
     early.and_then(|planned| by_signal(took, &length(planned))).into_iter().for_each(|why| run.stopped(why));
 }
 
-/// `stopped after 3.3 s of 20 s (SIGINT)`; `None`: no signal came.
+/// `stopped after 3.3 s of 20 s (SIGINT)`; `None`: there was no signal.
 #[must_use]
 pub fn by_signal(took: Ns, planned: &str) -> Option<String> {
     let signal = signals::stop_requested()?;

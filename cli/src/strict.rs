@@ -1,4 +1,4 @@
-//! `--strict` and `--require-verdict`: what a PASS, or a success, needs beyond the deadline.
+//! `--strict` and `--require-verdict`: conditions of a PASS, or a success, beyond the deadline.
 
 use clap::{Args, ValueEnum};
 use lathunt_core::verdict::Verdict;
@@ -18,7 +18,7 @@ enum Rules {
 }
 
 impl Criteria {
-    /// Whether any were asked for.
+    /// Whether any were requested.
     #[must_use]
     pub fn is_asked(self) -> bool {
         matches!(self.rules, Some(Rules::Osadl))

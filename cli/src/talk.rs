@@ -1,6 +1,6 @@
-//! `eprintln!` and `eprint!` for whoever may have left: std's panic when nobody reads stderr any more (`2>&1 | head`, a
-//! logger that ended), and no measurement and no monitor may end by that. Names of strangers reach the terminal as text:
-//! what draws a line anew is our own, all other control characters are written out.
+//! `eprintln!` and `eprint!` that tolerate a closed stderr (`2>&1 | head`, a logger that ended), on which std's macros
+//! panic: neither a measurement nor a monitor may end that way. Untrusted names reach the terminal as text: only our own
+//! escape sequences pass, all other control characters are escaped.
 
 macro_rules! eprint {
     ($($told:tt)*) => {{

@@ -1,10 +1,11 @@
-//! Recorded traces in: which format it is, by content, and the bytes of its files.
+//! Opens recorded traces: detects the format by content, and maps the files.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail, Context, Result};
+use lathunt_core::explain::tracers;
 use lathunt_core::time::{Cpu, Mono};
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
 use lathunt_core::trace::flight::{self, source::Flight};
@@ -28,17 +29,17 @@ pub struct TraceFile {
 }
 
 enum Kind {
-    /// One file, its format still to be seen from its first bytes.
+    /// One file; its first bytes determine the format.
     File(Mapped),
     /// Directories of CTF, each with its metadata and streams.
     Ctf(Vec<CtfDirectory>),
-    /// What `lathunt trace` left: the kernel's recording, and instrumented programs by the same clock.
+    /// A directory of `lathunt trace`: the kernel's recording, and instrumented programs on the same clock.
     Both(Box<Kind>, Vec<CtfDirectory>),
-    /// A recording of the kernel that did not come to its end: what describes it, and the pages of each CPU.
+    /// An unfinished recording of the kernel: its description, and the pages of each CPU.
     Unfinished(Mapped, Vec<(Cpu, Mapped)>),
-    /// What a file without length gave: text of ftrace.
+    /// Content of a file without length: ftrace text.
     Text(Vec<u8>),
-    /// A perf.data that was made plain.
+    /// A perf.data after decompression.
     Perf(perf_data::Plain),
     /// A flight recording, with the symbols beside it.
     Flight(Mapped, Option<Mapped>),
@@ -48,23 +49,29 @@ struct CtfDirectory {
     name: String,
     metadata: Mapped,
     streams: Vec<(String, Mapped)>,
-    /// Of LTTng's stream files, by their names.
+    /// For LTTng's stream files, by their names.
     indices: Vec<(String, Mapped)>,
-    /// Of the kernel that was traced, where we exported it.
+    /// Symbols of the traced kernel, if we exported it.
     symbols: Option<Mapped>,
 }
 
-/// Most that is taken from a pipe: some never end (`trace_pipe`).
+/// Maximum read from a pipe: some never end (`trace_pipe`).
 const MOST_OF_A_PIPE: u64 = 4 << 30;
+
+/// Number of bytes searched for the heading of a tracer.
+const BEGINNING: usize = 1 << 20;
+
+/// Maximum length of a report without a heading.
+const LONGEST_REPORT: usize = 32 << 20;
 
 /// Deepest nesting of directories in which traces of one session are looked for.
 const DEEPEST: usize = 6;
 
 impl TraceFile {
-    /// Maps the trace at `path`: a file, a directory that holds `trace.dat`, directories of CTF, or both.
+    /// Maps the trace at `path`: a file, a directory that contains `trace.dat`, directories of CTF, or both.
     ///
     /// # Errors
-    /// One line: what is not there or cannot be read.
+    /// One line: what is missing or cannot be read.
     pub fn open(path: &Path) -> Result<TraceFile> {
         let shown = path.display();
         let meta = fs::metadata(path).with_context(|| format!("cannot read {shown}"))?;
@@ -79,7 +86,7 @@ impl TraceFile {
                 return Ok(TraceFile { path: path.to_owned(), kind });
             }
             if found.is_empty() {
-                bail!("cannot read {shown}: the directory holds no trace (no trace.dat, no flight.bin, no CTF metadata); `lathunt trace -o {shown} -- COMMAND` records one");
+                bail!("cannot read {shown}: the directory contains no trace (no trace.dat, no flight.bin, no CTF metadata); `lathunt trace -o {shown} -- COMMAND` records one");
             }
             return Ok(TraceFile { path: path.to_owned(), kind: Kind::Ctf(found) });
         }
@@ -95,9 +102,9 @@ impl TraceFile {
         };
         if mapped.bytes().is_empty() {
             if !meta.is_file() {
-                bail!("cannot read {shown}: nothing came through the pipe");
+                bail!("cannot read {shown}: the pipe closed without any data");
             }
-            // Pseudo-files have no length: the kernel's own trace may be read where it stands.
+            // Pseudo-files have no length: the kernel's own trace may be read in place.
             let text = read_now(path).with_context(|| format!("cannot read {shown}"))?;
             if text.is_empty() {
                 bail!("cannot read {shown}: the file is empty");
@@ -114,7 +121,7 @@ impl TraceFile {
         Ok(TraceFile { path: path.to_owned(), kind })
     }
 
-    /// The text of a file that is one, as far as its first bytes show: without what pasting added.
+    /// The text of a file that may be of a tracer, as far as its first bytes show: without what pasting added.
     pub fn text(&self) -> Option<std::borrow::Cow<'_, str>> {
         let bytes = match &self.kind {
             Kind::Text(text) => text.as_slice(),
@@ -123,7 +130,12 @@ impl TraceFile {
         };
         let binary = [&b"PERFILE2"[..], b"2ELIFREP", trace_dat::MAGIC];
         let is_binary = binary.iter().any(|magic| bytes.starts_with(magic) || magic.starts_with(bytes));
-        (!is_binary).then(|| tidy::text(bytes))
+        // Avoids reading a long text of events here only to find that it is not a tracer's report.
+        let is_tracer = || {
+            let head = bytes.get(..BEGINNING).filter(|_| bytes.len() > LONGEST_REPORT);
+            head.is_none_or(|head| tracers::has_heading(&tidy::text(head)))
+        };
+        (!is_binary && is_tracer()).then(|| tidy::text(bytes))
     }
 
     /// The text of a latency tracer in a trace.dat without events.
@@ -133,10 +145,10 @@ impl TraceFile {
         is_dat.then(|| trace_dat::latency_text(mapped.bytes())).flatten()
     }
 
-    /// Opens what was mapped.
+    /// Opens the mapped trace.
     ///
     /// # Errors
-    /// One line: the format is unknown, not supported, or the file is damaged too early.
+    /// One line: the format is unknown or unsupported, or the file is damaged too early.
     pub fn source(&self) -> Result<Box<dyn Source + '_>> {
         let shown = self.path.display();
         self.kind.source().map_err(|error| anyhow!("cannot read {shown}: {error}"))
@@ -176,14 +188,14 @@ impl Kind {
                 } else if bytes.starts_with(magic) || magic.starts_with(bytes) {
                     Box::new(trace_dat::TraceDat::open(bytes)?)
                 } else {
-                    Box::new(FtraceText::open(bytes).map_err(unknown)?)
+                    Box::new(FtraceText::open_releasing(bytes, mapped).map_err(unknown)?)
                 }
             }
         })
     }
 }
 
-/// What is no text of ftrace either is of no known format.
+/// A file that is not ftrace text either has an unknown format.
 fn unknown(error: OpenError) -> OpenError {
     let formats = "no trace.dat, CTF directory, perf.data, flight recording or text of ftrace";
     match error {
@@ -192,7 +204,7 @@ fn unknown(error: OpenError) -> OpenError {
     }
 }
 
-/// The kernel's recording in the directory of `lathunt trace`, also while it runs and after it was killed.
+/// The kernel's recording in the directory of `lathunt trace`, even while it runs or after it was killed.
 fn kernel_in(directory: &Path) -> Result<Option<TraceFile>> {
     let head = directory.join(HEAD_FILE);
     if head.is_file() {

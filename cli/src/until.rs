@@ -1,7 +1,7 @@
-//! `--until 1e-7@95%`: measures as long as a claim takes, and not longer than it takes to refute it.
+//! `--until 1e-7@95%`: measures until a claim is shown or refuted.
 //!
-//! The claim is shown when the statement that the verdict makes without a model (late samples that come together counted
-//! once, missed and lost ones as late) is as strong as the claim; it is refuted by one sample above the deadline.
+//! The claim is shown when the verdict's model-free statement (clustered late samples counted once, missed and lost ones as
+//! late) is as strong as the claim; one sample above the deadline refutes it.
 
 use anyhow::{bail, Result};
 use clap::Args;
@@ -27,33 +27,33 @@ pub struct UntilArg {
     pub until: Option<Claim>,
 }
 
-/// More is taken for a typing error.
+/// A longer time is considered a typing error.
 pub const LONGEST: Ns = Ns(400 * 86_400 * 1_000_000_000);
 
-/// The next look at the statement: after this much more than was measured until the last one, at least and at most.
+/// Next evaluation of the statement: after the measured time has grown by this factor, minimum and maximum.
 const NEXT: (f64, f64) = (1.002, 1.25);
 
-/// How far a claim is.
+/// Progress towards a claim.
 #[derive(Clone, Copy, Debug)]
 pub struct Until {
     claim: Claim,
     /// Estimate of the whole length.
     estimate: Option<Ns>,
-    /// Samples from which on it is worth to look again.
+    /// Number of samples that makes the next evaluation worthwhile.
     next: u64,
 }
 
 impl Until {
-    /// Of a measurement whose pace is not known.
+    /// For a measurement of unknown rate.
     #[must_use]
     pub fn new(claim: Claim) -> Until {
         Until { claim, estimate: None, next: 1 }
     }
 
-    /// Of `threads` threads that take a sample each `interval`.
+    /// For `threads` threads that take a sample each `interval`.
     ///
     /// # Errors
-    /// When it takes longer than anybody measures.
+    /// If it takes too long to be practical.
     pub fn at(claim: Claim, interval: Ns, threads: usize) -> Result<Until> {
         let samples = claim.samples();
         let each = samples.div_ceil(threads.max(1) as u64);
@@ -64,7 +64,7 @@ impl Until {
         Ok(Until { estimate, ..Until::new(claim) })
     }
 
-    /// Estimate of the whole length, from the pace and the clusters until now.
+    /// Estimate of the whole length, from rate and clusters so far.
     #[must_use]
     pub fn estimate(&self) -> Option<Ns> {
         self.estimate
@@ -76,13 +76,13 @@ impl Until {
         format!("{doing} until {}", self.claim)
     }
 
-    /// One-sided confidence of the statements that [`Until::is_shown`] takes.
+    /// One-sided confidence of the statements for [`Until::is_shown`].
     #[must_use]
     pub fn confidence(&self) -> f64 {
         self.claim.confidence
     }
 
-    /// Whether `said` shows the claim; `elapsed` is what the estimate goes by.
+    /// Whether `said` shows the claim; the estimate uses `elapsed`.
     pub fn is_shown(&mut self, said: &[ModelFree], elapsed: Ns) -> bool {
         let times = self.claim.times_as_long(said);
         let samples: u64 = said.iter().map(|said| said.samples).sum();
@@ -92,7 +92,7 @@ impl Until {
         times <= 1.0
     }
 
-    /// Whether `cyclic` has shown or refuted it. Cheap, but for a look at the histograms now and then.
+    /// Whether `cyclic` has shown or refuted it. Cheap, except for an occasional evaluation of the histograms.
     pub fn is_settled(&mut self, cyclic: &Cyclic, deadline: Option<Ns>, elapsed: Ns) -> bool {
         let (mut taken, mut late) = (0u64, false);
         for live in (0..cyclic.options().threads.len()).map(|at| cyclic.live(at)) {
@@ -107,7 +107,8 @@ impl Until {
         self.is_shown(said.as_slice(), elapsed)
     }
 
-    /// Into `run`, whose measurement is over: what it shows, or that it ended before. `is_refuted`: a sample is above its deadline.
+    /// Stores in `run`, whose measurement is over, what it shows, or that it ended early. `is_refuted`: a sample is above its
+    /// deadline.
     pub fn conclude(mut self, run: &mut Run, said: &[ModelFree], is_refuted: bool, took: Ns) {
         let claim = self.claim;
         let is_shown = self.is_shown(said, took);
@@ -131,7 +132,7 @@ impl Until {
         }
     }
 
-    /// [`Until::conclude`], of the series of one instrument.
+    /// [`Until::conclude`], for the series of one instrument.
     pub fn conclude_instrument(self, run: &mut Run, quantity: Quantity, deadline: Option<Ns>, took: Ns) {
         let series: Vec<&Series> = run.of(quantity).collect();
         let said = claimed(&series, deadline, self.claim.confidence);

@@ -240,7 +240,7 @@ fn the_windows_of_a_monitor_give_the_statement_of_the_late_samples_that_are_in_t
     answer(&["--deadline", "100us", "-c", "0", "--strict", "osadl"], 3);
     let late = answer(&["--task", "motion", "--deadline", "100us"], 0);
     assert!(late["observed"]["probability_upper"].is_number(), "{late}");
-    // Activations of nobody knows whom are missing: no number, and no success.
+    // Activations of unknown threads are missing: no number, and no success.
     let (mut store, _) = Store::open(
         &place.path().join("m.sqlite"),
         Limits { keep: Ns(u64::MAX / 2), bytes: 1 << 30 },

@@ -107,7 +107,7 @@ fn every_path_is_measured_and_the_kernel_is_entered_where_it_must_be() {
 fn bad_input_is_one_clear_line() {
     for (arguments, says) in [
         (["-n", "0"], "whole number"),
-        (["-n", "many"], "no number"),
+        (["-n", "many"], "not a number"),
         (["-c", "7000"], "CPU 7000"),
         (["-p", "100"], "1..=99"),
     ] {

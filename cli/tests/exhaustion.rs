@@ -323,6 +323,15 @@ fn a_thread_that_no_machine_has_takes_no_memory_for_those_before_it() {
     assert_eq!(report.status.code(), Some(0), "{}", String::from_utf8_lossy(&report.stderr));
 }
 
+/// Runs lathunt there with at most `kib` KiB of memory of its own; a file that is mapped does not count.
+fn succeeds_within(kib: u32, arguments: &[&str], directory: &Path) {
+    let script = format!("ulimit -d {kib}; exec \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_lathunt")]).args(arguments);
+    let output = command.current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn a_large_text_is_not_held_in_memory_as_a_whole() {
     let place = tempfile::tempdir().unwrap();
@@ -332,15 +341,25 @@ fn a_large_text_is_not_held_in_memory_as_a_whole() {
         text.extend(std::iter::repeat_n("# a line of a log that wraps the output of cyclictest\n", 100));
     }
     fs::write(place.path().join("text"), &text).unwrap();
-    let script = "ulimit -d 60000; exec \"$@\"";
-    let import = [env!("CARGO_BIN_EXE_lathunt"), "import", "text", "-o", "run.json"];
-    let output = Command::new("sh")
-        .args(["-c", script, "sh"])
-        .args(import)
-        .current_dir(place.path())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeds_within(60_000, &["import", "text", "-o", "run.json"], place.path());
+}
+
+#[test]
+fn a_large_text_of_events_is_not_held_in_memory_as_a_whole() {
+    let place = tempfile::tempdir().unwrap();
+    let mut text = String::with_capacity(85 * MIB);
+    for n in 0..250_000 {
+        let (seconds, us) = (n / 10_000, n % 10_000 * 100);
+        text += &format!(
+            "  a-1  [000] d.h2. {seconds}.{us:06}: sched_waking: comm=b pid=2 prio=19 target_cpu=000\n"
+        );
+        text += &format!("  a-1  [000] d..2. {seconds}.{:06}: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=R ==> next_comm=b next_pid=2 next_prio=19\n", us + 20);
+        text += &format!("  b-2  [000] d..2. {seconds}.{:06}: sched_switch: prev_comm=b prev_pid=2 prev_prio=19 prev_state=S ==> next_comm=a next_pid=1 next_prio=120\n", us + 50);
+    }
+    fs::write(place.path().join("text"), &text).unwrap();
+    for question in ["--summary", "--wakeups"] {
+        succeeds_within(60_000, &["explain", "text", question], place.path());
+    }
 }
 
 /// The times of a trace that is otherwise whole: `explain` claims no span of centuries.

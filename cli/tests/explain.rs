@@ -93,13 +93,13 @@ fn what_is_no_trace_gets_one_clear_line() {
     assert!(ask(&file("empty", b"")).contains("is empty"));
     assert!(ask(&file("text", b"hello\n")).contains("no trace.dat"));
     assert!(ask(directory.path().join("absent").to_str().unwrap()).contains("absent"));
-    assert!(ask(directory.path().to_str().unwrap()).contains("holds no trace"));
+    assert!(ask(directory.path().to_str().unwrap()).contains("contains no trace"));
     let whole = std::fs::read(case("fsync")).unwrap();
     for cut in [1, 10, 100, 5_000] {
         assert!(ask(&file("cut", &whole[..cut])).contains("cannot read"));
     }
     let path = case("fsync");
-    assert!(refused(&[path.to_str().unwrap(), "--syscall", "no_such_call"]).contains("no system call"));
+    assert!(refused(&[path.to_str().unwrap(), "--syscall", "no_such_call"]).contains("not a system call"));
 }
 
 #[test]
@@ -286,5 +286,5 @@ fn a_trace_that_comes_through_a_pipe_is_read_like_its_file() {
     let nothing = through_a_pipe(Path::new("/dev/null"));
     assert_eq!(nothing.status.code(), Some(1));
     let said = String::from_utf8_lossy(&nothing.stderr).into_owned();
-    assert!(said.ends_with("nothing came through the pipe\n"), "{said}");
+    assert!(said.ends_with("the pipe closed without any data\n"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! What another user places where root works decides nothing there. As root, with `nobody` as that other user.
+//! Files that another user creates where root works have no effect. As root, with `nobody` as that other user.
 
 use std::fs;
 use std::os::unix::fs::{symlink, PermissionsExt};
@@ -210,7 +210,7 @@ fn a_file_that_becomes_shorter_while_it_is_read_ends_the_command_with_a_line() {
     file.set_len(100).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{:?}", output.status);
-    assert!(said(&output).contains("became shorter while it was read"), "{}", said(&output));
+    assert!(said(&output).contains("was truncated while it was read"), "{}", said(&output));
 }
 
 /// Runs lathunt with files of at most `blocks` of 512 bytes (RLIMIT_FSIZE): a full disk that leaves room for small ones.

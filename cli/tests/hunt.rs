@@ -58,7 +58,7 @@ fn nonsense_is_refused_in_one_line_before_anything_is_measured() {
     for (arguments, named) in [
         (&["-c", "4095"][..], "4095"),
         (&["-c", "1-"], "1-"),
-        (&["-c", ""], "no CPU"),
+        (&["-c", ""], "list of CPUs is empty"),
         (&["-D", "0"], "--duration"),
         (&["-D", "abc"], "abc"),
         (&["-D", "-5s"], "-5"),
@@ -265,7 +265,7 @@ fn a_killed_hunt_leaves_what_it_measured_and_nothing_running() {
     assert_eq!((verdict.outcome, verdict.deadline_ns), (Some(Outcome::Fail), Some(Ns::from_us(1))));
     assert!(verdict.reasons.iter().any(|why| why.contains("cut off")), "{:?}", verdict.reasons);
     wait_for("the load to be gone", Duration::from_secs(5), || !is_running(&marker));
-    // What is left can be read as any run, and says what it is.
+    // The remaining file is a readable run that is marked as incomplete.
     let shown = lathunt().args(["report", "--text"]).arg(place.path()).output().unwrap();
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
 }

@@ -1,4 +1,4 @@
-//! Late jobs of a program that knows what it was late for: the worst is found, has its size, and the right cause.
+//! Late jobs of a program with known causes: the worst is found, with the right length and cause.
 
 #[path = "jobs/extremes.rs"]
 mod extremes;
@@ -83,7 +83,7 @@ impl Recorded {
         self.run.tasks.iter().find(|task| task.thread.comm == "control").unwrap()
     }
 
-    /// The tree adds up, and nobody who has nothing to do with it is blamed.
+    /// The tree adds up, and no uninvolved task is blamed.
     fn is_sound(&self) {
         for peak in self.jobs() {
             let told = peak.explanation.as_ref().expect("each job has an explanation");
@@ -181,6 +181,11 @@ fn what_a_thread_does_in_its_job_is_its_own() {
         let told = &faults.worst().explanation.as_ref().unwrap().sentence;
         // Its 1024 pages, and a few of its stack and code.
         assert!(["with 1024 ", "with 102", "with 103"].iter().any(|count| told.contains(count)), "{told}");
+        faults.names(": first writes, the last to ");
+        let copied = recorded("cow");
+        copied.names(": copies of shared pages (copy on write");
+        let of_kind = |job: &&Peak| job.culprit.as_deref() == Some("page faults: copy on write");
+        assert!(copied.jobs().iter().any(of_kind), "{:#?}", copied.jobs());
     }
 }
 
@@ -196,7 +201,7 @@ fn a_task_of_higher_priority_that_takes_the_cpu_is_named() {
     assert!(culprits.iter().any(|culprit| culprit.as_deref() == Some("thread: hog")), "{culprits:?}");
 }
 
-/// Two causes in each late job: both are named, and nobody else. Other load may make another job the worst.
+/// Two causes in each late job: both are named, and no others. Other load may make another job the worst.
 fn pair(causes: &str, both: [&str; 2]) {
     let recorded = recorded_with(causes, "600", &["--deadline", "control=900us"]);
     recorded.is_sound();

@@ -122,7 +122,7 @@ fn bad_input_is_one_clear_line() {
         (vec!["box", "-S", "signal"], "--pair"),
         (vec!["box", "--pair", "preempt", "-p", "0"], "needs real-time priorities"),
         (vec!["box", "--pair", "preempt:1"], "from 2 to 32"),
-        (vec!["box", "--pair", "preempt", "--matrix"], "leave --matrix out"),
+        (vec!["box", "--pair", "preempt", "--matrix"], "drop --matrix"),
         (vec!["box", "--compare", "receive", "--pair", "futex"], "nothing to compare"),
         (vec!["box", "--compare", "receive", "udp:203.0.113.9:1"], "address of its own machine"),
         (vec!["respond", "pipe", "--receive", "poll"], "busy-poll or io-uring"),

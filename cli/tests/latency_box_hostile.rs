@@ -208,7 +208,7 @@ fn a_socket_that_somebody_uses_is_not_taken_away() {
     let channel = format!("unix:{}", path.display());
     let output = lathunt(&["respond", &channel, "-p", "0", "-D", "200ms"]);
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && stderr.contains("something else is there"), "{stderr}");
+    assert!(output.status.code() == Some(1) && stderr.contains("the path exists"), "{stderr}");
     assert!(path.exists());
     drop(socket); // what a killed one left is removed
     assert_eq!(lathunt(&["respond", &channel, "-p", "0", "-D", "200ms"]).status.code(), Some(0));

@@ -99,12 +99,12 @@ fn each_defect_of_the_firmware_is_survived_named_and_never_a_pass() {
     let cases = [
         (Defect::FoldsAbovePeriod, 3, "folds latencies above the period", Some(900_000)),
         (Defect::StopsAfterLateReply, 3, "stopped after a late reply", Some(59_500)),
-        (Defect::OldRecordFirst, 0, "1 records have another number of latencies than 50", Some(77_000)),
+        (Defect::OldRecordFirst, 0, "1 records do not have 50 latencies", Some(77_000)),
         (Defect::CutRecord, 3, "are part of no record", Some(59_500)),
         (Defect::MemoryFirst, 3, "are part of no record", Some(59_500)),
-        (Defect::DiesInARecord, 3, "went away before it was asked to stop", Some(59_500)),
-        (Defect::DiesAtOnce, 1, "gave no latency: it closed the connection; no pulse came", None),
-        (Defect::Silent, 1, "gave no latency: it is unresponsive; no pulse came", None),
+        (Defect::DiesInARecord, 3, "disconnected before it was asked to stop", Some(59_500)),
+        (Defect::DiesAtOnce, 1, "gave no latency: it closed the connection; no pulse arrived", None),
+        (Defect::Silent, 1, "gave no latency: it is unresponsive; no pulse arrived", None),
         (Defect::Floods, 3, "unresponsive: no answer to stop within 5 s", Some(59_500)),
         (Defect::NoAnswerToStop, 3, "unresponsive: no answer to stop within 5 s", Some(59_500)),
         (Defect::EndsItself, 3, "ended the measurement by itself", Some(59_500)),
@@ -277,7 +277,7 @@ fn bad_input_is_one_clear_line() {
     let channel = format!("unix:{}", place.path().join("x").display());
     for (arguments, says) in [
         (vec!["respond", "--latmon", "127.0.0.1:1", &channel, "-D", "300ms"], "is the box on"),
-        (vec!["respond", "--latmon", "127.0.0.1:x", &channel], "not the place of a latmon"),
+        (vec!["respond", "--latmon", "127.0.0.1:x", &channel], "not the address of a latmon"),
         (vec!["respond", "--latmon", "[::1]:5", &channel], "IPv4 only"),
         (vec!["respond", "--latmon", "127.0.0.1", &channel, "pipe"], "name one"),
         (vec!["respond", "--latmon", "127.0.0.1", &channel, "-i", "2s"], "1us to 1s"),

@@ -23,7 +23,7 @@ fn ok(arguments: &[&str]) -> String {
 fn bad_input_is_one_clear_line() {
     for (arguments, says) in [
         (vec!["-c", "7000"], "CPU 7000"),
-        (vec!["--threshold", "10ns"], "--threshold 100 ns"),
+        (vec!["--threshold", "10ns"], "at least 100 ns"),
         (vec!["-n", "0"], "whole number"),
         (vec!["-p", "100"], "100"),
         (vec!["--probe", "magic"], "possible values"),

@@ -121,7 +121,7 @@ fn what_cannot_be_done_is_refused_in_one_line_before_anything_is_measured() {
     let place = tempfile::tempdir().unwrap();
     let never = place.path().join("never");
     for (arguments, named) in [
-        (&["cyclic", "--on-late", "true"][..], "nothing says what is late"),
+        (&["cyclic", "--on-late", "true"][..], "no limit for late cases"),
         (&["cyclic", "--deadline", "1ms", "--on-late", "trace"], "hunt does"),
         (&["cyclic", "--deadline", "1ms", "--on-late", " "], "it is empty"),
         (&["cyclic", "--deadline", "1ms", "--on-late", "signal:1"], "PID above 1"),

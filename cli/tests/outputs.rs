@@ -79,13 +79,22 @@ fn who_wants_no_colour_or_has_a_dumb_terminal_gets_plain_text() {
 #[test]
 fn a_stdout_that_is_full_is_an_error_and_one_that_was_closed_is_none() {
     let directory = two_runs();
-    for words in ["compare a b", "compare a b --json", "report a --text", "report a -q", "restore --list"] {
+    for words in [
+        "compare a b",
+        "compare a b --json",
+        "report a --text",
+        "report a -q",
+        "restore --list",
+        "report --help",
+        "-V",
+    ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
         command.current_dir(directory.path()).args(words.split(' ')).env("XDG_RUNTIME_DIR", directory.path());
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let output = command.stdout(full).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{words}: {said}");
+        assert_eq!(said.matches("cannot write to stdout").count(), 1, "{words}: {said}");
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = command.stdout(writer).output().unwrap();
@@ -115,13 +124,13 @@ fn plots_of_one_and_of_several_runs() {
     assert!(read("two.html").contains("id=\"seconds-cyclic\""));
     let unknown = lathunt(directory.path(), &["plot", "a", "--quantity", "npt", "-o", "x.svg"]);
     let said = String::from_utf8_lossy(&unknown.stderr).into_owned();
-    assert!(said.contains("measured were cyclic, timer, wakeup"), "{said}");
+    assert!(said.contains("the runs have cyclic, timer, wakeup"), "{said}");
 }
 
 #[test]
 fn a_png_is_made_where_rsvg_convert_is_and_its_absence_is_one_line() {
     let directory = two_runs();
-    // What lies first in the caller's PATH is not run as root.
+    // Programs first in the caller's PATH are not run as root.
     let planted = directory.path().join("rsvg-convert");
     let is_root = lathunt_host::testing::lacks_root().is_none();
     if is_root {
@@ -200,7 +209,7 @@ fn a_run_that_is_worse_than_allowed_fails_and_one_that_may_be_so_by_chance_does_
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     let (code, text) = against("calm", "max +20%, p99.99 +10%");
-    assert_eq!((code, text.contains("no figure is above what is allowed\n")), (Some(0), true), "{text}");
+    assert_eq!((code, text.contains("no figure exceeds its limit\n")), (Some(0), true), "{text}");
     let (code, text) = against("once", "max +20%");
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("~ CPU 0: max 100 µs is above 24.0 µs (A: 20.0 µs)"), "{text}");

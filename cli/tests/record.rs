@@ -51,7 +51,7 @@ fn impossible_requests_are_one_clear_line_and_nothing_is_written() {
     let place = tempfile::tempdir().unwrap();
     for (arguments, expected) in [
         (&["record", "--tasks", "fifo"][..], "name rt, all"),
-        (&["record", "--tasks", "pid:0"], "no list of process ids"),
+        (&["record", "--tasks", "pid:0"], "not a list of process ids"),
         (&["record", "--worst", "0"], "0 is not in 1..=64"),
         (&["record", "--threshold", "0"], "must be more than nothing"),
         (&["record", "-D", "abc"], "abc"),

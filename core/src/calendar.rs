@@ -1,7 +1,7 @@
-//! Dates and times as people and RFC 3339 write them, to seconds since 1970.
+//! Parses dates and times (RFC 3339 and shorter forms) into seconds since 1970.
 
-/// Seconds since 1970 and ns of `YYYY-MM-DDTHH:MM:SS[.fraction]` with `Z` or `±HH:MM` (RFC 3339). Digits behind the ninth of
-/// a fraction are dropped.
+/// Seconds since 1970 and ns of `YYYY-MM-DDTHH:MM:SS[.fraction]` with `Z` or `±HH:MM` (RFC 3339). Fraction digits after
+/// the ninth are dropped.
 #[must_use]
 pub fn rfc3339(text: &str) -> Option<(i64, u32)> {
     let (date, time) = text.split_once('T')?;

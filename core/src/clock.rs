@@ -1,8 +1,8 @@
-//! What reading a clock costs, by every path: the figures and their table.
+//! Cost of reading a clock, by each path: the figures and their table.
 //!
-//! A sample is the difference of two reads one right after the other, in the clock's own unit. For a clock of coarse
-//! steps most differences are 0, so the share of zeros and the step itself stand beside, and the throughput, which is
-//! measured with another clock, says what a read really costs.
+//! A sample is the difference of two consecutive reads, in the clock's unit. With a coarse clock most differences are
+//! 0, so the share of zeros and the step are also reported, and the cost of a read comes from the throughput, which is
+//! measured with another clock.
 
 use serde::Serialize;
 
@@ -30,81 +30,81 @@ pub struct Cost {
     pub min_ns: f64,
     /// Standard deviation of the differences, ns.
     pub sd_ns: f64,
-    /// Time a read takes, by another clock, ns; includes 1 to 3 ns of the loop.
+    /// Time per read, measured with another clock, ns; includes 1 to 3 ns of loop overhead.
     pub read_ns: f64,
     /// Smallest difference that is not 0, ns; `None`: all were 0.
     pub step_ns: Option<f64>,
     /// Share of differences that are 0.
     pub zero_share: f64,
-    /// Differences below 0 on one CPU: must be 0.
+    /// Negative differences on one CPU: must be 0.
     pub backward: u64,
-    /// Whether the C library answered without a system call; `None`: no question for this path.
+    /// Whether the C library needed no system call; `None`: not applicable to this path.
     pub without_system_call: Option<bool>,
-    /// Why not, or what else has to be known.
+    /// Why not, or other remarks.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
-/// How the clocks of two CPUs agree.
+/// Agreement of the clocks of two CPUs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
     /// The clock.
     pub clock: String,
-    /// The CPU all are compared with.
+    /// The reference CPU.
     pub from: Cpu,
     /// The other one.
     pub to: Cpu,
     /// Exchanges.
     pub exchanges: u64,
-    /// Times a read on one CPU was earlier than one that happened before on the other.
+    /// Number of reads on one CPU that returned less than an earlier read on the other.
     pub backward: u64,
     /// The largest such step.
     pub largest_step_ns: Ns,
-    /// How far `to` is ahead of `from`, from the fastest exchange.
+    /// Offset of `to` from `from`, ns, positive if `to` is ahead; from the fastest exchange.
     pub offset_ns: f64,
-    /// Half of that exchange's round trip: the offset is known to no better.
+    /// Half of that exchange's round trip: the uncertainty of the offset.
     pub uncertainty_ns: f64,
 }
 
-/// What interrupts a loop of reads: the outliers of the table above, with who took the time.
+/// Interruptions of a loop of reads: the outliers of the table above, by source.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Gaps {
-    /// A turn this long is a gap.
+    /// Iterations this long or longer are gaps.
     pub threshold_ns: Ns,
-    /// Turns of the loop.
+    /// Iterations of the loop.
     pub turns: u64,
-    /// How many were gaps.
+    /// Number of gaps.
     pub count: u64,
     /// The longest; `None`: there was none.
     pub longest_ns: Option<Ns>,
-    /// Who took the time of the gaps, the largest total first.
+    /// Sources of the gaps, the largest total first.
     pub sources: Vec<Interference>,
-    /// What has to be known beside.
+    /// Remarks.
     pub notes: Vec<String>,
 }
 
-/// All that `lathunt clock` found.
+/// The result of `lathunt clock`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Clocks {
     /// Always [`FORMAT`].
     pub format: &'static str,
     /// Always [`VERSION`].
     pub version: u32,
-    /// On which CPU the costs were measured.
+    /// CPU on which the costs were measured.
     pub cpu: Cpu,
     /// The clock source of the kernel.
     pub clocksource: Option<String>,
-    /// Frequency of the processor's counter, and how it is known.
+    /// Frequency of the processor's counter, Hz.
     pub counter_hz: f64,
     /// `stated` or `measured`.
     pub counter_hz_is: &'static str,
-    /// One path each.
+    /// The cost of each path.
     pub costs: Vec<Cost>,
     /// Pairs of CPUs.
     pub agreement: Vec<Agreement>,
-    /// Who interrupts a loop of reads; `None`: not looked at.
+    /// Interruptions of a loop of reads; `None`: not measured.
     pub gaps: Option<Gaps>,
-    /// What has to be known beside.
+    /// Remarks.
     pub notes: Vec<String>,
 }
 
@@ -115,7 +115,7 @@ const PUBLISHED: [(&str, [f64; 4]); 3] = [
     ("published: MaRTE OS with vDSO", [9.80, 0.19, 0.18, 0.06]),
 ];
 
-/// Sums up differences one by one; about 3 ns each.
+/// Accumulates differences; about 3 ns each.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally {
     count: u64,
@@ -169,7 +169,7 @@ impl Tally {
         self.count + self.backward
     }
 
-    /// The figures, with `unit_ns` ns in a unit of the clock and `elapsed_ns` spent on all pairs. `None` without a pair.
+    /// The figures, with `unit_ns` ns per unit of the clock and `elapsed_ns` for all pairs. `None` without a pair.
     #[must_use]
     pub fn cost(&self, path: &str, unit_ns: f64, elapsed_ns: f64) -> Option<Cost> {
         let pairs = self.pairs();
@@ -195,12 +195,12 @@ impl Tally {
 }
 
 impl Clocks {
-    /// The table. `compare`: with published figures beside.
+    /// The result as a table; `compare`: with published figures.
     #[must_use]
     pub fn to_text(&self, compare: bool) -> String {
         let source = self.clocksource.as_deref().unwrap_or("unknown");
         let mut text = format!(
-            "Clock source {source}, counter of {:.6} GHz ({}), CPU {}; differences of two reads, us\n\n",
+            "Clock source {source}, counter of {:.6} GHz ({}), CPU {}; differences of two reads, µs\n\n",
             self.counter_hz / 1e9,
             self.counter_hz_is,
             self.cpu

@@ -1,5 +1,5 @@
-//! A thread's name as the kernel keeps it: 16 bytes that need no memory of their own, so that it can be copied on the
-//! way of every activation and be part of a key.
+//! A thread's name as in the kernel: 16 bytes without heap memory, so that it can be copied for every activation and be
+//! part of a key.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,12 +16,12 @@ const EACH: u128 = u128::MAX / 0xff;
 pub struct Comm([u8; 16]);
 
 impl Comm {
-    /// What comes after a NUL is no part of it.
+    /// Bytes after a NUL are ignored.
     #[inline]
     #[must_use]
     pub fn new(bytes: [u8; 16]) -> Comm {
         let word = u128::from_le_bytes(bytes) & u128::MAX >> 8;
-        // The lowest high bit that is left belongs to the first NUL; the 16th byte is always one.
+        // The lowest remaining high bit belongs to the first NUL; the 16th byte is always NUL.
         let nul = word.wrapping_sub(EACH) & !word & EACH << 7;
         let bits = nul.trailing_zeros() & !7;
         Comm((word & ((1 << bits) - 1)).to_le_bytes())
@@ -35,7 +35,7 @@ impl Comm {
         Comm::new(bytes)
     }
 
-    /// As text to show: what is no UTF-8 is replaced, and what would act on a terminal escaped.
+    /// Text for display: invalid UTF-8 is replaced, control characters are escaped.
     #[must_use]
     pub fn text(&self) -> String {
         printable::line(&self.raw()).into_owned()

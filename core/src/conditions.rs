@@ -1,6 +1,6 @@
 //! The conditions of a run: a number without its conditions is not a result.
 //!
-//! Facts only, gathered by `host::facts`; what they mean is judged elsewhere. `None` is "could not be read".
+//! Facts only, gathered by `host::facts`; they are judged elsewhere. `None` is "could not be read".
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::time::{Cpu, Mono, Ns};
 pub struct Conditions {
     /// Wall-clock time of the start, RFC 3339.
     pub started: Option<String>,
-    /// The moment at which it began, where it was to begin together with others (`--start-at`).
+    /// The common start with other machines (`--start-at`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common_start: Option<CommonStart>,
     /// Length of the measurement, seconds.
     pub duration_s: Option<f64>,
-    /// The command that made this run.
+    /// The command of this run.
     pub command: Option<String>,
-    /// Version of the tool that made it.
+    /// Version of the tool.
     pub tool: Option<String>,
     /// Name of the host.
     pub host: Option<String>,
@@ -29,40 +29,40 @@ pub struct Conditions {
     pub machine: Machine,
     /// Kernel.
     pub kernel: Kernel,
-    /// Settings that change latency.
+    /// Settings that affect latency.
     pub knobs: Knobs,
     /// Load during the measurement; `None` is "not known", `"none"` is "none".
     pub load: Option<String>,
-    /// What this process may do, and what it lacks.
+    /// Capabilities that the process has or lacks.
     pub capabilities: Vec<Capability>,
-    /// What happened on the machine while it was measured.
+    /// Events on the machine during the measurement.
     #[serde(default)]
     pub during: During,
-    /// What could not be read or held, in one line each.
+    /// Facts that could not be read and settings that could not be kept, one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// A moment at which measurements of several machines began.
+/// The common start of measurements on several machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommonStart {
-    /// The clock of the moment: `realtime` or `tai`.
+    /// Its clock: `realtime` or `tai`.
     pub clock: String,
-    /// The moment, in ns since 1970 of that clock.
+    /// Its time, ns since 1970 on that clock.
     pub at_ns: u64,
-    /// The same on CLOCK_MONOTONIC of this machine, as its clock stood some 200 ms before.
+    /// Its time on CLOCK_MONOTONIC of this machine, converted some 200 ms before.
     pub begin: Mono,
-    /// How far that may be off: half of the time that reading both clocks took. How far the clocks of the machines differ is
-    /// not in it.
+    /// Error limit of that conversion: half of the time of reading both clocks. It does not include the difference
+    /// between the clocks of the machines.
     pub uncertainty_ns: Ns,
 }
 
-/// What happened between the begin and the end of the measurement, from counters read at both.
+/// Events between the start and the end of the measurement, from counters read at both.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct During {
-    /// Time that the host took from each CPU, in steps of a clock tick (10 ms); `None`: not counted here.
+    /// Steal time of each CPU, in steps of a clock tick (10 ms); `None`: not counted here.
     #[serde(default)]
     pub steal: Option<Vec<CpuSteal>>,
     /// System management interrupts of each CPU; `None`: not countable here.
@@ -71,40 +71,39 @@ pub struct During {
     /// Thermal throttling events of each CPU; `None`: not counted here.
     #[serde(default)]
     pub thermal_throttle: Option<Vec<CpuCount>>,
-    /// Kernel messages that matter to latency (real-time throttling, clock trouble, stalls); `None`: the kernel's
-    /// log could not be read.
+    /// Kernel messages relevant to latency (real-time throttling, clock problems, stalls); `None`: the kernel log could
+    /// not be read.
     #[serde(default)]
     pub kernel_messages: Option<Vec<String>>,
-    /// How the load ended before the measurement did; `None`: it did not.
+    /// Why the load ended before the measurement; `None`: it did not.
     #[serde(default)]
     pub load_ended_early: Option<String>,
     /// CPU time that the load used; `None`: no load of this tool, or not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_cpu_ns: Option<Ns>,
-    /// Why less was measured than was asked for, one line each: a signal, a measuring thread that ended, a program that
-    /// failed.
+    /// Why the measurement ended early, one line each: a signal, a measuring thread that ended, a program that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended_early: Vec<String>,
-    /// Measuring threads that were not on their CPU all the time.
+    /// Measuring threads that left their CPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_cpu: Vec<LeftCpu>,
     /// Other measurements by lathunt on the same CPUs at the same time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<Neighbour>,
-    /// By how much CLOCK_REALTIME was set while it was measured, each time; `None`: not watched.
+    /// Steps of CLOCK_REALTIME during the measurement, ns; `None`: not watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_set_ns: Option<Vec<i64>>,
 }
 
-/// Another lathunt that measured on a CPU of this measurement meanwhile: each disturbs the other.
+/// Another lathunt that measured on a CPU of this measurement at the same time: each disturbs the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Neighbour {
-    /// Its process, in its own process namespace.
+    /// Its process id, in its own PID namespace.
     pub process: u32,
     /// Wall-clock time of its start, RFC 3339.
     pub since: String,
-    /// The CPUs that it measured, as a list.
+    /// Its measured CPUs, as a list.
     pub cpus: String,
 }
 
@@ -116,17 +115,17 @@ impl std::fmt::Display for Neighbour {
     }
 }
 
-/// A measuring thread that did not stay on its CPU: its samples are not those of that CPU alone.
+/// A measuring thread that left its CPU: its samples are not only of that CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftCpu {
-    /// The CPU that it was to measure.
+    /// The CPU that it should measure.
     pub cpu: Cpu,
     /// Samples taken on another CPU; `None`: not counted.
     pub samples: Option<u64>,
-    /// The other CPU, of the last of these samples.
+    /// The other CPU of the last of these samples.
     pub on: Option<Cpu>,
-    /// What was found to have changed: the thread's affinity, the CPUs online.
+    /// The change that was found: the thread's affinity, the online CPUs.
     pub why: String,
 }
 
@@ -147,13 +146,13 @@ impl std::fmt::Display for LeftCpu {
     }
 }
 
-/// Time that the host took from one CPU.
+/// Steal time of one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuSteal {
-    /// Which CPU.
+    /// The CPU.
     pub cpu: Cpu,
-    /// How much.
+    /// Its steal time.
     pub steal_ns: Ns,
 }
 
@@ -161,9 +160,9 @@ pub struct CpuSteal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuCount {
-    /// Which CPU.
+    /// The CPU.
     pub cpu: Cpu,
-    /// How many.
+    /// The count.
     pub count: u64,
 }
 
@@ -179,13 +178,13 @@ pub struct Machine {
     pub cpus_online: Option<String>,
     /// CPUs measured, as a list.
     pub cpus_measured: Option<String>,
-    /// Highest clock frequency in Hz, for the rule of thumb.
+    /// Maximum clock frequency, Hz, for the rule of thumb.
     pub cpu_max_hz: Option<u64>,
     /// Main memory, bytes.
     pub memory_bytes: Option<u64>,
     /// Board or product name, with firmware version.
     pub product: Option<String>,
-    /// Hypervisor, when the CPU says there is one; `"none"` when it says there is none.
+    /// Hypervisor according to the CPU; `"none"` if there is none.
     pub hypervisor: Option<String>,
     /// Whether hyperthreads share cores.
     pub smt: Option<String>,
@@ -201,7 +200,7 @@ pub struct Kernel {
     pub version: Option<String>,
     /// Preemption model as compiled: `PREEMPT_RT`, `PREEMPT_DYNAMIC`, …
     pub preemption: Option<String>,
-    /// The model in force where it can change at run time (`none`, `voluntary`, `full`, `lazy`).
+    /// The active model if it can change at run time (`none`, `voluntary`, `full`, `lazy`).
     pub preemption_in_force: Option<String>,
     /// Whether it is a PREEMPT_RT kernel.
     pub realtime: Option<bool>,
@@ -209,13 +208,13 @@ pub struct Kernel {
     pub command_line: Option<String>,
     /// Timer tick, Hz.
     pub hz: Option<u32>,
-    /// Build options that change latency, as the kernel's configuration gives them (`y`, `n`, a number); empty when
-    /// no configuration could be read.
+    /// Build options that affect latency, with the values of the kernel configuration (`y`, `n`, a number); empty if it
+    /// could not be read.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, String>,
 }
 
-/// Settings that change latency.
+/// Settings that affect latency.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Knobs {
@@ -227,9 +226,9 @@ pub struct Knobs {
     pub idle_states: Vec<IdleState>,
     /// Latency that `/dev/cpu_dma_latency` allowed at the start, µs.
     pub cpu_dma_latency_us: Option<i32>,
-    /// What this tool wrote there, µs.
+    /// Latency that this tool wrote there, µs.
     pub cpu_dma_latency_held_us: Option<i32>,
-    /// Who else held `/dev/cpu_dma_latency` open (`comm/pid`).
+    /// Other processes with `/dev/cpu_dma_latency` open (`comm/pid`).
     pub cpu_dma_latency_holders: Vec<String>,
     /// `sched_rt_runtime_us`; -1 is "no throttling".
     pub rt_runtime_us: Option<i64>,
@@ -256,15 +255,15 @@ pub struct IdleState {
     pub disabled: Option<bool>,
 }
 
-/// Something the tool needs, whether it is there, and what its absence costs.
+/// A capability of the system that the tool uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Capability {
     /// `bpf`, `btf`, `sched_fifo`, `mlock`, `kernel_symbols`, …
     pub name: String,
-    /// Whether it is there.
+    /// Whether it is present.
     pub present: bool,
-    /// When absent: why, what that costs, and how to get it.
+    /// If absent: why, the consequence, and how to get it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }

@@ -10,7 +10,7 @@ use crate::time::Cpu;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuSet(BTreeSet<Cpu>);
 
-/// Largest CPU number accepted: the kernel's own limit on x86-64 (`NR_CPUS` 8192, arch/x86/Kconfig).
+/// Largest CPU number accepted: the kernel's limit on x86-64 (`NR_CPUS` 8192, arch/x86/Kconfig).
 pub const CPU_LIMIT: u32 = 8192;
 
 /// Text that is not a CPU list.

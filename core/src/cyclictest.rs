@@ -1,9 +1,8 @@
-//! The language of cyclictest (rt-tests): its command line and its output formats. Reading them
-//! back is in `import`.
+//! cyclictest (rt-tests): its command line and output formats. Parsing of its output is in `import`.
 //!
-//! Twenty years of scripts speak it, so it is spoken here byte for byte: separators, widths, blank lines. Where
-//! cyclictest itself is defective (invalid JSON, silent misreading of numbers, exit code 0 for unknown options) this
-//! is not: see the module of each part. Written from observed behaviour of rt-tests 2.4; no code of it is used.
+//! Scripts depend on them, so the output is identical byte for byte: separators, widths, blank lines. Defects of
+//! cyclictest (invalid JSON, misread numbers, exit code 0 for unknown options) are not reproduced: see the modules.
+//! Written from observed behaviour of rt-tests 2.4; none of its code is used.
 
 pub mod cpu_spec;
 pub mod getopt;

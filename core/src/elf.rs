@@ -1,21 +1,21 @@
 //! Which variable of a program is at an address? Reads the symbol table of an untrusted ELF file.
 //!
-//! Sans I/O: the caller hands in a function that reads parts of the file. Every offset and size of the file is checked, tables
-//! are read up to [`LARGEST_TABLE`] and names up to [`LONGEST_NAME`]; what does not fit, or is not a little-endian 64-bit ELF file, gives
-//! no name. Sources: System V ABI, chapter 4 (object files), and elf(5). Not here: code, lines, DWARF.
+//! Without I/O: the caller passes a function that reads parts of the file. Every offset and size is checked, tables are
+//! limited to [`LARGEST_TABLE`] and names to [`LONGEST_NAME`]; a larger, damaged or other than little-endian 64-bit ELF
+//! file yields no name. Sources: System V ABI, chapter 4 (object files), and elf(5). Not here: code, lines, DWARF.
 
-/// Bytes of a symbol table that are looked through at most: five million symbols.
+/// Maximum bytes of a symbol table that are searched: five million symbols.
 pub const LARGEST_TABLE: u64 = 128 << 20;
-/// Bytes of all headers of segments, or of sections.
+/// Maximum bytes of all segment headers, or all section headers.
 const LARGEST_HEADERS: usize = 8 << 20;
-/// Bytes of a name that are taken.
+/// Maximum bytes of a name.
 pub const LONGEST_NAME: usize = 256;
 
 /// `length` bytes of a file at an offset; `None` where it has fewer, or cannot be read.
 pub type ReadAt<'a> = dyn Fn(u64, usize) -> Option<Vec<u8>> + 'a;
 
 const SYMBOL: usize = 24;
-/// Symbols are read in such pieces.
+/// Symbols are read in pieces of this size.
 const PIECE: usize = SYMBOL << 15;
 const OBJECT: u8 = 1;
 const NOTYPE: u8 = 0;
@@ -29,7 +29,7 @@ struct Load {
     in_memory: u64,
 }
 
-/// What an ELF file says of where its contents are loaded.
+/// Segments and symbol tables of an ELF file.
 #[derive(Debug)]
 pub struct Elf {
     loads: Vec<Load>,
@@ -56,7 +56,7 @@ impl Elf {
             false => Vec::new(),
         };
         let sections = match section_size >= 64 {
-            true => table(file, sections, section_size, section_count).unwrap_or_default(), // stripped of them
+            true => table(file, sections, section_size, section_count).unwrap_or_default(), // stripped
             false => Vec::new(),
         };
         let symbols = |kind: u32| sections.iter().filter(move |it| u32_at(it, 4) == Some(kind));
@@ -70,7 +70,7 @@ impl Elf {
         Some(Elf { loads, tables })
     }
 
-    /// By how much addresses in memory are larger than those in the file, whose beginning is mapped at `start`. `None`: no segment has it.
+    /// Load bias (memory − file address), with the start of the file mapped at `start`. `None`: no segment has it.
     #[must_use]
     pub fn bias(&self, start: u64) -> Option<u64> {
         const PAGE: u64 = 0x1000;
@@ -84,8 +84,8 @@ impl Elf {
         self.loads.iter().any(|load| address.checked_sub(load.address).is_some_and(|at| at < load.in_memory))
     }
 
-    /// Name of the variable at `address` (of the file), and how far into it that is. Of several the smallest. Reads a
-    /// symbol table: some ms for a large program.
+    /// Name of the variable at `address` (of the file), and the offset in it. Of several, the smallest. Reads a symbol
+    /// table: some ms for a large program.
     #[must_use]
     pub fn variable(&self, file: &ReadAt<'_>, address: u64) -> Option<(String, u64)> {
         self.tables.iter().find_map(|[symbols, names]| {
@@ -140,8 +140,8 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// `_ZN4loop1mE` → `loop::m`, `_ZL1m` and `_ZN12_GLOBAL__N_11mE` → `m`: nested names of the Itanium C++ ABI (5.1), and of Rust, whose hash is left out.
-/// Anything else stays as it is.
+/// `_ZN4loop1mE` → `loop::m`, `_ZL1m` and `_ZN12_GLOBAL__N_11mE` → `m`: nested names of the Itanium C++ ABI (5.1), and
+/// of Rust without the hash. Other names are unchanged.
 fn readable(name: &str) -> String {
     nested(name).unwrap_or_else(|| name.to_owned())
 }
@@ -160,7 +160,7 @@ fn nested(name: &str) -> Option<String> {
         let length: usize = digit[..end].parse().ok()?;
         let part = digit.get(end..end.checked_add(length)?)?;
         if part != "_GLOBAL__N_1" {
-            parts.push(part); // the anonymous namespace has no name in the program either
+            parts.push(part); // the anonymous namespace has no name
         }
         rest = digit.get(end + length..)?;
         if !is_nested {

@@ -1,13 +1,13 @@
-//! Latency histogram: linear bins of a chosen width, then log-linear ones, so that no value is ever clipped.
+//! Latency histogram: linear bins of a selectable width, then log-linear ones, so that no value is clipped.
 //!
 //! Why not linear bins alone (cyclictest, jitterdebugger): the worst case is the product, and a clipped top bin hides
 //! it. Why not log-linear alone (HdrHistogram): tables of 1 µs rows, as engineers and their scripts read them, must be
-//! exact. Minimum, maximum, sum and count are kept beside the bins and are exact always.
+//! exact. Minimum, maximum, sum and count are stored in addition to the bins and are always exact.
 //!
-//! The same index function runs in the kernel (`host/src/bpf/hist.h`); a test in `host` holds the two equal.
+//! The same index function runs in the kernel (`host/src/bpf/hist.h`); a test in `host` compares the two.
 //!
 //! Accuracy: below `width * linear_bins` a value is known to one bin width; above, to 1/32 (3.1 %) of itself.
-//! [`Histogram::quantile`] answers with the upper edge of a bin, never above the exact maximum.
+//! [`Histogram::quantile`] returns the upper edge of a bin, never above the exact maximum.
 
 mod difference;
 mod layout;
@@ -21,7 +21,7 @@ pub use difference::NotLater;
 pub use layout::{BadLayout, Layout};
 pub use spread::Spread;
 
-/// Counts of durations. Invariants: the bins add up to `count`; `min` and `max` were observed, not rounded.
+/// Counts of durations. Invariants: the bins add up to `count`; `min` and `max` are exact observed values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     layout: Layout,
@@ -32,13 +32,13 @@ pub struct Histogram {
     max: Ns,     // 0 while empty
 }
 
-/// Why two histograms have no sum.
+/// Why two histograms cannot be added.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum NoSum {
-    /// Of different widths: rows would no longer mean what they say.
+    /// The bins differ in width: the rows would not be exact.
     #[error("classes of {0} and of {1} do not add up exactly")]
     Layouts(Layout, Layout),
-    /// A file may claim any number of samples.
+    /// The counts overflow (a file may claim any number of samples).
     #[error("they have more samples than a counter holds")]
     Counts,
 }
@@ -67,10 +67,10 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Adds what was counted elsewhere (a recorder in the kernel): bins by index, exact extremes beside them.
+    /// Adds counts from elsewhere (the recorder in the kernel): (bin index, count), with exact sum and extremes.
     ///
     /// # Errors
-    /// The first thing that does not fit: an index outside the layout, or extremes that the bins contradict.
+    /// An index outside the layout, extremes that contradict the bins, or an overflow; nothing is added then.
     pub fn add_counts(&mut self, counts: &[(usize, u64)], exact: Exact) -> Result<(), BadCounts> {
         let total =
             counts.iter().try_fold(0u64, |sum, &(_, n)| sum.checked_add(n)).ok_or(BadCounts::Overflow)?;
@@ -97,16 +97,16 @@ impl Histogram {
         Ok(())
     }
 
-    /// Adds all of `other`. Associative and commutative. No count and no extreme is lost where one of the two has more
-    /// linear bins: they become those of both, unless the other one has values beyond its own.
+    /// Adds all of `other`. Associative and commutative. If the numbers of linear bins differ, no count and no extreme
+    /// is lost: the larger number is taken, unless the other histogram has values above its own linear bins.
     ///
     /// # Errors
-    /// When the widths differ, or the samples are too many; nothing is added then.
+    /// If the widths differ, or the counts overflow; nothing is added then.
     pub fn merge(&mut self, other: &Histogram) -> Result<(), NoSum> {
         if self.layout.width_ns != other.layout.width_ns {
             return Err(NoSum::Layouts(self.layout, other.layout));
         }
-        // No bin has more than all of them.
+        // No bin exceeds the total, so no bin overflows.
         let count = self.count.checked_add(other.count).ok_or(NoSum::Counts)?;
         if self.layout == other.layout {
             for (into, from) in self.bins.iter_mut().zip(&other.bins) {
@@ -127,8 +127,8 @@ impl Histogram {
         Ok(())
     }
 
-    /// The most linear bins in which each bin of both lies as a whole. Bins above the linear ones are those of every
-    /// layout of the same width, so that linear bins fit into them.
+    /// The layout with the most linear bins into which each bin of both fits as a whole. The log-linear bins are the
+    /// same for all layouts of one width, so that linear bins fit into them.
     fn common_layout(&self, other: &Histogram) -> Layout {
         let (fewer, more) = match self.layout.linear_bins < other.layout.linear_bins {
             true => (self, other),
@@ -180,7 +180,7 @@ impl Histogram {
 
     /// Upper edge of the bin that holds the `q`-quantile (`q` in 0..=1), never above the exact maximum.
     ///
-    /// `None` when empty: 0 would read as "perfect".
+    /// `None` when empty: 0 would look like a perfect result.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<Ns> {
         let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
@@ -194,7 +194,8 @@ impl Histogram {
         self.max()
     }
 
-    /// Durations in bins that begin at or above `value`: exact when `value` is a bin edge, else a lower bound.
+    /// Number of durations in bins that start at or above `value`: exact when `value` is a bin edge, else a lower
+    /// bound.
     #[must_use]
     pub fn count_from(&self, value: Ns) -> u64 {
         let at = self.layout.index(value);
@@ -214,12 +215,12 @@ impl Histogram {
         self.bins
             .iter()
             .enumerate()
-            .filter(|(_, &n)| n > 0)
+            .filter(|&(_, &n)| n > 0)
             .map(move |(i, &n)| (layout.lower(i), layout.upper(i), n))
     }
 }
 
-/// Exact figures that travel beside counts.
+/// Exact figures that accompany counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Exact {
     /// Sum of all durations, ns.
@@ -237,7 +238,7 @@ pub enum BadCounts {
     /// An index outside the layout.
     #[error("bin {0} does not exist: this layout has {1} bins")]
     Index(usize, usize),
-    /// Minimum or maximum lies in an empty bin.
+    /// Minimum or maximum is not in the outermost occupied bin.
     #[error("exact minimum {0} and maximum {1} do not lie in the outermost occupied bins")]
     Extremes(Ns, Ns),
     /// More than 2^64 counts.
@@ -255,7 +256,7 @@ struct Wire {
     sum_ns: u64,
     min_ns: Option<Ns>,
     max_ns: Option<Ns>,
-    /// Computed from the rest, for other programs; no reader of ours takes it.
+    /// Computed from the other fields, for other programs; ignored on reading.
     #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
     spread: Option<Spread>,
     bins: Vec<(usize, u64)>,
@@ -263,7 +264,7 @@ struct Wire {
 
 impl Serialize for Histogram {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let bins = self.bins.iter().enumerate().filter(|(_, &n)| n > 0).map(|(i, &n)| (i, n)).collect();
+        let bins = self.bins.iter().enumerate().filter(|&(_, &n)| n > 0).map(|(i, &n)| (i, n)).collect();
         let (min_ns, max_ns) = (self.min(), self.max());
         let Layout { width_ns, linear_bins, .. } = self.layout;
         let (count, sum_ns, spread) = (self.count, self.sum_ns, Spread::of(self));

@@ -1,4 +1,4 @@
-//! What do idle states cost in latency? The same threads, measured in turn with idle states as they are and limited.
+//! Cost of idle states in latency: the same threads, measured alternately with and without a limit on idle states.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,27 +6,27 @@ use crate::histogram::Histogram;
 use crate::series::Series;
 use crate::time::Ns;
 
-/// Latencies with idle states as they are and with a limit, from rounds that took turns.
+/// Latencies without and with a limit on idle states, from alternating rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IdleComparison {
-    /// The limit, as /dev/cpu_dma_latency held it, µs.
+    /// The limit in /dev/cpu_dma_latency, µs.
     pub limit_us: i32,
-    /// Rounds of each kind.
+    /// Number of rounds of each kind.
     pub rounds: u32,
     /// Length of a round.
     pub round_ns: Ns,
-    /// One series a CPU: idle states as they are.
+    /// One series per CPU: idle states not limited.
     pub free: Vec<Series>,
-    /// The same CPUs: idle states limited.
+    /// One series per CPU: idle states limited.
     pub limited: Vec<Series>,
-    /// Why this machine cannot show a difference; absent: it has idle states.
+    /// Why this machine cannot show a difference; absent: it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
 }
 
 impl IdleComparison {
-    /// Both, in one line each, and what may be concluded.
+    /// One line for each, and the conclusion.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let figures = |all: &[Series]| {

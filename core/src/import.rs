@@ -1,11 +1,11 @@
 //! Reading the results of other latency tools: cyclictest (histograms, status lines, `-v`, JSON), the other programs of
-//! rt-tests, rtla, jitterdebugger, hwlatdetect, Xenomai's latency and EVL's latmus. Which tool wrote a text is seen in it.
+//! rt-tests, rtla, jitterdebugger, hwlatdetect, Xenomai's latency and EVL's latmus. The tool is detected from the text.
 //!
-//! What such a file does not say is not invented. A histogram keeps the values up to its last row; of the samples
-//! beyond it only the number and the largest are known, so the largest is entered and the rest counted as lost. The
-//! same holds for a file that has status lines only. A histogram that ends before the line of its maxima is refused, and
-//! so is one whose samples are above its maximum; a thread without a sample, a bare table of rows, as scripts cut it out, is no complete run; nor are single samples some of which are
-//! not there, because these may be above all others. Several runs in one text are added up. Values are the lower edges of what was printed.
+//! Missing data is not invented. A histogram has values up to its last row; of the samples beyond, only the number and
+//! the largest are known, so the largest is added and the others are counted as lost. The same holds for status lines
+//! alone. A histogram without its line of maxima, or with samples above its maximum, is refused. A thread without
+//! samples, a table of rows without header and footer, and samples with missing numbers (which may be the largest) are
+//! not a complete run. Several runs in one text are merged. Values are the lower edges of the printed ones.
 
 use std::fmt;
 
@@ -26,10 +26,10 @@ mod rtla;
 mod status;
 mod xenomai;
 
-/// Threads of one file: cyclictest has one a CPU, and Linux 8192 CPUs at most.
+/// Threads of one file: cyclictest has one per CPU, and Linux at most 8192 CPUs.
 const MOST_THREADS: usize = 8192;
 
-/// Bins of all threads together that are set aside for rows, 128 MiB: what a file of a few kilobytes may claim.
+/// Maximum bins of all threads, 128 MiB: a file of a few kilobytes can request them.
 const MOST_BINS: usize = 1 << 24;
 
 /// Why a file cannot be imported.
@@ -56,7 +56,7 @@ fn at(line: usize, what: impl Into<String>) -> NotImportable {
     NotImportable { line: Some(line), what: what.into() }
 }
 
-/// Unit of the latencies in a text, which a histogram alone does not show.
+/// Unit of the latencies in a text; a histogram alone does not contain it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
     /// As the text suggests; µs where it does not.
@@ -68,13 +68,13 @@ pub enum Unit {
     Ns,
 }
 
-/// `None` where the text is of another tool.
+/// `None` if the text is from another tool.
 type Reader = fn(&str) -> Option<Result<File, NotImportable>>;
 
-/// Reads the result of a tool. What no other one recognises is read as cyclictest's.
+/// Reads the result of a tool; by default as cyclictest's.
 ///
 /// # Errors
-/// Says which tool it is of and why it cannot be read, or what is damaged and where.
+/// Names the tool and why its output cannot be read, or the damage and its line.
 pub fn read(text: &str, unit: Unit) -> Result<Run, NotImportable> {
     let tools: [Reader; 6] = [
         oslat::recognised,
@@ -99,7 +99,7 @@ pub fn read(text: &str, unit: Unit) -> Result<Run, NotImportable> {
     Ok(file.into_run())
 }
 
-/// What a file says of one thread. Numbers in the unit of the file.
+/// Data of one thread, in the unit of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct FromFile {
     tid: Option<i32>,
@@ -115,18 +115,18 @@ struct FromFile {
     missed: Option<u64>,
     /// Single samples (`-v`).
     samples: Vec<u64>,
-    /// Number of the single sample that comes next.
+    /// Number of the next single sample.
     next_cycle: u64,
-    /// Single samples whose numbers were passed over: their values may be anything.
+    /// Missing single samples, whose values are unknown.
     absent: u64,
-    /// Runs of this thread in the same text, before or after the one that is told here.
+    /// Other runs of this thread in the same text.
     more_runs: u32,
-    /// What the figures are of; `None`: as the file says.
+    /// Quantity of the thread; `None`: that of the file.
     quantity: Option<Quantity>,
 }
 
 impl FromFile {
-    /// Takes the status lines of the thread. No run of cyclictest prints them beside single samples: those are another's.
+    /// Adds the status lines of the thread. Single samples before them are from another run of cyclictest.
     fn take_status(&mut self, status: FromFile) {
         let others = self.samples.len() as u64;
         self.more_runs += status.more_runs + u32::from(others > 0);
@@ -136,12 +136,12 @@ impl FromFile {
         self.quantity = status.quantity;
     }
 
-    /// Samples in the rows; `None` where these are more than can be counted.
+    /// Samples in the rows; `None` on overflow.
     fn inside(&self) -> Option<u64> {
         self.rows.iter().try_fold(0u64, |sum, (_, count)| sum.checked_add(*count))
     }
 
-    /// Where a histogram of `end` rows and the maximum say the opposite of each other: either may be wrong.
+    /// A contradiction between a histogram of `end` rows and the maximum: either may be wrong.
     fn contradiction(&self, end: u64) -> Option<String> {
         let max = self.max?;
         let highest = self.rows.iter().map(|(row, _)| *row).max();
@@ -152,7 +152,7 @@ impl FromFile {
         Some(format!("the maximum is {max}, but {overflows} samples are beyond the rows, which end above it"))
     }
 
-    /// Whether none of the samples without a value can be above the largest that is told.
+    /// Whether no sample without a value can exceed the stated maximum.
     fn is_bounded(&self) -> bool {
         self.absent == 0 && self.max.is_some()
     }
@@ -163,25 +163,25 @@ impl FromFile {
 struct File {
     /// The program that wrote it.
     tool: &'static str,
-    /// What its figures are of.
+    /// Its quantity.
     quantity: Quantity,
     threads: Vec<FromFile>,
     /// Nanoseconds per unit.
     unit: u64,
-    /// Nothing in the file says what the unit is.
+    /// The file does not state the unit.
     unit_assumed: bool,
     /// Rows of the histogram; 0 without one.
     rows: u64,
-    /// Rows, and nothing that says what was beyond them: neither their number nor the maximum.
+    /// Only rows: neither the number of samples beyond them nor the maximum.
     rows_alone: bool,
-    /// The latency that broke the run off, where it is not told of which thread; 0 where it is not told itself.
+    /// The latency that ended the run (`-b`), if its thread is unknown; 0 if the latency is unknown.
     break_of_nobody: Option<u64>,
     dma_latency_us: Option<i32>,
     conditions: Conditions,
 }
 
 impl Default for File {
-    /// Of cyclictest.
+    /// For cyclictest.
     fn default() -> File {
         File {
             tool: "rt-tests",
@@ -199,7 +199,7 @@ impl Default for File {
 }
 
 impl File {
-    /// Of another program, whose figures are of `quantity` in units of `unit` ns.
+    /// For another program that measures `quantity` in units of `unit` ns.
     fn of(tool: &'static str, quantity: Quantity, unit: u64) -> File {
         File { tool, quantity, unit, ..File::default() }
     }
@@ -234,7 +234,7 @@ impl File {
         run.complete = !self.rows_alone && self.break_of_nobody.is_none();
         for (index, thread) in self.threads.iter().enumerate() {
             let series = self.series(index, thread);
-            // hwlatdetect finding nothing is a result; a measurement of latencies without a sample is none.
+            // hwlatdetect without samples is a valid result; a latency measurement without samples is not.
             let is_measured = series.histogram.count() > 0 || self.quantity == Quantity::Hardware;
             run.complete &= is_measured && (series.lost == 0 || thread.is_bounded());
             run.conditions.notes.extend(notes(&series, thread));
@@ -244,7 +244,7 @@ impl File {
     }
 
     fn layout(&self) -> Layout {
-        // Above, rows are kept to 1/32 of their value.
+        // Higher rows have a resolution of 1/32 of their value.
         let most = (MOST_BINS / self.threads.len().max(1)).clamp(1 << 10, 1 << 20) as u32;
         let rows = u32::try_from(self.rows.max(1_024)).unwrap_or(most).min(most);
         Layout::new(self.unit as u32, rows).unwrap_or(Layout::LATENCY)
@@ -258,7 +258,7 @@ impl File {
         series.lost_below_max = lost > 0 && thread.is_bounded();
         series.missed = thread.missed;
         series.interval_ns = thread.interval_us.map(Ns::from_us);
-        // The others measure on CPUs.
+        // Other quantities are per CPU.
         series.thread = (self.quantity == Quantity::Cyclic || thread.cpu.is_none()).then(|| Thread {
             tid: Tid(thread.tid.unwrap_or(0)),
             comm: format!("thread {index}"),
@@ -269,7 +269,7 @@ impl File {
         series
     }
 
-    /// The samples whose values are known, and the number of those whose are not.
+    /// The samples with known values, and the number of the others.
     fn histogram(&self, thread: &FromFile) -> (Histogram, u64) {
         let mut histogram = Histogram::new(self.layout());
         let ns = |value: u64| Ns(value.saturating_mul(self.unit));
@@ -283,7 +283,7 @@ impl File {
         let counted = thread.cycles.unwrap_or(0).max(known.saturating_add(thread.overflows.unwrap_or(0)));
         let highest = values.iter().map(|(value, _)| *value).max();
         let beyond = thread.max.filter(|max| highest.is_none_or(|highest| *max > highest));
-        // A maximum that is told was measured, even where the counts of the file leave no sample for it.
+        // A stated maximum was measured, even if the counts of the file have no sample for it.
         let told = known.saturating_add(u64::from(beyond.is_some() && counted > 0));
         let cycles = counted.saturating_add(thread.absent).max(told);
         let missing = usize::try_from(cycles - known).unwrap_or(usize::MAX);
@@ -298,7 +298,7 @@ impl File {
             return (histogram, lost);
         };
         let entered = values.iter().fold(0u64, |sum, (v, n)| sum.saturating_add(ns(*v).0.saturating_mul(*n)));
-        // the average of the file is that of all samples, so it is the better one where some values are missing
+        // the average in the file covers all samples, so it is better if some values are missing
         let sum_ns = match thread.avg.filter(|avg| lost > 0 && avg.is_finite()) {
             Some(avg) => (avg * self.unit as f64 * known as f64) as u64,
             None => entered,
@@ -311,7 +311,7 @@ impl File {
     }
 }
 
-/// What the figures of a thread leave open.
+/// Limitations of a thread's data.
 fn notes(series: &Series, thread: &FromFile) -> Vec<String> {
     let mut notes = Vec::new();
     let label = series.label();

@@ -1,24 +1,24 @@
-//! The pure core of lathunt: what a latency is, how it is kept, explained and judged.
+//! The core of lathunt without I/O: latencies, how they are stored, explained and judged.
 //!
-//! Contract: bytes and plain values in, values and bytes out. This crate opens no file, reads no clock, starts
-//! no thread and knows no environment; `clippy.toml` beside this crate makes each of those an error. It compiles on
-//! any operating system, so every rule here is tested without root.
+//! Contract: bytes and plain values in, values and bytes out. This crate opens no files, reads no clock, starts no
+//! threads and reads no environment variables; its `clippy.toml` makes each of these an error. It compiles on any
+//! operating system, so that everything is tested without root.
 //!
 //! Where to look:
-//! - [`time`], [`cpuset`]: quantities as types; [`random`]: reproducible random numbers; [`printable`]: hostile text, inert.
-//! - [`histogram`], [`series`], [`peak`], [`run`]: what is measured and how it is kept.
+//! - [`time`], [`cpuset`]: quantities as types; [`random`]: reproducible random numbers; [`printable`]: untrusted text.
+//! - [`histogram`], [`series`], [`peak`], [`run`]: measurements and their storage.
 //! - [`trace`]: recorded kernel events as one normalized stream.
 //! - [`import`]: results of other latency tools.
-//! - [`check`]: is a machine set up for real time? Rules as data.
-//! - [`isolate`]: which settings keep a CPU free of everything else.
+//! - [`check`]: is a machine configured for real time? Rules as data.
+//! - [`isolate`]: settings that isolate a CPU.
 //! - [`latency_box`]: stimuli and answers of an external measurement.
-//! - [`npt`]: turns of a loop that never stops, and who interrupted it.
+//! - [`npt`]: iterations of a busy loop, and their interruptions.
 //! - [`elf`]: variables of programs by their addresses.
-//! - [`explain`]: from events to a tree of causes whose parts add up.
-//! - [`stats`], [`judge`], [`verdict`]: what may be claimed, and the answer.
+//! - [`explain`]: from events to a tree of causes whose parts add up to the latency.
+//! - [`stats`], [`judge`], [`verdict`]: statistical statements, and the verdict.
 //! - [`regression`]: is a run worse than another, by more than chance?
-//! - [`bound`]: what may still come, from what was seen.
-//! - [`monitor`]: windows of a measurement that never ends: what is stored, exported and shown of them.
+//! - [`bound`]: extrapolation to longer times from observed samples.
+//! - [`monitor`]: windows of a continuous measurement: storage, export and display.
 //! - [`tasks`]: real-time task sets: their grammar, their schedulability, a simulated scheduler.
 //! - [`report`]: SVG, HTML and terminal text from a [`run::Run`]; [`tail_plots`]: the plots of [`bound`].
 #![forbid(unsafe_code)]

@@ -1,9 +1,9 @@
-//! Runs of many machines as one: what does the whole fleet show?
+//! Merges runs of many machines into one.
 //!
-//! Histograms of one quantity add exactly, class by class. Nothing else of different machines may be mixed: conditions that are
-//! the same in all runs stay where they are, all of them stay listed per run, and a peak, a loss of time or a reason
-//! carries the name of its run. Courses in time are dropped, because the runs did not begin together. The verdict is
-//! that of the worst of them, never better.
+//! Histograms of one quantity add exactly, class by class. Everything else is kept per machine: only conditions that
+//! are the same in all runs are conditions of the whole, all are listed per run, and a peak, interference or reason has
+//! the name of its run. Maxima over time are dropped, because the runs did not start together. The verdict is the worst
+//! of all, never better.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ use crate::time::Ns;
 pub mod pair;
 mod verdict;
 
-/// Worst cases kept of all runs, beside the worst one of each.
+/// Maximum number of worst cases of all runs, in addition to the worst one of each.
 const PEAKS: usize = 64;
 
 /// Why runs cannot be merged.
@@ -34,21 +34,21 @@ pub enum CannotMerge {
         /// The two layouts.
         source: NoSum,
     },
-    /// A file that was saved on the way.
+    /// A file saved during the measurement.
     #[error("'{0}' is incomplete: its measurement was still running, or was killed")]
     Incomplete(String),
-    /// What was measured once would count twice.
+    /// The same run twice.
     #[error("'{0}' and '{1}' are the same run")]
     Twice(String, String),
-    /// Counters at their end.
+    /// The counts overflow.
     #[error("'{0}' claims more samples than can be counted")]
     TooMany(String),
 }
 
-/// One run of all `runs` with their names.
+/// Merges all `runs` (name, run).
 ///
 /// # Errors
-/// The first run that does not fit, and why.
+/// The first run that cannot be merged, and why.
 pub fn merge(runs: &[(String, Run)]) -> Result<Run, CannotMerge> {
     if let Some((name, _)) = runs.iter().find(|(_, run)| run.is_unfinished()) {
         return Err(CannotMerge::Incomplete(name.clone()));
@@ -68,7 +68,7 @@ pub fn merge(runs: &[(String, Run)]) -> Result<Run, CannotMerge> {
         run.losses.iter().for_each(|loss| lose(&mut merged.losses, loss));
         match run.merged.is_empty() {
             true => merged.merged.push(listed(name, run)),
-            false => merged.merged.extend(run.merged.iter().cloned()), // merged before: its own runs stay listed
+            false => merged.merged.extend(run.merged.iter().cloned()), // already a merge: its runs stay listed
         }
     }
     if let Some((one, other)) = twice(&merged.merged) {
@@ -78,7 +78,7 @@ pub fn merge(runs: &[(String, Run)]) -> Result<Run, CannotMerge> {
     Ok(merged)
 }
 
-/// The largest of all; a machine that has many takes no other one's worst away.
+/// The largest of all, and the worst of each machine.
 fn worst_cases(runs: &[(String, Run)]) -> Vec<Peak> {
     let mut all: Vec<(bool, Peak)> = Vec::new();
     for (name, run) in runs {
@@ -91,8 +91,8 @@ fn worst_cases(runs: &[(String, Run)]) -> Vec<Peak> {
     all.into_iter().map(|(_, peak)| peak).collect()
 }
 
-/// `runs` in one file, with their series apart, each under the name of its run; complete when all of them are. What the
-/// runs do not have in common is not known of the whole, and stays listed.
+/// `runs` in one file with separate series, each with the name of its run; complete if all of them are. Conditions that
+/// differ are unknown for the whole, and stay listed per run.
 #[must_use]
 pub fn side_by_side(runs: &[(String, Run)]) -> Run {
     let mut all = Run::new(conditions(runs));
@@ -105,7 +105,7 @@ pub fn side_by_side(runs: &[(String, Run)]) -> Run {
     all
 }
 
-/// A CPU of one machine is none of another: the series is that of a thread with a name of its own.
+/// CPUs of different machines differ: the series becomes that of a thread with a unique name.
 fn series_of(name: &str, series: &Series) -> Series {
     let told = series.thread.clone().unwrap_or_default();
     let whose = series.cpu.map_or_else(|| told.comm.clone(), |cpu| format!("CPU {cpu}"));
@@ -113,14 +113,14 @@ fn series_of(name: &str, series: &Series) -> Series {
     Series { cpu: None, thread: Some(thread), ..series.clone() }
 }
 
-/// Those of CPUs, and the response times of threads, by which an application is judged.
+/// The series of CPUs, and the response times of threads, by which an application is judged.
 fn all_series(run: &Run) -> impl Iterator<Item = &Series> {
-    // A run of a task set has its responses in both places.
+    // A run of a task set has its response times in both places.
     let of_tasks = if run.task_set.is_some() { &[][..] } else { &run.tasks };
     run.series.iter().chain(of_tasks.iter().filter_map(|task| task.of(Quantity::Response)))
 }
 
-/// Two that have everything in common but the name.
+/// Two runs that differ only in the name.
 fn twice(runs: &[MergedRun]) -> Option<(&MergedRun, &MergedRun)> {
     let same = |a: &MergedRun, b: &MergedRun| {
         a.series.iter().any(|series| series.samples > 0)
@@ -130,7 +130,7 @@ fn twice(runs: &[MergedRun]) -> Option<(&MergedRun, &MergedRun)> {
     (0..runs.len()).find_map(|at| Some((&runs[at], after(at)?)))
 }
 
-/// One series a quantity, of all CPUs, threads and machines.
+/// Adds to the one series per quantity, of all CPUs, threads and machines.
 fn add(all: &mut Vec<Series>, series: &Series, name: &str) -> Result<(), CannotMerge> {
     let Some(sum) = all.iter_mut().find(|sum| sum.quantity == series.quantity) else {
         let mut first = Series::new(series.quantity, None, series.histogram.clone());
@@ -217,7 +217,7 @@ fn listed(name: &str, run: &Run) -> MergedRun {
     }
 }
 
-/// What is the same in all runs; the rest is "not known" here and listed per run.
+/// The conditions that are the same in all runs; the rest is unknown here and listed per run.
 fn conditions(runs: &[(String, Run)]) -> Conditions {
     let value = |conditions: &Conditions| serde_json::to_value(conditions).unwrap_or(Value::Null);
     let mut all = runs.iter().map(|(_, run)| value(&run.conditions));
@@ -239,7 +239,7 @@ fn conditions(runs: &[(String, Run)]) -> Conditions {
     conditions
 }
 
-/// Fields that are equal in both; of objects, their equal fields.
+/// Fields that are equal in both, recursively for objects.
 fn intersection(a: &Value, b: &Value) -> Value {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {

@@ -1,4 +1,4 @@
-//! Counts and durations as they are printed, and quantiles of samples of which some were lost.
+//! Formats counts and durations; quantiles with lost samples.
 
 use crate::histogram::Histogram;
 use crate::time::Ns;
@@ -17,14 +17,14 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// A duration, or `–` where there is none.
+/// A duration, or `–` for `None`.
 #[must_use]
 pub fn or_dash(value: Option<Ns>) -> String {
     value.map_or_else(|| "–".to_owned(), |ns| ns.to_string())
 }
 
-/// The quantile of all samples, the lost ones among them, which may all lie above the others: `None` where it then
-/// lies among the lost ones.
+/// The quantile of all samples, with lost ones assumed to be above all others; `None` if the quantile is among the lost
+/// ones.
 pub(crate) fn quantile(histogram: &Histogram, lost: u64, q: f64) -> Option<Ns> {
     if lost == 0 {
         return histogram.quantile(q);

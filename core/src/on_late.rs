@@ -1,35 +1,35 @@
-//! What was done on late cases while they were measured: which cases were late, which commands ran, and when.
+//! Actions on late cases during the measurement: the cases, the commands, and their times.
 //!
-//! A command that runs on a late case disturbs the machine that is measured. So every action is kept with its time, and the
-//! worst cases that it overlaps are marked: such a case may be the action's own doing.
+//! A command on a late case disturbs the measured machine. So every action is kept with its time, and worst cases that
+//! overlap with it are marked: the action may have caused them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::peak::Peak;
 use crate::time::{Cpu, Mono, Ns};
 
-/// Actions that are kept one by one.
+/// Maximum number of actions kept individually.
 pub const KEPT: usize = 1024;
 
 /// Late cases of one measurement, and the actions on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OnLate {
-    /// Latency above which a case was late; null: each task's own deadline.
+    /// Latency above which a case was late; null: the deadline of each task.
     pub above_ns: Option<Ns>,
-    /// Late cases, as far as they were noticed while it was measured.
+    /// Late cases detected during the measurement.
     pub cases: u64,
-    /// Of those, cases that came while no action was allowed: one was still running, or there had been enough in that minute.
+    /// Of those, cases without an action: one was still running, or the limit per minute was reached.
     pub withheld: u64,
     /// CPUs on which commands ran, as a list; null: no command was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<String>,
-    /// These CPUs were measured: no other was left.
+    /// These CPUs were also measured, because there were no others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub on_measured: bool,
-    /// The first 1024 actions, in the order of time.
+    /// The first 1024 actions, in time order.
     pub actions: Vec<Action>,
-    /// Further actions.
+    /// Number of further actions.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_actions: u64,
 }
@@ -38,26 +38,26 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What was done on one late case.
+/// Actions on one late case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Action {
     /// CPU of the case.
     pub cpu: Cpu,
-    /// From when its latency counted.
+    /// Start of its latency.
     pub case: Mono,
     /// Its latency.
     pub total_ns: Ns,
-    /// When the first action on it began.
+    /// Start of the first action.
     pub begin: Mono,
-    /// When the last of them was over; null: not before the measurement ended.
+    /// End of the last action; null: after the end of the measurement.
     pub end: Option<Mono>,
-    /// What was done and how it ended, one line each.
+    /// Actions and their results, one line each.
     pub did: Vec<String>,
 }
 
 impl OnLate {
-    /// Keeps `action`.
+    /// Adds `action`.
     pub fn acted(&mut self, action: Action) {
         match self.actions.len() < KEPT {
             true => self.actions.push(action),
@@ -65,7 +65,7 @@ impl OnLate {
         }
     }
 
-    /// Marks those of `peaks` that an action overlaps.
+    /// Marks `peaks` that overlap with an action.
     pub fn mark(&self, peaks: &mut [Peak]) {
         for peak in peaks {
             let end = peak.begin + peak.total_ns;
@@ -75,7 +75,7 @@ impl OnLate {
         }
     }
 
-    /// What was done, in one line, where something was late.
+    /// The actions in one line, if there were late cases.
     #[must_use]
     pub fn line(&self) -> Option<String> {
         let count = |n: u64, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });

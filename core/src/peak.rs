@@ -1,4 +1,4 @@
-//! A peak: one of the worst samples, with who suffered, who did it, and (where evidence exists) why.
+//! A peak: one of the worst samples, with victim, culprit, and (if there is evidence) explanation.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,33 +10,33 @@ use crate::time::{Cpu, Mono, Ns};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Peak {
-    /// What was measured.
+    /// The quantity.
     pub quantity: Quantity,
-    /// Where.
+    /// CPU.
     pub cpu: Cpu,
-    /// The moment from which the latency counts (the programmed wake-up, the expiry, the waking).
+    /// Start of the latency (the programmed wake-up, the expiry, the waking).
     pub begin: Mono,
     /// The latency.
     pub total_ns: Ns,
-    /// Who suffered it.
+    /// The victim.
     pub victim: Thread,
-    /// Who held the CPU longest inside it, when the evidence names somebody.
+    /// The task that held the CPU longest in it, if the evidence names one.
     pub culprit: Option<String>,
-    /// Where the time went; `None` when there is no evidence (then `no_evidence` says why).
+    /// The explanation; `None` without evidence (`no_evidence` has the reason).
     pub explanation: Option<Explanation>,
     /// Why there is no explanation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_evidence: Option<String>,
-    /// The circumstances, where the kernel's recorder saw them.
+    /// The context, if the recorder in the kernel has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
-    /// An action on another late case (`--on-late`) ran meanwhile: it may be that action's own doing.
+    /// An action on another late case (`--on-late`) ran at the same time and may have caused it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub during_action: bool,
 }
 
 impl Peak {
-    /// A sample of which nothing is known but its size and whose it was; `why`.
+    /// A sample of which only size and victim are known; `why` is the reason.
     #[must_use]
     pub fn without_evidence(
         quantity: Quantity,
@@ -59,7 +59,7 @@ impl Peak {
         }
     }
 
-    /// What is known about it in one sentence.
+    /// The explanation, or the context, in one sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
         let meanwhile = if self.during_action { "; an action of --on-late ran meanwhile" } else { "" };
@@ -89,19 +89,19 @@ impl Peak {
     }
 }
 
-/// The circumstances of a late wake-up.
+/// The context of a late wake-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Context {
     /// Scheduling policy of the victim.
     pub policy: String,
-    /// How late its timer was; `None` when no timer woke it.
+    /// Lateness of its timer; `None` if no timer woke it.
     pub timer_ns: Option<Ns>,
-    /// Who had the CPU before the victim.
+    /// The previous thread on the CPU.
     pub before: Thread,
     /// What woke it: `timer`, `interrupt`, `thread`.
     pub woken_by: String,
-    /// Who was running where it was woken (in an interrupt: who was interrupted).
+    /// The thread on the CPU of the waking (in an interrupt, the interrupted thread).
     pub waker: Thread,
 }
 
@@ -126,7 +126,7 @@ impl<T> Worst<T> {
             && (self.kept.len() < self.limit || self.kept.last().is_some_and(|(least, _)| total > *least))
     }
 
-    /// Offers a value. Returned: what is not kept, the value itself when `limit` worse ones are known.
+    /// Offers a value. Returns the value that is dropped, if any: the new one or the least of the kept ones.
     pub fn offer(&mut self, total: Ns, value: T) -> Option<T> {
         if !self.would_keep(total) {
             return Some(value);
@@ -141,12 +141,12 @@ impl<T> Worst<T> {
         self.kept.iter()
     }
 
-    /// The kept values, to change what does not bear on their order.
+    /// The kept values, for changes that do not affect their order.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.kept.iter_mut().map(|(_, value)| value)
     }
 
-    /// Takes the kept values, worst first.
+    /// Returns the kept values, worst first.
     #[must_use]
     pub fn into_vec(self) -> Vec<(Ns, T)> {
         self.kept

@@ -1,6 +1,6 @@
-//! Texts of strangers made safe to show: no control character reaches a terminal, an SVG or a page.
+//! Makes untrusted text safe for display: no control character reaches a terminal, an SVG or a page.
 //!
-//! A thread may call itself `\x1b[2J` or hide text behind a right-to-left override; both are shown as what they are.
+//! A thread name may contain `\x1b[2J` or a right-to-left override; both are escaped.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -22,8 +22,8 @@ pub fn line(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// A text of several lines as [`line()`] makes each of them, with its line ends and tabs. Of escape sequences those stay that
-/// `is_ours` knows by what follows the escape character, such as `[K`.
+/// Applies [`line()`] to each line, keeping line ends and tabs. Escape sequences are kept if `is_ours` accepts the text
+/// after the escape character, such as `[K`.
 #[must_use]
 pub fn lines(text: &str, is_ours: impl Fn(&str) -> bool) -> Cow<'_, str> {
     let is_plain = |c: char| matches!(c, '\n' | '\t') || !is_hidden(c);
@@ -51,8 +51,8 @@ pub fn lines(text: &str, is_ours: impl Fn(&str) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// `text` with the commands that CI systems take from a log made inert: of `::` at the beginning of a line (GitHub, Gitea) and of `##[`
-/// and `##vso[` anywhere (Azure) the first character is written as `\u{…}`. JSON is left as it is.
+/// Disables commands that CI systems read from logs: the first character of `::` at the start of a line (GitHub, Gitea)
+/// and of `##[` and `##vso[` anywhere (Azure) is written as `\u{…}`. JSON is unchanged.
 #[must_use]
 pub fn no_commands(text: &str) -> Cow<'_, str> {
     let is_data = text.trim_start().starts_with(['{', '[']);
@@ -71,8 +71,8 @@ pub fn no_commands(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown.replace("##[", "\\u{23}#[").replace("##vso[", "\\u{23}#vso["))
 }
 
-/// Whether `c` is not seen or changes how other characters are shown (categories Cc, Cf, Zl, Zp of Unicode 16, and the
-/// fillers that look like spaces), or is no character of XML.
+/// Whether `c` is invisible or changes the display of other characters (categories Cc, Cf, Zl, Zp of Unicode 16, and
+/// fillers that look like spaces), or is not allowed in XML.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}')
@@ -83,7 +83,7 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// [`line()`] with the five characters that mean something in XML and HTML escaped.
+/// [`line()`] with the five special characters of XML and HTML escaped.
 #[must_use]
 pub fn markup(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -100,7 +100,7 @@ pub fn markup(text: &str) -> String {
     escaped
 }
 
-/// At most `width` characters of [`line()`]; what is cut is marked by `…`.
+/// At most `width` characters of [`line()`]; `…` marks a truncation.
 #[must_use]
 pub fn cut(text: &str, width: usize) -> String {
     let text = line(text);
@@ -113,7 +113,7 @@ pub fn cut(text: &str, width: usize) -> String {
     kept
 }
 
-/// `text` broken at spaces into lines of at most `width` characters; longer words are cut through.
+/// `text` broken at spaces into lines of at most `width` characters; longer words are split.
 #[must_use]
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);

@@ -1,5 +1,5 @@
-//! Reproducible random numbers: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA
-//! 2014). A schedule or a task set is reproduced by its seed on any machine; nothing secret comes from here.
+//! Reproducible random numbers: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+//! OOPSLA 2014). A seed reproduces a schedule or a task set on any machine; not for secrets.
 
 /// A generator.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ impl Random {
         ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// Uniform in (0, 1), never an end.
+    /// Uniform in (0, 1), both ends excluded.
     pub fn unit(&mut self) -> f64 {
         ((self.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }

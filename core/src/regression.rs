@@ -1,12 +1,12 @@
-//! Is a run worse than a reference by more than is allowed, and by more than chance?
+//! Compares a run with a reference: whether it is worse by more than allowed, and significantly.
 //!
-//! A figure of two runs of one machine is never twice the same, a maximum least of all. So a figure beyond what is
-//! allowed is held to be worse only where a test says that chance would hardly do it: the quantile test (Johnson,
-//! Verrill, Moore, Biometrics 43, 1987). Of all units (seconds, or samples) of both runs that are beyond the reference's
-//! figure (in the other run: beyond what is allowed), each would come from the other run with its share of all units if
-//! the two were alike; the p-value is the probability that so many or more do.
+//! Figures of two runs of one machine always differ, maxima most of all. So a figure above the limit is worse only if a
+//! test shows that it is significant: the quantile test (Johnson, Verrill, Moore, Biometrics 43, 1987). Take all units
+//! (seconds, or samples) above the reference's figure (in the other run: above the limit). If the two runs were alike,
+//! each would be from the other run with its share of all units; the p-value is the probability of at least the
+//! observed number.
 //!
-//! Units are seconds where beyond is rare, because late ones come in bursts; else samples, as if they came independently.
+//! Units are seconds if exceedances are rare, because they come in bursts; else samples, assumed to be independent.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ use crate::stats::holm;
 use crate::stats::model_free::at_least;
 use crate::time::{parse_duration, Ns};
 
-/// A figure that a run is held to.
+/// A figure to compare.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Figure {
     /// The largest sample.
@@ -29,71 +29,71 @@ pub enum Figure {
     Quantile(f64),
 }
 
-/// By how much the figure may be above the reference's.
+/// Allowed excess over the reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Allowed {
-    /// So many percent of it.
+    /// Percent of the reference.
     Percent(f64),
-    /// So long.
+    /// An absolute time.
     Time(Ns),
 }
 
 /// `max +20%`, `p99.9 +10us`, `median +5%`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// Of what.
+    /// The figure.
     pub figure: Figure,
-    /// How much more.
+    /// The allowed excess.
     pub allowed: Allowed,
 }
 
-/// What the comparison of one figure says, the worse the later.
+/// Result for one figure, in ascending order of badness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// No more than allowed.
+    /// Within the limit.
     Within,
-    /// More than allowed, but chance may do that: not significant.
+    /// Above the limit, but not significant.
     NotSignificant,
-    /// It cannot be told; the detail says why.
+    /// Undecidable; `detail` says why.
     Undecided,
-    /// More than allowed, and not by chance.
+    /// Above the limit, and significant.
     Worse,
 }
 
-/// The series of one label in two runs; of several (threads that share a CPU) their sum.
+/// The series of one label in two runs; if several have it (threads that share a CPU), their sum.
 #[derive(Debug)]
 pub struct Pair<'r> {
     /// `CPU 1`, `comm`.
     pub label: String,
-    /// In the reference; `None` where it was not measured.
+    /// In the reference; `None` if it was not measured.
     pub reference: Option<Cow<'r, Series>>,
     /// In the run.
     pub run: Option<Cow<'r, Series>>,
 }
 
-/// What one limit says of one pair.
+/// Result of one limit for one pair.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// `CPU 1`, `comm`.
     pub label: String,
     /// `max`, `median`, `p99.99`.
     pub figure: String,
-    /// Of the reference, ns.
+    /// Figure of the reference, ns.
     pub reference_ns: Option<Ns>,
-    /// The most that is allowed, ns.
+    /// The limit, ns.
     pub limit_ns: Option<Ns>,
-    /// Of the run, ns.
+    /// Figure of the run, ns.
     pub value_ns: Option<Ns>,
-    /// Probability that chance alone puts so many units beyond; only of a value beyond what is allowed.
+    /// p-value; only if the figure is above the limit.
     pub p: Option<f64>,
-    /// What it says.
+    /// The result.
     pub outcome: Outcome,
     /// The counts behind it, or why it is undecided.
     pub detail: String,
 }
 
-/// A text that is no limit.
+/// The text is not a limit.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'{0}' is no limit; write for example 'max +20%', 'p99.99 +10%' or 'median +5us'")]
 pub struct NotALimit(String);
@@ -114,7 +114,8 @@ impl std::str::FromStr for Limit {
                 if !(percent > 0.0 && percent < 100.0) {
                     return Err(wrong());
                 }
-                Figure::Quantile(percent / 100.0)
+                // Rounded once: 99.9 / 100.0 is above 0.999, and so is its rank.
+                Figure::Quantile(format!("{percent}e-2").parse().map_err(|_| wrong())?)
             }
         };
         let allowed = match allowed.trim().strip_suffix('%') {
@@ -143,7 +144,7 @@ impl std::fmt::Display for Figure {
 }
 
 impl Allowed {
-    /// The most that is allowed beside `reference`.
+    /// The limit for `reference`.
     fn of(self, reference: Ns) -> Ns {
         match self {
             Allowed::Percent(percent) => Ns((reference.0 as f64 * (1.0 + percent / 100.0)).floor() as u64),
@@ -152,17 +153,17 @@ impl Allowed {
     }
 }
 
-/// Units of a series, and how many of them are beyond a level.
+/// Number of units of a series, and of those above a level.
 #[derive(Clone, Copy, Debug)]
 struct Beyond {
     units: u64,
     beyond: u64,
 }
 
-/// The series of `quantity` of two runs, side by side by their labels.
+/// The series of `quantity` of two runs, paired by label.
 ///
 /// # Errors
-/// When series of one label have histograms of different widths, so that they have no sum.
+/// If series of one label have histograms of different widths, so that they cannot be added.
 pub fn pairs<'r>(reference: &'r Run, run: &'r Run, quantity: Quantity) -> Result<Vec<Pair<'r>>, NoSum> {
     let [reference, run] = [reference, run].map(|run| run.of(quantity).collect::<Vec<&Series>>());
     let labels = Labels::of(&[reference.clone(), run.clone()]);
@@ -173,14 +174,14 @@ pub fn pairs<'r>(reference: &'r Run, run: &'r Run, quantity: Quantity) -> Result
     labels.all().iter().map(pair).collect()
 }
 
-/// All samples of several series; of a second the largest of all.
+/// All samples of several series; the maximum of each second over all.
 fn sum<'r>(series: &[&'r Series]) -> Result<Option<Cow<'r, Series>>, NoSum> {
     let Some((first, rest)) = series.split_first() else { return Ok(None) };
     let mut all = Cow::Borrowed(*first);
     for more in rest {
         let all = all.to_mut();
         all.add_samples(more)?;
-        // What is of one stretch is put together where it is counted.
+        // Maxima of the same stretch are combined when they are counted.
         all.seconds.extend(&more.seconds);
         all.seconds.sort_by_key(|second| second.second);
         all.seconds_stretch = all.seconds_stretch.max(more.seconds_stretch);
@@ -188,8 +189,7 @@ fn sum<'r>(series: &[&'r Series]) -> Result<Option<Cow<'r, Series>>, NoSum> {
     Ok(Some(all))
 }
 
-/// Checks each pair against each of the limits. All tests together call a run worse that is not with a probability of at
-/// most 1 - `confidence` (Holm).
+/// Checks each pair against each limit. The family-wise error rate is at most 1 - `confidence` (Holm).
 #[must_use]
 pub fn check(pairs: &[Pair], limits: &[Limit], confidence: f64) -> Vec<Finding> {
     let alpha = 1.0 - confidence;
@@ -197,7 +197,7 @@ pub fn check(pairs: &[Pair], limits: &[Limit], confidence: f64) -> Vec<Finding> 
     let mut findings: Vec<Finding> = pairs.iter().flat_map(of_pair).collect();
     let mut tested: Vec<&mut Finding> =
         findings.iter_mut().filter(|finding| finding.outcome != Outcome::Undecided).collect();
-    // What is within its limit was held against it, too, and cannot be worse.
+    // Figures within their limits were tested too, and cannot be worse.
     let p_values: Vec<f64> = tested.iter().map(|finding| finding.p.unwrap_or(1.0)).collect();
     for (finding, worse) in tested.iter_mut().zip(holm::rejected(&p_values, alpha)) {
         if worse {
@@ -207,7 +207,7 @@ pub fn check(pairs: &[Pair], limits: &[Limit], confidence: f64) -> Vec<Finding> 
     findings
 }
 
-/// What all of them say together: the worst.
+/// The worst of all results.
 #[must_use]
 pub fn overall(findings: &[Finding]) -> Outcome {
     findings.iter().map(|finding| finding.outcome).max().unwrap_or(Outcome::Undecided)
@@ -249,6 +249,10 @@ fn one(pair: &Pair, limit: Limit, alpha: f64) -> Finding {
         finding.detail = format!("the reference lost {} samples of unknown size", reference.lost);
         return finding;
     }
+    if let Some(missed) = reference.missed.filter(|&missed| missed > 0 && reference.activations().is_none()) {
+        finding.detail = format!("the reference missed {missed} activations, whose latencies are not known");
+        return finding;
+    }
     let (of_reference, of_run, unit) = beyond(reference, run, level, allowed);
     finding.detail = format!(
         "{} of {} {unit} above {allowed}, of the reference {} of {} above {level}",
@@ -257,7 +261,7 @@ fn one(pair: &Pair, limit: Limit, alpha: f64) -> Finding {
     let share = of_run.units as f64 / (of_run.units + of_reference.units) as f64;
     let (found, all) = (of_run.beyond, of_run.beyond + of_reference.beyond);
     finding.p = Some(at_least(found, all, share));
-    // Even if each unit of the run were beyond, and none of the reference.
+    // Even if all units of the run were above, and none of the reference.
     finding.outcome = if share.powf(of_run.units as f64) > alpha {
         finding.detail.push_str(": too few to tell, measure longer");
         Outcome::Undecided
@@ -267,7 +271,7 @@ fn one(pair: &Pair, limit: Limit, alpha: f64) -> Finding {
     finding
 }
 
-/// With the missed activations, where the instrument knows what they were.
+/// With the missed activations, if their latencies are known.
 fn all_of(series: &Series) -> &Histogram {
     series.activations().unwrap_or(&series.histogram)
 }
@@ -276,8 +280,8 @@ fn figure(series: &Series, figure: Figure) -> Option<Ns> {
     let all = all_of(series);
     match figure {
         Figure::Max => all.max(),
-        // Fewer samples than it takes to have one beyond it: that would be the maximum under another name.
-        Figure::Quantile(q) if (all.count() as f64) * (1.0 - q) < 1.0 => None,
+        // Too few samples to have one above the quantile: it would be the maximum.
+        Figure::Quantile(q) if (all.count() as f64 * q).ceil() >= all.count() as f64 => None,
         Figure::Quantile(q) => all.quantile(q),
     }
 }
@@ -287,16 +291,20 @@ fn too_few(reference: &Series, run: &Series, figure: Figure) -> String {
     format!("too few samples for {figure}: {second}, of the reference {first}")
 }
 
-/// Why a value that is not beyond what is allowed may be so nevertheless.
+/// Why a figure within the limit may actually be above it.
 fn hidden_beyond(run: &Series, allowed: Ns, figure: Figure) -> Option<String> {
     let lost = run.lost > 0 && run.lost_at_most().is_none_or(|most| most > allowed);
-    // Of an imported run it may not be known: said in the table.
+    // In an imported run it may not be known: the table shows that.
     let missed = run.missed.is_some_and(|missed| missed > 0) && run.activations().is_none();
     let hides = match figure {
         Figure::Max => lost || missed,
         Figure::Quantile(q) => {
-            let hidden = if lost { run.lost } else { 0 } + if missed { run.missed.unwrap_or(0) } else { 0 };
-            let beyond = hidden as f64 + all_of(run).count_from(Ns(allowed.0 + 1)) as f64;
+            let hidden = (if lost { run.lost } else { 0 }).saturating_add(if missed {
+                run.missed.unwrap_or(0)
+            } else {
+                0
+            });
+            let beyond = hidden as f64 + all_of(run).count_from(Ns(allowed.0.saturating_add(1))) as f64;
             beyond > (1.0 - q) * (all_of(run).count() as f64 + hidden as f64) && hidden > 0
         }
     };
@@ -308,7 +316,7 @@ fn hidden_beyond(run: &Series, allowed: Ns, figure: Figure) -> Option<String> {
     })
 }
 
-/// In seconds where at most half of the reference's are beyond; else in samples.
+/// In seconds if at most half of the reference's are above; else in samples.
 fn beyond(reference: &Series, run: &Series, level: Ns, allowed: Ns) -> (Beyond, Beyond, &'static str) {
     let stretch = reference.seconds_stretch.max(run.seconds_stretch).max(1);
     let seconds = |series: &Series, level: Ns| {
@@ -322,10 +330,14 @@ fn beyond(reference: &Series, run: &Series, level: Ns, allowed: Ns) -> (Beyond, 
         Beyond { units: kept.len() as u64, beyond }
     };
     let (first, second) = (seconds(reference, level), seconds(run, allowed));
-    // A maximum that is in no second (imported) would be forgotten.
-    let told =
-        |series: &Series| series.seconds.iter().map(|second| second.max_ns).max() == series.histogram.max();
-    if first.units > 0 && second.units > 0 && first.beyond * 2 <= first.units && told(reference) && told(run)
+    // A maximum without a second (imported) would be missed.
+    let has_all_maxima =
+        |series: &Series| series.seconds.iter().map(|second| second.max_ns).max() == all_of(series).max();
+    if first.units > 0
+        && second.units > 0
+        && first.beyond * 2 <= first.units
+        && has_all_maxima(reference)
+        && has_all_maxima(run)
     {
         return (first, second, if stretch == 1 { "seconds" } else { "stretches of seconds" });
     }

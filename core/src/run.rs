@@ -1,4 +1,4 @@
-//! The run: everything one measurement found, in one versioned file (`*.lathunt.json`, docs/FORMAT.md).
+//! The run: all results of one measurement, in one versioned file (`*.lathunt.json`, docs/FORMAT.md).
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub const FORMAT: &str = "lathunt-run";
 /// The version this code writes. Readers accept it and all older ones.
 pub const VERSION: u32 = 1;
 
-/// One measurement with all it rests on.
+/// One measurement: conditions, calibration, results and losses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
@@ -26,80 +26,81 @@ pub struct Run {
     pub format: String,
     /// Version of the format.
     pub version: u32,
-    /// False while the measurement is still going on (a file that was saved on the way), and of one that was stopped before
-    /// its time (`conditions.during.ended_early` has the reason then).
+    /// False in a file saved during the measurement, and if the measurement was stopped early
+    /// (`conditions.during.ended_early` has the reason).
     pub complete: bool,
-    /// Under which conditions.
+    /// Conditions of the measurement.
     pub conditions: Conditions,
-    /// Whether the instruments were proved to see what they should.
+    /// Known disturbances and what the instruments measured.
     pub calibration: Vec<Calibration>,
     /// What was measured.
     pub series: Vec<Series>,
-    /// The worst cases, worst first.
+    /// The peaks, worst first.
     pub peaks: Vec<Peak>,
     /// Threads of the recorded system, the one with the largest latency first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<Task>,
-    /// Who scheduled the task set (`tasks run`): `fifo`, `rr`, `deadline`, `other`, or `file` where its threads differ.
+    /// Scheduling policy of the task set (`tasks run`): `fifo`, `rr`, `deadline`, `other`, or `file` where its threads
+    /// differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<String>,
     /// Jobs of all threads of the task set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u64>,
-    /// Of those, jobs that were later than their deadline.
+    /// Jobs of those that missed their deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misses: Option<u64>,
     /// The figures of the task set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_set: Option<SetRun>,
-    /// Who took time from threads, per CPU and source, the largest total first.
+    /// Time taken by interrupts, per CPU and source, the largest total first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interference: Vec<Interference>,
-    /// What recording cost, where it was measured.
+    /// Cost of the recorder, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub penalty: Option<Penalty>,
-    /// Records that were lost, by counter (only those above zero).
+    /// Loss counters above zero.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<Loss>,
-    /// What was done on late cases, where `--on-late` asked for something.
+    /// Actions on late cases (`--on-late`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_late: Option<OnLate>,
-    /// Idle states as they are against limited ones, where both were measured.
+    /// Comparison with limited idle states, if both were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleComparison>,
-    /// What was measured before it counted (`--warm-up`).
+    /// Samples of the warm-up, which do not count (`--warm-up`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
-    /// What may be claimed.
+    /// The verdict.
     pub verdict: Option<Verdict>,
-    /// The runs that were merged into this one; empty: it is a measurement of its own.
+    /// The runs merged into this one; empty in a run that is not a merge.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<MergedRun>,
 }
 
-/// One of the runs that were merged.
+/// One of the merged runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MergedRun {
-    /// Its name in reasons, peaks and sources of interference.
+    /// Prefix of its reasons, peaks and sources of interference.
     pub name: String,
-    /// Under which conditions it was measured.
+    /// Its conditions.
     pub conditions: Conditions,
-    /// Whether its instruments were proved.
+    /// Its calibration.
     pub calibration: Vec<Calibration>,
     /// Its verdict.
     pub outcome: Option<Outcome>,
-    /// The deadline that it was held against.
+    /// The deadline it was judged against.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<Ns>,
     /// The quantity that its verdict is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged: Option<Quantity>,
-    /// What it contributed.
+    /// Its contribution to each quantity.
     pub series: Vec<MergedSeries>,
 }
 
-/// What one run contributed to a quantity.
+/// Contribution of one run to a quantity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MergedSeries {
@@ -109,8 +110,8 @@ pub struct MergedSeries {
     pub samples: u64,
     /// The largest.
     pub max_ns: Option<Ns>,
-    /// The largest of each second over all of its series, in time order; of stretches of `maxima_stretch` seconds. Empty: not
-    /// known, or not of the quantity that the verdict is about.
+    /// Maximum over all of its series, per stretch of `maxima_stretch` seconds, in time order. Empty: not known, or not
+    /// the judged quantity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maxima_ns: Vec<Ns>,
     /// Length of the stretches, seconds; 0 without maxima.
@@ -122,7 +123,7 @@ fn is_zero(stretch: &u32) -> bool {
     *stretch == 0
 }
 
-/// A known disturbance and what was seen of it.
+/// A known disturbance and its measured size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Calibration {
@@ -130,38 +131,39 @@ pub struct Calibration {
     pub cpu: Cpu,
     /// Kind of disturbance (`preemptoff`, …).
     pub kind: String,
-    /// How much of it lay after a programmed wake-up: what an instrument must see, give or take.
+    /// Part of the disturbance after a programmed wake-up: the value that an instrument must measure, within a
+    /// tolerance.
     pub injected_ns: Option<Ns>,
-    /// What the instrument measured.
+    /// Measured by the instrument.
     pub instrument_ns: Option<Ns>,
-    /// What the recorder measured; `None` where there is no recorder.
+    /// Measured by the recorder; `None` without a recorder.
     pub recorder_ns: Option<Ns>,
     /// Median latency without the disturbance.
     pub undisturbed_ns: Option<Ns>,
-    /// Whether they agree.
+    /// Whether the values agree.
     pub passed: bool,
-    /// Why not.
+    /// Reason if they do not.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
-/// Time that one source of interrupts took on one CPU, net of what interrupted it.
+/// Time that one source of interrupts took on one CPU, excluding nested interrupts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interference {
     /// Where.
     pub cpu: Cpu,
-    /// Who: `hard IRQ 25 (virtio0)`, `vector local_timer`, `softirq NET_RX`, `NMI`.
+    /// Source: `hard IRQ 25 (virtio0)`, `vector local_timer`, `softirq NET_RX`, `NMI`.
     pub source: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// In all.
+    /// Total time.
     pub total_ns: Ns,
-    /// The longest.
+    /// Longest single occurrence.
     pub max_ns: Ns,
 }
 
-/// Round trips of two ordinary threads through a pipe, bare and recorded, in turns.
+/// Round trips of two SCHED_OTHER threads through a pipe, without and with the recorder in alternation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Penalty {
@@ -169,13 +171,13 @@ pub struct Penalty {
     pub cpu: Cpu,
     /// Median CPU time of one round trip (two wake-ups, two switches) without the recorder.
     pub bare_ns: Ns,
-    /// With it.
+    /// Median CPU time of one round trip with the recorder.
     pub recorded_ns: Ns,
-    /// Recorded : bare, the median of the turns.
+    /// Recorded / bare: median over the alternations.
     pub ratio: f64,
-    /// Turns of each.
+    /// Number of alternations.
     pub turns: u32,
-    /// Round trips a turn.
+    /// Round trips per alternation.
     pub round_trips: u32,
 }
 
@@ -185,16 +187,16 @@ pub struct Penalty {
 pub struct Loss {
     /// Name of the counter.
     pub counter: String,
-    /// How many.
+    /// Its value.
     pub count: u64,
-    /// What it means for the result.
+    /// Consequence for the result.
     pub meaning: String,
-    /// It touches explanations alone: no sample of an instrument was lost by it.
+    /// Only explanations are affected: no sample was lost.
     #[serde(default)]
     pub evidence_only: bool,
 }
 
-/// Two parts of a run file that exclude one another.
+/// Two parts of a run file contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the file contradicts itself: {0}")]
 pub struct Contradiction(pub String);
@@ -203,16 +205,16 @@ pub struct Contradiction(pub String);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotARun {
-    /// No JSON.
+    /// Not JSON.
     #[error("not a run file: {0}")]
     Json(#[from] serde_json::Error),
-    /// JSON of something else.
+    /// JSON of another format.
     #[error("not a run file: its \"format\" is {0}, expected \"{FORMAT}\"")]
     Format(String),
-    /// Written by a newer version, or by none.
+    /// Written by a newer version, or version 0.
     #[error("run file of version {0}; this lathunt reads 1 to {VERSION}{hint}", hint = newer(*.0))]
     Version(u64),
-    /// Two parts of it exclude one another.
+    /// Two parts of it contradict each other.
     #[error(transparent)]
     Contradiction(#[from] Contradiction),
 }
@@ -260,24 +262,25 @@ impl Run {
             .unwrap_or_else(|error| unreachable!("a run has only string keys: {error}"))
     }
 
-    /// It was stopped before the time that was asked for: `why` is one line with both times.
+    /// Marks the run as stopped early; `why` is one line with the requested and the actual duration.
     pub fn stopped(&mut self, why: String) {
         self.complete = false;
         self.conditions.during.ended_early.push(why);
     }
 
-    /// Saved on the way by a measurement that still goes on, or that was killed. One that was stopped has ended.
+    /// Whether the file was saved by a measurement that is still running or was killed. A run that was stopped early is
+    /// finished.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         !self.complete && self.conditions.during.ended_early.is_empty()
     }
 
-    /// The series that were measured by `quantity`, in order.
+    /// The series of `quantity`, in order.
     pub fn of(&self, quantity: Quantity) -> impl Iterator<Item = &Series> {
         self.series.iter().filter(move |series| series.quantity == quantity)
     }
 
-    /// The largest latency of any series of `quantity`; `None` when there is no sample.
+    /// The largest sample of all series of `quantity`; `None` without samples.
     #[must_use]
     pub fn max_of(&self, quantity: Quantity) -> Option<Ns> {
         self.of(quantity).filter_map(|series| series.histogram.max()).max()

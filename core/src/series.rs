@@ -1,4 +1,4 @@
-//! A series: one latency quantity on one CPU or of one thread, with everything that may be said of it.
+//! A series: one latency quantity on one CPU or of one thread, with its statistics, losses and coverage.
 
 mod in_time;
 pub mod labels;
@@ -15,48 +15,49 @@ use crate::latency_box::session::SessionMark;
 use crate::latency_box::Counts;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
-/// A thread as it was when seen.
+/// A thread, with the name and priority it had when it was observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thread {
-    /// Thread id.
+    /// Thread id; 0: not recorded, or a chain of threads.
     pub tid: Tid,
-    /// Name (`comm`), at most 15 bytes, in an import of several files after the name of its file; may be empty when it was
-    /// not recorded.
+    /// Name (`comm`), at most 15 bytes; prefixed with the file name in an import of several files; empty if it was not
+    /// recorded.
     pub comm: String,
-    /// Priority on the kernel's scale; `None` where not recorded.
+    /// Priority on the kernel's scale; `None`: not recorded.
     pub prio: Option<Prio>,
 }
 
 impl std::fmt::Display for Thread {
-    /// `comm/tid (RT 95)`.
+    /// `comm/tid (RT 95)`; without thread id and priority (a chain of threads) only the name.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let comm = if self.comm.is_empty() { "<unknown>" } else { &self.comm };
         match self.prio {
             Some(prio) => write!(f, "{comm}/{} ({prio})", self.tid),
+            None if self.tid == Tid(0) => f.write_str(comm),
             None => write!(f, "{comm}/{}", self.tid),
         }
     }
 }
 
-/// The largest latency of one second of the run; the time order that tests of independence need.
+/// The largest latency of one second (or stretch of seconds), kept in time order for tests of independence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SecondMax {
-    /// Seconds since the series began.
+    /// Seconds since the first sample of the series.
     pub second: u32,
     /// The largest latency in that second.
     pub max_ns: Ns,
 }
 
-/// Entries of [`Series::seconds`] at most: one hour second by second.
+/// Maximum number of entries in [`Series::seconds`]: one hour at one entry per second.
 pub const MAXIMA_KEPT: u32 = 3_600;
 
 fn one() -> u32 {
     1
 }
 
-// serde hands out a reference
+// serde passes a reference
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_one(value: &u32) -> bool {
     *value == 1
@@ -68,19 +69,19 @@ fn is_one(value: &u32) -> bool {
 pub struct Series {
     /// What was measured.
     pub quantity: Quantity,
-    /// Where; `None` for a thread that moves.
+    /// CPU; `None` for a thread that migrates.
     pub cpu: Option<Cpu>,
-    /// Of whom; `None` when it is of every real-time task on the CPU.
+    /// Measured thread; `None`: all real-time tasks on the CPU.
     pub thread: Option<Thread>,
-    /// When the first sample was taken.
+    /// Time of the first sample.
     pub begin: Option<Mono>,
-    /// Distance of two activations; `None` when there is no fixed one.
+    /// Period of the activations; `None` if it is not fixed.
     pub interval_ns: Option<Ns>,
     /// All samples, nothing clipped.
     pub histogram: Histogram,
-    /// The same with each missed activation counted at the latency it would have had, where the instrument knows
-    /// (the other view of a stall; Tene calls the difference coordinated omission). Of the turns of a thread: at the
-    /// largest latency that is possible, up to the end of the next turn.
+    /// All samples plus each missed activation at the latency it would have had, where the instrument knows it
+    /// (corrects coordinated omission, G. Tene). For the jobs of a thread: at the largest possible latency, up to the
+    /// end of the next job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed: Option<Histogram>,
     /// Variance of all samples, ns², where the instrument computes it.
@@ -88,26 +89,28 @@ pub struct Series {
     pub variance_ns2: Option<f64>,
     /// Maxima of each second, in time order; seconds without a sample are absent.
     pub seconds: Vec<SecondMax>,
-    /// Of how many seconds each entry of `seconds` is the maximum: 1 in the first hour of a run, a power of two later.
+    /// Number of seconds that each entry of `seconds` covers: 1 in the first hour of a run, a larger power of two
+    /// later.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub seconds_stretch: u32,
-    /// Activations that passed inside a stall and gave no sample of their own; `None`: not known.
+    /// Activations that fell into a stall and gave no sample; `None`: not known.
     pub missed: Option<u64>,
-    /// Samples taken but lost before they were counted.
+    /// Samples that were taken but lost before they were counted.
     pub lost: u64,
-    /// Whether none of the lost samples is above the largest that is known, as a summary of another program says.
+    /// Whether the largest known sample is also the maximum of the lost ones, according to the summary of another
+    /// program.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost_below_max: bool,
-    /// No lost sample is above this, by what was recorded around them; `None`: not known.
+    /// Upper limit of the lost samples, derived from the events recorded around them; `None`: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_within_ns: Option<Ns>,
     /// Channel of a series of round trips (`udp:127.0.0.1:7777`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// Stimuli and answers, of a series of round trips.
+    /// Stimuli and answers of a series of round trips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
-    /// The session of a series of round trips, at the box; of a series of turnarounds, at the responder.
+    /// The session: of round trips, at the box; of turnarounds, at the responder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionMark>,
 }
@@ -137,14 +140,15 @@ impl Series {
         }
     }
 
-    /// The latencies of all activations, with those that were missed; `None` where theirs are not known.
+    /// The latencies of all activations, missed ones included; `None` if the latencies of the missed ones are not
+    /// known.
     #[must_use]
     pub fn activations(&self) -> Option<&Histogram> {
         let replayed = self.replayed.as_ref().filter(|all| all.count() >= self.histogram.count());
         replayed.or_else(|| (self.missed == Some(0)).then_some(&self.histogram))
     }
 
-    /// The most that a lost sample can have been; `None`: not known.
+    /// Upper limit of the lost samples, 0 if none was lost; `None`: not known.
     #[must_use]
     pub fn lost_at_most(&self) -> Option<Ns> {
         match self.lost {
@@ -154,14 +158,15 @@ impl Series {
         }
     }
 
-    /// Samples of which it is known that none is above the largest: those counted, and lost ones that were not above it.
+    /// Number of samples known not to exceed the maximum: the counted ones, and the lost ones if the summary of another
+    /// program shows that they are below it ([`Series::lost_below_max`]).
     #[must_use]
     pub fn samples_bounded(&self) -> u64 {
         self.histogram.count().saturating_add(if self.lost_below_max { self.lost } else { 0 })
     }
 
-    /// Takes the maxima of each second (ascending). From more than [`MAXIMA_KEPT`] seconds on, only the largest of
-    /// each stretch of 2, 4, 8 … seconds is kept, at the second in which it was: a run of a week stays a small file.
+    /// Sets the maxima of each second (ascending). Beyond [`MAXIMA_KEPT`] seconds, keeps only the largest of each
+    /// stretch of 2, 4, 8 … seconds, with its own second: the file of a run of a week stays small.
     pub fn set_seconds(&mut self, seconds: Vec<SecondMax>) {
         self.seconds = seconds;
         self.seconds_stretch = compact_seconds(&mut self.seconds);
@@ -181,8 +186,8 @@ impl Series {
     }
 }
 
-/// Keeps the largest of each stretch, as [`Series::set_seconds`] says, and returns the length of the stretches. Whoever
-/// measures for weeks calls it now and then: done on the way or at the end, what is kept is the same.
+/// Keeps the largest of each stretch, see [`Series::set_seconds`], and returns the length of the stretches in seconds.
+/// Long measurements call it from time to time: the result does not depend on how often.
 pub fn compact_seconds(seconds: &mut Vec<SecondMax>) -> u32 {
     let span = seconds.last().map_or(0, |last| last.second) / MAXIMA_KEPT + 1;
     let length = span.checked_next_power_of_two().unwrap_or(1 << 31);

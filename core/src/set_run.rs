@@ -1,18 +1,18 @@
-//! What a run of a task set says beside its series: who scheduled it, and the figures of each thread (`tasks run`).
+//! Data of a run of a task set in addition to its series: its scheduling, and the figures of each thread (`tasks run`).
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Cpu, Mono, Ns, Tid};
 
-/// The part of a run file that only a run of a task set has.
+/// Part of a run file that is specific to a task set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SetRun {
-    /// CPUs where threads could run, unless the file gave them others.
+    /// CPUs of the threads, unless the file gives them others.
     pub cpus: String,
-    /// Speed of the loops of `run` on each of these CPUs, measured before the run.
+    /// Speed of the `run` loops on each of these CPUs, measured before the run.
     pub speeds: Vec<Speed>,
-    /// ns per loop that `run` counted with: measured, or stated by the file.
+    /// ns per loop used by `run`: measured, or given in the file.
     pub ns_per_loop: Option<f64>,
     /// CPU time of one switch with its wake-up, measured before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -21,46 +21,48 @@ pub struct SetRun {
     pub begin: Mono,
     /// Threads in file order, forked ones last; as many as there are series of responses, in the same order.
     pub threads: Vec<ThreadRun>,
-    /// What was assumed or changed, one line each.
+    /// Assumptions and changes, one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Responses above the analysed ones that measured costs do not account for, with the assumption that may have broken.
+    /// Response times above the analysed ones that measured costs do not explain, with the assumption that may be
+    /// violated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<String>,
-    /// Responses above the analysed ones that measured costs account for.
+    /// Response times above the analysed ones that measured costs explain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accounted: Option<String>,
-    /// Why a response has no analysis; `None`: each has one, or overload is why it has none.
+    /// Why a response time has no analysis; `None`: each has one, or has none because of overload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_analysed: Option<String>,
     /// Jobs of all threads around the worst one, for a chart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stretch: Vec<ChartJob>,
-    /// The thread of the kernel that carried all of them, where they were fibers.
+    /// The kernel thread that carried all fibers, if the tasks were fibers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fibers: Option<FiberRun>,
 }
 
-/// The thread of the kernel that carries the fibers of a set: how it interrupts them, and what it missed itself.
+/// The kernel thread that carries the fibers of a set: its preemption of fibers, and its own delays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FiberRun {
-    /// Its id. The fibers have ids from 4194304 on in this run, which no thread of the kernel has.
+    /// Its id. Fibers have ids from 4194304 in this run, which kernel threads never have.
     pub tid: Tid,
-    /// Its priority under `SCHED_FIFO`; `None`: it was an ordinary thread.
+    /// Its priority under `SCHED_FIFO`; `None`: `SCHED_OTHER`.
     pub kernel_priority: Option<i32>,
-    /// How a running fiber was interrupted: `a POSIX timer`, `a helper thread`, `nothing`.
+    /// How a running fiber was preempted: `a POSIX timer`, `a helper thread`, `nothing`.
     pub preemption: String,
     /// Median lateness of that, measured before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemption_late_ns: Option<Ns>,
-    /// Time in which a fiber was due to run and the kernel ran something else, in all: other tasks, interrupts, the host.
+    /// Total time away: a fiber was due to run but the kernel ran something else (other tasks, interrupts, the
+    /// hypervisor).
     pub away_total_ns: Ns,
-    /// The longest of it between two switches of fibers.
+    /// Longest time away between two switches of fibers.
     pub away_longest_ns: Ns,
-    /// The longest from a timer's time until the scheduler of the fibers saw it.
+    /// Longest time from the expiry of a timer to its handling by the fiber scheduler.
     pub late_longest_ns: Ns,
-    /// Switches between fibers.
+    /// Number of switches between fibers.
     pub switches: u64,
 }
 
@@ -68,9 +70,9 @@ pub struct FiberRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Speed {
-    /// Which.
+    /// The CPU.
     pub cpu: Cpu,
-    /// Fastest of many passes.
+    /// ns per loop, fastest of many passes.
     pub ns_per_loop: f64,
 }
 
@@ -80,54 +82,54 @@ pub struct Speed {
 pub struct ThreadRun {
     /// Its name in the set, in full.
     pub name: String,
-    /// Its policy with parameters: `FIFO 10`, `DEADLINE 9 ms/20 ms/20 ms`; of a fiber `FP 10`, `EDF 20 ms`.
+    /// Its policy with parameters: `FIFO 10`, `DEADLINE 9 ms/20 ms/20 ms`; for a fiber `FP 10`, `EDF 20 ms`.
     pub scheduling: String,
-    /// Distance of two releases, where one is known.
+    /// Interval between two releases, if known.
     pub period_ns: Option<Ns>,
-    /// Relative deadline, where all jobs have the same.
+    /// Relative deadline, if all jobs have the same.
     pub deadline_ns: Option<Ns>,
-    /// Jobs that were released: finished, unfinished and not started ones.
+    /// Released jobs: finished, unfinished and not started ones.
     pub jobs: u64,
     /// Of those, finished ones.
     pub finished: u64,
-    /// Of those, jobs that were released before the end of the run and not started: a backlog.
+    /// Of those, jobs released before the end of the run but not started: a backlog.
     pub not_started: u64,
     /// Jobs later than their deadline, unfinished ones included.
     pub misses: u64,
     /// The largest lateness; `None`: no job was late.
     pub lateness_max_ns: Option<Ns>,
-    /// Releases that passed without a job because the timer moved (`relative` mode).
+    /// Releases without a job because the timer moved (`relative` mode).
     pub missed_releases: u64,
-    /// Longest response; of an unfinished job, what it took so far.
+    /// Longest response time; for an unfinished job, the time so far.
     pub response_max_ns: Option<Ns>,
-    /// Worst response by the analysis; `None`: not bounded, not decided, or it does not apply.
+    /// Worst response time by analysis; `None`: unbounded, undecided, or not applicable.
     pub analysed_ns: Option<Ns>,
-    /// The same with the execution times of this run in place of the stated work, with the latency of its most urgent thread
-    /// and with two switches a job.
+    /// Worst response time by analysis with the execution times of this run instead of the stated work, the latency of
+    /// its highest-priority thread, and two switches per job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accounted_ns: Option<Ns>,
     /// From the nominal release to the first instruction of the job.
     pub release: Option<Extent>,
-    /// Longest minus shortest response of finished jobs.
+    /// Longest minus shortest response time of finished jobs.
     pub end_jitter_ns: Option<Ns>,
-    /// Least time that was left until the deadline; negative: the largest lateness.
+    /// Smallest slack; if negative, the largest lateness.
     pub slack_min_ns: Option<i64>,
     /// CPU time of finished jobs.
     pub execution: Option<Extent>,
-    /// CPU time that a job should need, by its events.
+    /// Budget of a job, from its events.
     pub budget_ns: Option<Ns>,
     /// Waits for mutexes.
     pub blocked: Blocked,
     /// Involuntary switches.
     pub preemptions: u64,
-    /// Moves to another CPU; `None`: the kernel does not say.
+    /// Migrations; `None`: not reported by the kernel.
     pub migrations: Option<u64>,
     /// Why it ended early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
 }
 
-/// Smallest, mean and largest of some times.
+/// Smallest, mean and largest time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Extent {
@@ -143,11 +145,11 @@ pub struct Extent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Blocked {
-    /// How often.
+    /// Number of waits.
     pub count: u64,
-    /// In all.
+    /// Total wait.
     pub total_ns: Ns,
-    /// The longest.
+    /// Longest wait.
     pub max_ns: Ns,
 }
 

@@ -1,32 +1,32 @@
-//! The pictures of `lathunt bound`: the exceedance plot with the fitted tail, and what speaks for and against the fit.
+//! Plots of `lathunt bound`: the exceedance plot with the fitted tail, and diagnostics of the fit.
 
 use crate::bound::curves::{Curves, Estimate, Level};
 use crate::report::plot::{reach, Axis, Deadline, Line, Plot, Step, BOTTOM, LEFT, RIGHT, TOP};
 use crate::report::scale::{tick_label, Kind, Scale};
 
-/// The unit of the samples on paper.
+/// The displayed unit of the samples.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    /// `µs`; empty where it is not known.
+    /// `µs`; empty if unknown.
     pub name: &'static str,
-    /// Samples in one of it: 1000 for nanoseconds on an axis of µs.
+    /// Sample units per displayed unit: 1000 for nanoseconds on an axis of µs.
     pub divisor: f64,
 }
 
-/// What all pictures of one answer have in common.
+/// Common data of all plots.
 #[derive(Clone, Debug)]
 pub struct Subject<'a> {
-    /// What was measured, one line.
+    /// The measurement, one line.
     pub about: &'a str,
-    /// Of the samples.
+    /// Unit of the samples.
     pub unit: Unit,
-    /// In the unit of the samples.
+    /// Deadline in the unit of the samples.
     pub deadline: Option<f64>,
-    /// The answer's sentence about the extrapolation: what the curve rests on, or why it ends with the samples.
+    /// The sentence about the extrapolation: the basis of the curve, or why it ends at the last sample.
     pub extrapolated: &'a str,
 }
 
-/// The exceedance plot first: it alone answers the question.
+/// All plots, the exceedance plot first, which answers the question.
 #[must_use]
 pub fn plots(curves: &Curves, subject: &Subject) -> Vec<Plot> {
     let made = [
@@ -204,7 +204,7 @@ fn line(index: usize, legend: &str, steps: Vec<Step>) -> Line {
     }
 }
 
-/// A share holds from its level to the next one: never less than it is.
+/// A share is drawn from its level to the next one, so that it is never too small.
 fn levels(shares: impl Iterator<Item = (f64, f64)>, unit: &Unit) -> Vec<Step> {
     let shares: Vec<(f64, f64)> = shares.collect();
     let ends = shares.iter().skip(1).map(|(level, _)| *level);
@@ -216,7 +216,7 @@ fn levels(shares: impl Iterator<Item = (f64, f64)>, unit: &Unit) -> Vec<Step> {
         .collect()
 }
 
-/// From each place to the next one.
+/// From each point to the next one.
 fn joined(points: impl Iterator<Item = (f64, f64)>, unit: &Unit) -> Vec<Step> {
     levels(points, unit)
 }
@@ -241,7 +241,7 @@ fn thresholds(all: &[Estimate], unit: &Unit) -> Scale {
     between(places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max), LEFT, RIGHT)
 }
 
-/// Linear, with a little room at both ends.
+/// Linear, with a margin at both ends.
 fn between(lo: f64, hi: f64, from: f64, to: f64) -> Scale {
     let room = if hi > lo { (hi - lo) * 0.03 } else { hi.abs().max(1.0) * 0.03 };
     Scale { kind: Kind::Linear, lo: lo - room, hi: hi + room, from, to }

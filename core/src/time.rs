@@ -1,7 +1,7 @@
-//! Quantities as types: durations, instants, CPUs, threads and priorities cannot be mixed up.
+//! Types for durations, instants, CPUs, threads and priorities, which cannot be confused.
 //!
-//! One clock rules the tool: `CLOCK_MONOTONIC`, which `bpf_ktime_get_ns` and `clock_gettime` share. Traces recorded
-//! on another clock are converted once, when they are read.
+//! The only clock is `CLOCK_MONOTONIC`, which `bpf_ktime_get_ns` and `clock_gettime` share. Traces with another clock
+//! are converted when they are read.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ macro_rules! quantity {
 }
 
 quantity!(
-    /// A duration in nanoseconds, never negative. Shown in the unit a human would choose.
+    /// A duration in nanoseconds, never negative. Displayed in a suitable unit.
     Ns(u64)
 );
 quantity!(
@@ -30,17 +30,17 @@ quantity!(
     Cpu(u32)
 );
 quantity!(
-    /// A kernel thread id (`gettid`); 0 is the idle task of whatever CPU it is seen on.
+    /// A kernel thread id (`gettid`); 0 is the idle task of any CPU.
     Tid(i32)
 );
 quantity!(
-    /// A priority on the kernel's scale (`task_struct::prio`): lower wins; -1 deadline, 0..=98 real time,
+    /// A priority on the kernel's scale (`task_struct::prio`): lower is more urgent; -1 deadline, 0..=98 real time,
     /// 100..=139 fair (120 is nice 0).
     Prio(i32)
 );
 
 impl Ns {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Ns = Ns(0);
 
     /// `us` microseconds.
@@ -55,19 +55,19 @@ impl Ns {
         Ns(ms.saturating_mul(1_000_000))
     }
 
-    /// Microseconds, with the fraction kept.
+    /// Microseconds, with fraction.
     #[must_use]
     pub fn as_us(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// Seconds, with the fraction kept.
+    /// Seconds, with fraction.
     #[must_use]
     pub fn as_secs(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// As a share of `total`, 0..=1; of nothing 0.
+    /// The share of `total`, 0..=1; 0 if `total` is 0.
     #[must_use]
     pub fn share_of(self, total: Ns) -> f64 {
         if total == Ns::ZERO {
@@ -76,7 +76,7 @@ impl Ns {
         self.0 as f64 / total.0 as f64
     }
 
-    /// This duration, or the next longer one that is shown exactly: what is said of "none above" stays true.
+    /// This duration, or the next longer one that is displayed exactly, so that "none above" is true as displayed.
     #[must_use]
     pub const fn rounded_up(self) -> Ns {
         let step = match self.0 {
@@ -88,7 +88,7 @@ impl Ns {
         Ns(self.0.div_ceil(step).saturating_mul(step))
     }
 
-    /// Both as they are shown; with every digit where rounding would make two different durations look the same.
+    /// Both as displayed; with all digits if rounding would make two different durations look equal.
     #[must_use]
     pub fn told_apart(self, other: Ns) -> (String, String) {
         let (one, two) = (self.to_string(), other.to_string());
@@ -120,7 +120,7 @@ impl std::iter::Sum for Ns {
 }
 
 impl fmt::Display for Ns {
-    /// Three to four significant digits: `850 ns`, `12.3 µs`, `1.204 ms`, `3.5 s`.
+    /// `850 ns`, `12.3 µs`, `120 µs`, `1.204 ms`, `3.500 s`: at least two significant digits, rounded to the nearest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.0 {
             0..=999 => format!("{} ns", self.0),
@@ -134,11 +134,11 @@ impl fmt::Display for Ns {
 }
 
 impl Mono {
-    /// Latest time that a recording can have: 146 years, which the epoch's clock reaches in 2116. What is later, or before 0,
-    /// is damage: differences of such times would be believed.
+    /// Latest time that a recording can have: 146 years, which CLOCK_REALTIME reaches in 2116. Later times, or times
+    /// before 0, are damage and must not be used.
     pub const LATEST: Mono = Mono((1 << 62) - 1);
 
-    /// Time since `earlier`; zero where `earlier` is later.
+    /// Time since `earlier`; 0 if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Mono) -> Ns {
         Ns(self.0.saturating_sub(earlier.0))
@@ -202,12 +202,12 @@ impl fmt::Display for Prio {
     }
 }
 
-/// A wall-clock duration in the notation of the command line: `60`, `60s`, `500us`, `1.5m`, `2h`, `1d`.
+/// Parses a duration on the command line: `60`, `60s`, `500us`, `1.5m`, `2h`, `1d`.
 ///
 /// A bare number counts in `bare_unit`.
 ///
 /// # Errors
-/// Names the text that is not a duration and the forms that are.
+/// Names the invalid text and the valid forms.
 pub fn parse_duration(text: &str, bare_unit: Ns) -> Result<Ns, NotADuration> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());

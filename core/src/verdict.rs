@@ -1,25 +1,25 @@
-//! The answer of a run, PASS, FAIL or INCONCLUSIVE, with what it rests on, as it is stored. [`crate::judge`] gives it.
+//! The verdict of a run, PASS, FAIL or INCONCLUSIVE, with its reasons, as it is stored. [`crate::judge`] computes it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::series::Quantity;
 use crate::time::Ns;
 
-/// The answer to "does it meet its deadline?".
+/// Whether the deadline is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Outcome {
-    /// Nothing observed above the deadline, and nothing that makes the observation doubtful.
+    /// No sample above the deadline, and no doubt.
     Pass,
     /// At least one sample above the deadline.
     Fail,
-    /// Nothing may be claimed; the reasons say why.
+    /// No claim is possible; the reasons say why.
     Inconclusive,
 }
 
 impl Outcome {
-    /// As it is printed and stored.
+    /// The name that is printed and stored.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,64 +30,64 @@ impl Outcome {
     }
 }
 
-/// The rules that a verdict was judged by, so that a reader can judge again.
+/// The rules that gave a verdict, so that it can be recomputed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum JudgedBy {
-    /// Calibrated, under load.
+    /// Rules of `hunt`: calibrated, under load.
     Hunt,
-    /// One instrument alone.
+    /// Rules for a single instrument.
     Instrument,
-    /// The wake-ups of the real-time tasks of a system.
+    /// Rules for the wake-up latencies of all real-time tasks of a system.
     Tasks,
-    /// The response times of chosen threads.
+    /// Rules for the response times of selected threads.
     Application,
-    /// The worst of the runs that were merged.
+    /// Worst verdict of the merged runs.
     Merged,
 }
 
-/// A verdict with what it rests on.
+/// A verdict with its reasons.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
-    /// The answer; `None` when no deadline was given.
+    /// The outcome; `None` if no deadline was given.
     pub outcome: Option<Outcome>,
     /// The deadline.
     pub deadline_ns: Option<Ns>,
-    /// What was judged; of several the one that is worst beyond the deadline. `None`: written before this was told.
+    /// The judged quantity; of several, the one that exceeds the deadline most. `None` in files of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantity: Option<Quantity>,
-    /// By which rules. `None`: written before this was told.
+    /// The rules applied. `None` in files of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged_by: Option<JudgedBy>,
-    /// Why, one line each, the weightiest first; of a FAIL the first `failures` say what was too late, and the others limit
-    /// the result.
+    /// Reasons, one line each, the most important first; in a FAIL, the first `failures` name the misses, the others
+    /// are caveats.
     pub reasons: Vec<String>,
-    /// How many of `reasons` say what was too late.
+    /// Number of `reasons` that name a miss.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: usize,
-    /// What holds without any model of the tail.
+    /// Statement without a model of the tail.
     pub model_free: Option<ModelFree>,
     /// A rule of thumb, for orientation only.
     pub rule_of_thumb: Option<RuleOfThumb>,
-    /// How far the four criteria of a latency measurement are met. They inform, unless `strict`.
+    /// The four criteria of a latency measurement. Informative only, unless `strict`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<Criterion>,
-    /// Whether a PASS needs all of them (`--strict osadl`).
+    /// Whether a PASS requires all criteria (`--strict osadl`).
     #[serde(default, skip_serializing_if = "is_false")]
     pub strict: bool,
 }
 
 impl Verdict {
-    /// What was too late, and what limits the result; of another answer than FAIL the latter is why.
+    /// The reasons that name a miss, and the rest: caveats of a FAIL, or the reasons of another outcome.
     #[must_use]
     pub fn split(&self) -> (&[String], &[String]) {
         self.reasons.split_at(self.failures.min(self.reasons.len()))
     }
 
-    /// The verdict of `--require-verdict`: where no deadline was given, nothing was judged, and that is INCONCLUSIVE.
+    /// The verdict of `--require-verdict`: INCONCLUSIVE if no deadline was given.
     #[must_use]
     pub fn required(mut self) -> Verdict {
         if self.outcome.is_none() {
@@ -98,7 +98,7 @@ impl Verdict {
         self
     }
 
-    /// The verdict of `--strict osadl`: a PASS needs all four criteria. One that is not known is not met.
+    /// The verdict of `--strict osadl`: a PASS requires all four criteria. An unknown one counts as not met.
     #[must_use]
     pub fn strictly(mut self) -> Verdict {
         self.strict = true;
@@ -117,7 +117,7 @@ impl Verdict {
         self
     }
 
-    /// One more reason of a FAIL, before all others.
+    /// Turns the verdict into a FAIL, with `reason` before all others.
     pub(crate) fn fails(&mut self, reason: String) {
         self.reasons.insert(0, reason);
         self.failures += 1;
@@ -125,7 +125,7 @@ impl Verdict {
     }
 }
 
-// serde hands over a reference.
+// serde passes a reference.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_zero(count: &usize) -> bool {
     *count == 0
@@ -136,12 +136,12 @@ fn is_false(is_set: &bool) -> bool {
     !*is_set
 }
 
-/// "N samples, k above X: with confidence c fewer than 1 in M". Late activations come in clusters: these count once where
-/// `theta` is known. Where it is not, the statement is optimistic unless they come independently of each other.
+/// "N samples, k above X: with confidence c fewer than 1 in M". Late activations come in clusters: a cluster counts
+/// once if `theta` is known. If it is not, the statement is optimistic unless late activations are independent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelFree {
-    /// Activations: samples, and those that were missed or lost.
+    /// Activations: samples, missed and lost ones.
     pub samples: u64,
     /// Extremal index: 1 for independent activations, 1/k for clusters of k. Absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,18 +151,18 @@ pub struct ModelFree {
     pub effective_samples: Option<u64>,
     /// The level.
     pub level_ns: Ns,
-    /// Those above it, and those of which that is not known.
+    /// Activations above the level, including those not known to be below.
     pub above: u64,
     /// One-sided confidence, e.g. 0.95.
     pub confidence: f64,
     /// Upper limit of the probability that an activation exceeds the level.
     pub probability_below: f64,
-    /// The same as a sentence.
+    /// The statement as a sentence.
     pub sentence: String,
 }
 
 impl ModelFree {
-    /// What the sentence rests on besides.
+    /// The assumption about independence.
     #[must_use]
     pub fn rests_on(&self) -> &'static str {
         match self.theta {
@@ -171,7 +171,7 @@ impl ModelFree {
         }
     }
 
-    /// The same in brackets, for a screen.
+    /// The assumption in brackets, for a terminal.
     #[must_use]
     pub fn caveat(&self) -> String {
         match self.theta {
@@ -187,15 +187,15 @@ impl ModelFree {
 pub struct RuleOfThumb {
     /// Name of the rule.
     pub name: String,
-    /// The bound it gives on this machine.
+    /// Its value on this machine.
     pub bound_ns: Ns,
-    /// Where it comes from.
+    /// Source of the rule.
     pub source: String,
     /// Whether the observed maximum is below it.
     pub met: bool,
 }
 
-/// One of the four criteria.
+/// One of the four criteria of a latency measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Criterion {
@@ -203,9 +203,9 @@ pub struct Criterion {
     pub name: String,
     /// Whether it is met; `null`: not known.
     pub met: Option<bool>,
-    /// What there is.
+    /// The measured value.
     pub have: String,
-    /// What is asked for.
+    /// The required value.
     pub want: String,
 }
 

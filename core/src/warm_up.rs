@@ -1,7 +1,6 @@
-//! Samples from the beginning of a measurement that are kept apart: caches, clocks and idle governors were cold.
+//! Samples from the start of a measurement that are kept separate: caches, clocks and idle governors were cold.
 //!
-//! They are no part of the series that a verdict is about, so a verdict says what they were: a worst case is not hidden by
-//! being called a warm-up.
+//! They are not part of the judged series, so the verdict reports them: a worst case must not be hidden as warm-up.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +12,9 @@ use crate::time::Ns;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WarmUp {
-    /// How long it was to take.
+    /// Requested length.
     pub length_ns: Ns,
-    /// One series a thread, as in the run.
+    /// One series per thread, as in the run.
     pub series: Vec<Series>,
     /// Its worst samples, worst first.
     pub peaks: Vec<Peak>,
@@ -28,7 +27,7 @@ impl WarmUp {
         self.series.iter().filter_map(|series| series.histogram.max()).max()
     }
 
-    /// What was kept apart, in one line; `measured` is the largest of the measurement, and `deadline` what it is held to.
+    /// The warm-up in one line; `measured` is the largest sample of the measurement, `deadline` its deadline.
     #[must_use]
     pub fn line(&self, measured: Option<Ns>, deadline: Option<Ns>) -> String {
         let samples: u64 = self.series.iter().map(|series| series.histogram.count()).sum();

@@ -269,10 +269,13 @@ class Plot {
     const { kind } = this.data.x;
     const ticks = (kind === "log" ? logTicks : kind === "time" ? timeTicks : niceTicks)(lo, hi);
     this.axis.replaceChildren();
+    let free = -Infinity; // core/src/report/svg.rs has the same
     for (const tick of ticks) {
       const x = this.toPixel(this.partOf(tick));
       const text = svgElement("text", { x, y: this.data.bottom + 18, "text-anchor": "middle" });
       text.textContent = kind === "time" ? clock(tick, false) : shown(tick);
+      const half = text.textContent.length * 11.5;
+      if (x - half < free) text.setAttribute("class", "spare"); else free = x + half + 16;
       this.axis.append(svgElement("line", { x1: x, x2: x, y1: this.data.top, y2: this.data.bottom + 4 }), text);
     }
   }

@@ -13,7 +13,7 @@ use lathunt_core::time::Ns;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Broken {
     Nothing,
-    /// The scale grows, and goes on growing after the record.
+    /// The scale grows, also after the recording.
     Drift,
     /// Late samples come in clusters.
     Bursts,
@@ -179,7 +179,7 @@ struct Count {
 }
 
 fn simulate(record: Record, broken: Broken, machines: u64) -> Count {
-    // The word that no mechanism comes later is taken, also of the machines where it is wrong.
+    // The assumption of no later mechanism is applied, also to machines where it is wrong.
     let request = Request { bootstrap: 199, assume_no_new: true, ..Request::default() };
     let mut count = Count { machines, ..Count::default() };
     for seed in 0..machines {

@@ -1,5 +1,5 @@
-//! CTF whose packets say little: no context, no number of their stream, no stream at all; and packets that were lost.
-//! babeltrace2 reads the same, where it is installed.
+//! CTF with minimal packets: no context, no stream id, no stream at all; and lost packets. babeltrace2 reads the same,
+//! where it is installed.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // babeltrace2 is the oracle; the crate itself starts and reads nothing
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! CTF streams that are not whole: packets that the numbers or LTTng's index name and the files do not have are told,
-//! and their time is nobody's.
+//! Incomplete CTF streams: packets missing according to sequence numbers or LTTng's index are reported, and their time
+//! is not attributed.
 
 use lathunt_core::time::{Cpu, Mono};
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
@@ -40,7 +40,7 @@ fn index(stream: &[u8]) -> Vec<u8> {
     index
 }
 
-/// Events, losses, and what is told of damage.
+/// Events, losses, and reported damage.
 fn read(stream: &[u8], index: &[u8]) -> (usize, Vec<Loss>, Vec<String>) {
     let files = TraceFiles {
         metadata: METADATA,
@@ -78,7 +78,7 @@ fn packets_that_only_the_index_knows_are_a_loss() {
     let told = losses.iter().find(|loss| !before.contains(loss)).expect("a loss");
     let end = |packet: usize| Mono(context(STREAM, offsets[packet], 1));
     assert_eq!((told.after, told.before, told.cpu), (Some(end(last - 1)), end(last), cpu()));
-    // Without it, or with what is no index, nothing is known of that.
+    // Without it, or with an invalid index, this is unknown.
     for none in [&b""[..], &[0; 100], &index[..16]] {
         assert!(read(cut, none).2.is_empty());
     }
@@ -116,7 +116,7 @@ fn a_packet_that_is_missing_by_its_number_is_a_loss_also_where_nothing_counts_ev
         within.from == Mono(context(STREAM, offsets[0], 1)) && loss.count.is_none()
     });
     assert!(told, "{losses:?}");
-    // The counter of events in the metadata by another name: nobody counts them.
+    // The event counter has another name in the metadata: losses are not counted.
     let mut metadata = METADATA.to_vec();
     let name = b"events_discarded";
     let at = metadata.windows(name.len()).position(|window| window == name).unwrap();

@@ -1,5 +1,5 @@
-//! A trace.dat of version 7 whose end is missing, or that has pages that cannot be read: what there is of it is read,
-//! and what there is not is nobody's time.
+//! A trace.dat of version 7 with a missing end or unreadable pages: the rest is read, and missing time is not
+//! attributed.
 #![allow(clippy::disallowed_methods)] // tests read their recordings; the crate itself reads no file
 
 use std::fs;
@@ -56,7 +56,7 @@ fn a_file_cut_in_its_data_is_read_up_to_the_cut() {
         println!("cut at {percent} %: {events} of {} events", whole.iter().map(Vec::len).sum::<usize>());
         assert!(events >= before && events > 0, "{percent} %: {events}");
         before = events;
-        // The CPU that has an end missing says so at the end of all that could be read.
+        // The CPU with a missing end reports it after its last readable event.
         let end = read.iter().flatten().map(|(at, _)| *at).max().unwrap();
         let shorter = (0..2).find(|&cpu| !read[cpu].is_empty() && read[cpu].len() < whole[cpu].len());
         if let Some(cpu) = shorter {

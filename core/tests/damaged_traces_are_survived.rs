@@ -101,7 +101,7 @@ fn mutations(total: usize) {
     assert!(done >= total, "{done}");
 }
 
-/// What `work` gives for all cases, added up; each core takes the next one that nobody has.
+/// The sum of `work` over all cases; each core takes the next pending one.
 fn on_all_cores(work: impl Fn(&Case) -> usize + Sync) -> usize {
     let cases = cases();
     let next = AtomicUsize::new(0);
@@ -139,10 +139,12 @@ fn truncated(case: &Case, step: usize) -> usize {
             parts[part].truncate(len);
             cuts += 1;
             // The last packet or page may end with padding, and an empty stream file is no damage.
-            if let Some(met) = (case.open)(&parts) {
-                if met.damage == 0 && met.events < whole.events && len > 0 {
-                    silent.push((len, met));
-                }
+            if let Some(met) = (case.open)(&parts)
+                && met.damage == 0
+                && met.events < whole.events
+                && len > 0
+            {
+                silent.push((len, met));
             }
         }
         // Nothing tells of whole packets that are missing at the end; none is smaller than a page.

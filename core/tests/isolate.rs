@@ -138,7 +138,7 @@ fn governor_and_idle_states_only_if_asked() {
 fn nothing_is_planned_that_would_leave_no_cpu_for_the_rest() {
     for (cpus, housekeeping, says) in [
         ("0-3", "", "no housekeeping CPU would be left"),
-        ("", "", "no CPU at all"),
+        ("", "", "no CPU to isolate"),
         ("4", "", "cannot isolate CPU 4; online are 0-3"),
         ("2", "5", "CPU 5"),
         ("1-2", "2-3", "CPU 2 for housekeeping"),

@@ -73,6 +73,15 @@ fn a_far_maximum_makes_the_axis_logarithmic_and_the_plot_says_so() {
 }
 
 #[test]
+fn a_heavy_tail_does_not_squeeze_the_body_of_the_distribution() {
+    let mut values = vec![16_000; 5_000];
+    values.extend(vec![1_200_000; 20]);
+    values.push(3_851_000);
+    let [latency, _] = plots(&run_of(&values, Layout::LATENCY), None, Wanted::Auto);
+    assert_eq!(latency.x.scale.kind, Kind::Log, "p99.9 is a third of the maximum, p99 is one of 240");
+}
+
+#[test]
 fn long_runs_keep_the_largest_of_each_column() {
     let mut run = run_of(&[5_000], Layout::LATENCY);
     run.series[0].seconds = (0..90_000)

@@ -1,5 +1,5 @@
-//! The export for Perfetto, decoded strictly by the schema in data/perfetto.proto: every field has its number, its
-//! type and its place, slices close, and what the recording says is what is read.
+//! The export for Perfetto, decoded strictly by the schema in data/perfetto.proto: every field has its number, its type
+//! and its place, slices close, and the decoded events equal those of the recording.
 #![allow(clippy::disallowed_methods)] // tests read their recordings; the crate itself reads no file
 
 use std::collections::{BTreeMap, HashMap};
@@ -118,7 +118,7 @@ fn worst(case: &str) -> (Window, Answer, Lanes) {
 fn each_part_is_drawn_with_all_its_pieces() {
     for case in ["inversion", "pi_preempted", "softirq_storm", "munmap_ipi", "lock_spin", "throttling"] {
         let (_, answer, drawn) = worst(case);
-        let mut nodes = vec![answer.tree.as_ref().unwrap()];
+        let mut nodes = vec![answer.tree.as_deref().unwrap()];
         for lane in drawn.lanes.iter().filter(|lane| matches!(lane.of, Of::Path(_))) {
             let parts = || nodes.iter().flat_map(|node| &node.children);
             let gaps = nodes.iter().flat_map(|node| &node.gaps).map(|gap| gap.duration_ns);
@@ -203,7 +203,7 @@ fn perfetto_reads_the_switches_of_the_recording_and_the_critical_path() {
     );
 }
 
-/// Of each `sched_waking`: when, by whom, of whom.
+/// Time, waker and woken thread of each `sched_waking`.
 fn wakings(file: &[u8]) -> Vec<(u64, u64, u64)> {
     let mut found = Vec::new();
     for (_, packet) in decode(&schema(), "Trace", file) {

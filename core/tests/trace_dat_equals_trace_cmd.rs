@@ -26,7 +26,7 @@ macro_rules! fixture {
 }
 use fixture;
 
-/// Events of this recording that no kind stands for.
+/// Events of this recording without a kind.
 const NO_KIND: [&str; 4] =
     ["sched_prepare_exec", "sched_process_free", "sched_process_wait", "sched_stat_runtime"];
 

@@ -200,7 +200,7 @@ fn each_tracer_is_read_back_with_its_own_figure() {
     }
 }
 
-/// Idle and sleeping threads are nobody's latency, and no noise is counted that is outside the sample.
+/// Idle and sleeping threads cause no latency, and noise outside the sample is not counted.
 #[test]
 fn nobody_is_blamed_for_what_the_lines_do_not_say() {
     for (name, never) in [

@@ -81,7 +81,7 @@ fn who_is_woken_again_was_switched_in_among_what_was_lost() {
     assert_eq!(over_a_loss(again), (vec![(10_000, false)], (1, 0)));
 }
 
-/// `v/9` is woken on its way to sleep, and a hog has its CPU for 5 ms; `wakeup`: with the second half of the waking.
+/// `v/9` is woken before it has left the CPU, and a hog has its CPU for 5 ms; `wakeup`: with the second half of the waking.
 fn on_the_way_to_sleep(wakeup: &str) -> String {
     format!(
         "
@@ -152,7 +152,7 @@ fn the_heading_of_a_text_tells_what_was_overwritten() {
     assert_eq!((listed.lost, intervals), (1000, vec![(210_000, false), (300_000, true)]));
 }
 
-/// A thread begins an interval and ends; another that is given its number ends one that it did not begin.
+/// A thread starts an interval and exits; another with the reused id ends one that it did not start.
 #[test]
 fn a_number_that_is_given_again_is_another_thread() {
     let text = "
@@ -259,7 +259,7 @@ fn limits(found: &Found) -> Vec<String> {
     Answers::new(facts, String::new(), found).limits
 }
 
-/// Which system calls were recorded, no trace says: one that is not in it may have been left out.
+/// A trace does not list the recorded system calls: a missing one may have been filtered.
 #[test]
 fn a_system_call_without_any_event_may_not_have_been_recorded() {
     let text = "
@@ -277,7 +277,7 @@ fn a_system_call_without_any_event_may_not_have_been_recorded() {
     assert_eq!(asks(600, 8), (0, false), "another thread's was");
 }
 
-/// An interval may be the worst of all and have lost its begin: that it was so long at least is said.
+/// The worst interval may have lost its start: its minimum length is reported.
 #[test]
 fn an_interval_whose_begin_was_lost_is_told_with_the_least_that_it_took() {
     let text = "
@@ -295,6 +295,11 @@ CPU:1 [LOST 5 EVENTS]
     assert_eq!((found.count, found.unmatched_ends, found.begun_in_losses), (1, 2, 1));
     let (least, end) = found.longest_begun_in_loss.unwrap();
     assert_eq!((least.0, end.0), (800_000_000, 1_900_000_000));
+    assert!(found.may_hide_worse());
+    let whole: String =
+        text.lines().filter(|line| !line.starts_with("CPU:")).map(|l| l.to_owned() + "\n").collect();
+    let all = FtraceText::open(whole.as_bytes()).unwrap();
+    assert!(!find(&all, &question, &Whose::default()).may_hide_worse());
     let limits = limits(&found);
     let said = "1 more have no start event (lost): the longest took at least 800.000 ms, until 1.900000000";
     assert!(limits.iter().any(|limit| limit == said), "{limits:?}");

@@ -1,5 +1,5 @@
-//! What differs between architectures, under the same names in files side by side: the time stamp counter, the
-//! hypervisor's presence, the names of system vectors.
+//! Architecture-specific code under common names, one file per architecture: time stamp counter, hypervisor
+//! detection, names of system vectors.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -23,11 +23,11 @@ compile_error!("add host/src/arch/<architecture>.rs with the functions of x86_64
 /// Ways to read the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterRead {
-    /// [`counter_plain`]: may be reordered with what is around it.
+    /// [`counter_plain`]: may be reordered with surrounding instructions.
     Plain,
-    /// [`counter_ordered`]: after everything before it.
+    /// [`counter_ordered`]: executes after all earlier instructions.
     Ordered,
-    /// [`counter`]: after everything before it, and before everything after it.
+    /// [`counter`]: executes after all earlier and before all later instructions.
     Fenced,
 }
 
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_stated_frequency_agrees_with_the_clock() {
-        let Some(hz) = counter_hz() else { return }; // not every CPU states it
+        let Some(hz) = counter_hz() else { return }; // not every CPU reports it
         let (begin, from) = (std::time::Instant::now(), counter());
         std::thread::sleep(std::time::Duration::from_millis(50));
         let (ticks, seconds) = (counter() - from, begin.elapsed().as_secs_f64());

@@ -1,14 +1,13 @@
-//! Writes results where others may write, too: the one way to make, replace and rename files.
+//! Writes results into directories that others may be able to write: the only way to create, replace and rename files.
 //!
-//! A [`Directory`] is an open descriptor, and every file is reached from it by one name that is never followed: nothing
-//! that is renamed or linked meanwhile leads a write elsewhere. New content goes into a file without a name (or under a
-//! name made with `O_EXCL`) that then takes the place of the old one, so that after any failure or kill the old file or the
-//! new one is there, never a part.
+//! A [`Directory`] is an open descriptor, and every file is opened relative to it by a single name without following links:
+//! a concurrent rename or link cannot redirect a write. New content goes into an unnamed file (or one created with
+//! `O_EXCL`) that then replaces the old one: after any failure or kill either the old or the new file exists.
 //!
-//! On the way to it, links are followed only if they are this user's, root's, or of the user who called sudo: nobody else
-//! may choose where root writes. A directory that belongs to others, or that everybody can write and rename files in, is
-//! refused unless the caller says otherwise: its owner could replace what is written before it is read.
-//! Which files may be overwritten at all is not decided here (`cli/src/file.rs`).
+//! On the path to it, only links owned by this user, root, or the user who called sudo are followed: no other user may
+//! choose where root writes. A directory that is owned by others, or in which everybody can write and rename, is refused
+//! unless the caller allows it: its owner could replace the file before it is read.
+//! Which files may be overwritten is decided elsewhere (`cli/src/file.rs`).
 
 mod below;
 mod fresh;
@@ -28,17 +27,17 @@ use rustix::io::Errno;
 use self::fresh::{give, temporary, Fresh};
 use crate::trusted::{self, me, refused, Access, Owner};
 
-/// Links on the way to a directory, as the kernel limits them.
+/// Maximum number of links on a path, the kernel's own limit.
 const MOST_LINKS: usize = 40;
 
 /// Who may read a file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
-    /// As the umask says.
+    /// According to the umask.
     Umask,
-    /// This user alone: kernel addresses, memory maps, traces.
+    /// This user only: kernel addresses, memory maps, traces.
     Owner,
-    /// Everybody, whatever the umask.
+    /// Everybody, regardless of the umask.
     Everybody,
 }
 
@@ -52,12 +51,12 @@ impl Readers {
     }
 }
 
-/// Whether directories and links of other users will do.
+/// Whether directories and links owned by other users are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     /// No.
     Refused,
-    /// The user has said so.
+    /// The user has allowed it.
     Allowed,
 }
 
@@ -71,23 +70,23 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens `path`, which must be a directory that is fit to be written.
+    /// Opens the directory `path`, which must be safe to write to.
     ///
     /// # Errors
-    /// It is not there, no directory, or others can change what is in it.
+    /// It does not exist, is not a directory, or others can change its contents.
     pub fn open(path: &Path, foreign: Foreign) -> io::Result<Directory> {
         Directory::walk(path, None, foreign)?.checked(foreign)
     }
 
-    /// The same, with what is missing on the way made for `readers`.
+    /// The same, creating missing components for `readers`.
     ///
     /// # Errors
-    /// As [`Directory::open`], or it cannot be made.
+    /// As [`Directory::open`], or it cannot be created.
     pub fn make(path: &Path, readers: Readers, foreign: Foreign) -> io::Result<Directory> {
         Directory::walk(path, Some((readers, false)), foreign)?.checked(foreign)
     }
 
-    /// The same for results: what is made belongs to the user who called sudo, if one did.
+    /// The same for results: created components belong to the user who called sudo, if any.
     ///
     /// # Errors
     /// As [`Directory::make`].
@@ -95,16 +94,16 @@ impl Directory {
         Ok(Directory::walk(path, Some((readers, true)), foreign)?.checked(foreign)?.for_caller())
     }
 
-    /// From now on new files in it belong to the user who called sudo, if one did.
+    /// New files in it will belong to the user who called sudo, if any.
     #[must_use]
     pub fn for_caller(self) -> Directory {
         Directory { for_caller: true, ..self }
     }
 
-    /// The directory and the name in it that `path` leads to, links followed as far as they are trusted.
+    /// The directory and the file name that `path` refers to; links are followed as far as they are trusted.
     ///
     /// # Errors
-    /// As [`Directory::open`], or `path` names no file.
+    /// As [`Directory::open`], or `path` has no file name.
     pub fn of_file(path: &Path, foreign: Foreign) -> io::Result<(Directory, OsString)> {
         let mut path = path.to_owned();
         for _ in 0..MOST_LINKS {
@@ -150,7 +149,7 @@ impl Directory {
             }
             let mut is_new = false;
             if let (None, Some((readers, _))) = (&found, make) {
-                here = here.checked(foreign)?; // whoever owns it could put another one in its place
+                here = here.checked(foreign)?; // its owner could replace it
                 match mkdirat(&here.fd, &name, readers.of_directory()) {
                     Ok(()) => is_new = true,
                     Err(Errno::EXIST) => {}
@@ -162,10 +161,10 @@ impl Directory {
                 give(&here.fd)?;
             }
         }
-        // What is written needs a descriptor of its own kind: fsync refuses those of O_PATH.
+        // fsync needs a descriptor that is not O_PATH.
         let fd = openat(&here.fd, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let fd = match fd {
-            Err(Errno::ACCESS) => here.fd, // may be entered and written, not listed
+            Err(Errno::ACCESS) => here.fd, // may be entered and written, but not listed
             fd => fd?,
         };
         Ok(Directory { fd, path: here.path, for_caller: false })
@@ -180,7 +179,7 @@ impl Directory {
         Ok(Directory { fd: openat(&self.fd, name, flags, Mode::empty())?, path, for_caller: false })
     }
 
-    /// Where the link `name` leads, if whoever made it may decide that.
+    /// Target of the link `name`, if its owner is trusted to choose it.
     fn link_target(&self, name: &OsStr, foreign: Foreign) -> io::Result<PathBuf> {
         let link = openat(&self.fd, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         let stat = fstat(&link)?;
@@ -211,15 +210,15 @@ impl Directory {
         Ok(self)
     }
 
-    /// A directory that has been opened elsewhere, and proven there.
+    /// A directory that was opened and verified elsewhere.
     pub(crate) fn of_fd(fd: OwnedFd, path: PathBuf) -> Directory {
         Directory { fd, path, for_caller: false }
     }
 
-    /// That nobody else can read or change anything in it: for state that is believed later.
+    /// Checks that no other user can read or change anything in it: for state that is trusted later.
     ///
     /// # Errors
-    /// It belongs to somebody else, or others have rights in it.
+    /// It belongs to another user, or others have access to it.
     pub fn private(self) -> io::Result<Directory> {
         let stat = fstat(&self.fd)?;
         match stat.st_uid == me() && stat.st_mode & 0o022 == 0 {
@@ -232,13 +231,13 @@ impl Directory {
         }
     }
 
-    /// Where it was found: for messages, and for programs that are started in it.
+    /// Its path: for messages, and as working directory of programs.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What has this name; a link itself, not its target.
+    /// Status of the entry `name`; of a link itself, not its target.
     ///
     /// # Errors
     /// The directory cannot be searched.
@@ -250,10 +249,10 @@ impl Directory {
         }
     }
 
-    /// A new file; refused where anything has this name.
+    /// Creates a new file; fails if the name exists.
     ///
     /// # Errors
-    /// As said, or it cannot be made.
+    /// The name exists, or the file cannot be created.
     pub fn create_new(&self, name: &OsStr, readers: Readers) -> io::Result<File> {
         let flags = OFlags::RDWR
             | OFlags::CREATE
@@ -268,10 +267,10 @@ impl Directory {
         Ok(file)
     }
 
-    /// Opens a file of ours, to be read and written in place; made where it is missing.
+    /// Opens our own file for reading and writing in place; creates it if it is missing.
     ///
     /// # Errors
-    /// It is a link, no regular file, somebody else's, or has other names.
+    /// It is a link, not a regular file, belongs to another user, or has other names.
     pub fn open_or_create(&self, name: &OsStr, readers: Readers) -> io::Result<File> {
         match self.create_new(name, readers) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -281,7 +280,7 @@ impl Directory {
         }
     }
 
-    /// Opens a file of ours for reading.
+    /// Opens our own file for reading.
     ///
     /// # Errors
     /// As [`trusted::open`].
@@ -289,19 +288,20 @@ impl Directory {
         trusted::open_in(self, Path::new(name), owner, most, Access::Read)
     }
 
-    /// Puts `bytes` in the place of `name`, at once. With `durable` it survives a power cut.
+    /// Replaces `name` atomically by a file with `bytes`. With `durable` the result survives a power failure.
     ///
-    /// A file that was there keeps its permissions where `readers` are those of the umask.
+    /// An existing file keeps its permissions if `readers` are those of the umask.
     ///
     /// # Errors
-    /// The disk is full, or the directory cannot be written; the old file is as before.
+    /// The disk is full or the directory cannot be written; the old file is unchanged.
     pub fn replace(&self, name: &OsStr, bytes: &[u8], readers: Readers, durable: bool) -> io::Result<()> {
         let mut fresh = self.unnamed(name, readers)?;
         fresh.file.write_all(bytes)?;
-        if let (Readers::Umask, Some(old)) = (readers, self.find(name)?) {
-            if kind(&old) == FileType::RegularFile && is_trusted(old.st_uid) {
-                fchmod(&fresh.file, Mode::from_raw_mode(old.st_mode & 0o777))?;
-            }
+        if let (Readers::Umask, Some(old)) = (readers, self.find(name)?)
+            && kind(&old) == FileType::RegularFile
+            && is_trusted(old.st_uid)
+        {
+            fchmod(&fresh.file, Mode::from_raw_mode(old.st_mode & 0o777))?;
         }
         if readers == Readers::Everybody {
             fchmod(&fresh.file, Mode::from_raw_mode(0o644))?;
@@ -311,12 +311,12 @@ impl Directory {
         }
         fresh.put(name)?;
         if durable {
-            let _ = fsync(&self.fd); // not every file system can sync a directory, and the data are there anyhow
+            let _ = fsync(&self.fd); // not every file system can sync a directory, and the data are on disk already
         }
         Ok(())
     }
 
-    /// Gives the file `name` the second name `old`, whose file goes: when `name` is replaced, its content stays.
+    /// Links `name` also as `old`, replacing that: when `name` is replaced later, its content is kept as `old`.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -327,7 +327,7 @@ impl Directory {
         }
         match linkat(&self.fd, name, &self.fd, old, AtFlags::empty()) {
             Ok(()) => Ok(()),
-            Err(_) => self.rename(name, old), // no second names there
+            Err(_) => self.rename(name, old), // the file system has no hard links
         }
     }
 
@@ -347,16 +347,16 @@ impl Directory {
         Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
-    /// That files can be made in it.
+    /// Checks that files can be created in it.
     ///
     /// # Errors
-    /// They cannot, and why.
+    /// Why they cannot.
     pub fn probe(&self) -> io::Result<()> {
         self.unnamed(OsStr::new("probe"), Readers::Owner).map(drop)
     }
 
-    /// A file that vanishes if it is not [`Fresh::put`] under a name, also with a killed process where the file system
-    /// can do that.
+    /// A file that vanishes unless [`Fresh::put`] gives it a name; also when the process is killed, if the file system
+    /// supports that.
     fn unnamed(&self, name: &OsStr, readers: Readers) -> io::Result<Fresh<'_>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match openat(&self.fd, ".", flags, readers.of_file()) {
@@ -394,7 +394,7 @@ fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// This user, root, and for root the user who called sudo, who could become root anyhow.
+/// This user, root, and for root the user who called sudo, who could become root in any case.
 fn is_trusted(uid: u32) -> bool {
     let caller = || std::env::var("SUDO_UID").ok()?.parse::<u32>().ok();
     uid == me() || uid == 0 || (me() == 0 && caller() == Some(uid))

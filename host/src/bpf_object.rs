@@ -1,4 +1,4 @@
-//! Opening, loading and attaching our BPF objects, with libbpf's talk kept for the error message.
+//! Opening, loading and attaching our BPF objects, keeping libbpf's log for the error message.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 #[repr(C, align(64))]
 pub(crate) struct Aligned<T: ?Sized>(pub T);
 
-/// What libbpf said since the last [`LOG`] was emptied. libbpf's hook is global, hence this.
+/// libbpf's messages since [`LOG`] was last emptied. Global because libbpf's hook is global.
 static LOG: Mutex<String> = Mutex::new(String::new());
 
 fn keep(_: PrintLevel, text: String) {
@@ -25,7 +25,7 @@ fn take_log() -> String {
     std::mem::take(&mut *LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-/// The lines of libbpf's (and the verifier's) talk that tell a human why, at most three.
+/// The lines of libbpf's (and the verifier's) log that explain the failure, at most three.
 fn readable(log: &str) -> String {
     let worth = |line: &&str| {
         let line = line.trim();
@@ -36,7 +36,7 @@ fn readable(log: &str) -> String {
             && !line.contains("failed to load object")
     };
     let lines: Vec<&str> = log.lines().filter(worth).collect();
-    // The first line names the program and the errno; the verifier's reason is the last one before libbpf goes on.
+    // The first line names the program and the errno; the verifier's reason is its last line before libbpf continues.
     let first = lines.iter().position(|line| line.contains("failed") || line.contains("error")).unwrap_or(0);
     let reason = lines.iter().rposition(|line| !line.starts_with("libbpf:"));
     let mut chosen: Vec<&str> = lines.iter().skip(first).take(1).copied().collect();
@@ -44,13 +44,13 @@ fn readable(log: &str) -> String {
     chosen.iter().map(|line| line.trim().chars().take(200).collect::<String>()).collect::<Vec<_>>().join("; ")
 }
 
-/// Rights of everything that lathunt does without root, as `setcap` takes them.
+/// Capabilities for everything that lathunt does without root, in the syntax of `setcap`.
 pub const FILE_CAPABILITIES: &str =
     "cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock,cap_syslog,cap_dac_read_search+ep";
 
 fn explain(doing: &'static str, what: &str, error: libbpf_rs::Error) -> Error {
     let log = readable(&take_log());
-    // EPERM is a missing right, of which libbpf's log knows only a symptom; EACCES is the verifier's refusal.
+    // EPERM is a missing capability, of which libbpf's log shows only a symptom; EACCES is a rejection by the verifier.
     if error.to_string().contains("os error 1)") {
         let hint = format!(
             "it needs CAP_BPF and CAP_PERFMON: run `sudo lathunt ...`, or once \
@@ -68,12 +68,12 @@ pub(crate) fn open(name: &'static str, object: &[u8]) -> Result<OpenObject> {
     ObjectBuilder::default().open_memory(object).map_err(|error| explain("open BPF object", name, error))
 }
 
-/// Loads an opened object: the kernel verifies and compiles it. Takes tens of ms: not from a real-time thread.
+/// Loads an opened object: the kernel verifies and compiles it. Takes tens of ms: not for a real-time thread.
 pub(crate) fn load(name: &'static str, object: OpenObject) -> Result<Object> {
     object.load().map_err(|error| explain("load BPF object", name, error))
 }
 
-/// Attaches every loaded program by its section. Dropping the links detaches.
+/// Attaches every loaded program according to its section. Dropping the links detaches.
 pub(crate) fn attach_all(object: &Object) -> Result<Vec<Link>> {
     let loaded = object.progs_mut().filter(|program| program.autoload());
     loaded
@@ -84,8 +84,8 @@ pub(crate) fn attach_all(object: &Object) -> Result<Vec<Link>> {
         .collect()
 }
 
-/// Events that hit a program of `object` while it ran on the same CPU, and were skipped (kernel: `recursion_misses`), of
-/// those programs whose name is one of `which`.
+/// Events that hit a program of `object` while it was running on the same CPU, and were skipped (kernel:
+/// `recursion_misses`), of programs whose names `which` selects.
 pub(crate) fn recursions(object: &Object, which: impl Fn(&str) -> bool) -> u64 {
     let of = |program: libbpf_rs::ProgramMut<'_>| {
         let mut info = libbpf_sys::bpf_prog_info::default();

@@ -1,8 +1,8 @@
-//! A known disturbance and what is seen of it: the proof that instrument, recorder and explanation work here.
+//! A known disturbance and how it is observed: the proof that instrument, recorder and explanation work here.
 //!
-//! A measuring thread runs on the CPU; its grid of activations is known, so each pulse begins shortly before an
-//! activation and ends after it. What must be seen is the part after the programmed wake-up, which the injector's own
-//! clock readings tell. Pulses are few and short; the CPU is free between them.
+//! A measuring thread runs on the CPU at known activation times, so each pulse can start shortly before an activation
+//! and end after it. The part of it after the programmed wake-up must be observed; its length is known from the
+//! injector's own clock readings. Pulses are few and short; the CPU is free between them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::recorder::{Freezer, Recorder};
 use crate::symbols::Symbols;
 use crate::threads;
 
-/// Samples before the first pulse: what is undisturbed.
+/// Samples before the first pulse: the undisturbed level.
 const QUIET_SAMPLES: u64 = 100;
-/// Or as many as come in this time, for long intervals.
+/// Or as many as fit into this time, for long intervals.
 const QUIET_LONGEST: Ns = Ns::from_ms(300);
 
 /// What to inject, and into what.
@@ -35,34 +35,34 @@ pub struct Disturbance {
     pub cpu: Cpu,
     /// How long each pulse lasts.
     pub length: Ns,
-    /// How long before a programmed wake-up it begins; shorter than `length`.
+    /// Time from its start to the programmed wake-up; shorter than `length`.
     pub lead: Ns,
     /// How many pulses.
     pub pulses: u32,
-    /// FIFO priority of the measuring thread; below 98, which the injected threads have.
+    /// FIFO priority of the measuring thread; below 98, the priority of the injecting threads.
     pub priority: i32,
-    /// Distance of two activations; longer than `length`.
+    /// Period of the measuring thread; longer than `length`.
     pub interval: Ns,
     /// Lock the memory of the process.
     pub lock_memory: bool,
-    /// Allowed on the machine's only CPU, as [`inject::Options::only_cpu`] says: tests alone set it.
+    /// Allowed on the machine's only CPU, see [`inject::Options::only_cpu`]: only tests set it.
     pub only_cpu: bool,
 }
 
-/// What was seen of one pulse.
+/// Observations of one pulse.
 #[derive(Clone, Debug)]
 pub struct Sight {
-    /// The part of it after the programmed wake-up.
+    /// Its length after the programmed wake-up.
     pub due: Ns,
     /// The sample of the instrument.
     pub peak: NewPeak,
-    /// Programmed wake-up → switched in, as the recorder saw it.
+    /// Programmed wake-up → switched in, as measured by the recorder.
     pub recorder: Option<Ns>,
     /// The flight record around it.
     pub window: Option<Window>,
 }
 
-/// Everything seen of a disturbance.
+/// All observations of a disturbance.
 #[derive(Debug)]
 pub struct Seen {
     /// The measuring thread.
@@ -75,11 +75,10 @@ pub struct Seen {
     pub sights: Vec<Sight>,
 }
 
-/// Disturbs, and collects what was seen. Takes `pulses` × 20 ms and the time of 100 samples, 300 ms of
-/// them at most.
+/// Disturbs, and collects the observations. Takes `pulses` × 20 ms plus the time of 100 samples, at most 300 ms.
 ///
 /// # Errors
-/// When the measuring thread cannot run, or nothing can be injected.
+/// If the measuring thread cannot run, or nothing can be injected.
 pub fn disturb(what: &Disturbance, recorder: Option<(&mut Recorder, &Symbols)>) -> Result<Seen> {
     let (sender, mut receiver) = peak_queue();
     let freezer = recorder.as_ref().map(|(recorder, _)| recorder.freezer(what.cpu));
@@ -96,7 +95,7 @@ pub fn disturb(what: &Disturbance, recorder: Option<(&mut Recorder, &Symbols)>) 
     let pulses = std::thread::scope(|scope| {
         let injector = threads::scoped(scope, || pulses(what, first, every))?;
         let mut recorder = recorder;
-        // Flight buffers are few: they are read while the pulses go on, and once more when the last is over.
+        // Flight buffers are few: they are read between pulses, and once more after the last.
         loop {
             let over = injector.is_finished();
             std::thread::sleep(Duration::from_millis(if over { 20 } else { 5 }));
@@ -120,8 +119,8 @@ pub fn disturb(what: &Disturbance, recorder: Option<(&mut Recorder, &Symbols)>) 
     Ok(Seen { victim, undisturbed, pulses: pulses.len(), sights })
 }
 
-/// How far `seen` lies outside of what `due` allows: from `due` up to that plus the undisturbed level (a CPU that the
-/// pulse kept busy has no idle state to leave, so that less than all of it may come on top).
+/// Distance of `seen` from the range that `due` allows: from `due` to `due` plus the undisturbed level (a CPU that
+/// the pulse kept busy has no idle state to leave, so less than all of it may be added).
 #[must_use]
 pub fn error(due: Ns, seen: Ns, undisturbed: Ns) -> Ns {
     due.saturating_sub(seen).max(seen.saturating_sub(due + undisturbed))
@@ -133,7 +132,7 @@ pub fn agree(due: Ns, seen: Ns, undisturbed: Ns) -> bool {
     error(due, seen, undisturbed) <= Ns::from_us(20).max(Ns(due.0 / 10))
 }
 
-/// The activations that pulses are aimed at: `first` and every `every` ns after it. 0: none yet.
+/// The activations that pulses target: `first` and every `every` ns after it. 0: none yet.
 #[derive(Debug, Default)]
 struct Schedule {
     first_ns: AtomicU64,
@@ -153,7 +152,7 @@ impl Schedule {
     }
 }
 
-/// Runs in the measuring thread: reports each sample, and keeps the evidence of those that pulses are aimed at.
+/// Runs in the measuring thread: reports each sample, and keeps the evidence of those that pulses target.
 struct Report {
     freezer: Option<Freezer>,
     schedule: Arc<Schedule>,
@@ -173,7 +172,7 @@ fn options(what: &Disturbance) -> Options {
     Options {
         threads: vec![ThreadSpec { cpu: Some(what.cpu), priority: what.priority, interval: what.interval }],
         duration: Some(Ns(60_000_000_000)),
-        peaks: 1 << 14, // more than there will be samples: each is reported
+        peaks: 1 << 14, // more than the number of samples: each is reported
         lock_memory: what.lock_memory,
         ..Options::on([])
     }
@@ -191,10 +190,14 @@ fn quiet(cyclic: &Cyclic) -> Option<Ns> {
     cyclic.quantile(0, 0.5)
 }
 
-/// An activation that is yet to come, on the grid of those seen.
+/// A future activation, on the grid of those observed.
 fn next_activation(seen: &[NewPeak], interval: Ns) -> Result<Mono> {
     let none = || {
-        Error::refused("disturb", "the measuring thread", "it gave no sample: is its CPU taken by another?")
+        Error::refused(
+            "disturb",
+            "the measuring thread",
+            "it took no sample: does another real-time thread hold its CPU?",
+        )
     };
     let grid = seen.first().ok_or_else(none)?.expected;
     let periods = clock::mono().since(grid).0 / interval.0 + 2;
@@ -217,7 +220,7 @@ fn drain(receiver: &mut PeakReceiver) -> Vec<NewPeak> {
     std::iter::from_fn(|| receiver.take()).collect()
 }
 
-/// What was seen of `pulse`: the sample whose programmed wake-up it covered.
+/// Observations of `pulse`: the sample whose programmed wake-up it covered.
 fn sight(pulse: &Pulse, peaks: &[NewPeak], victim: Tid, windows: &[Window]) -> Option<Sight> {
     let peak = *peaks.iter().find(|peak| pulse.begin <= peak.expected && peak.expected < pulse.end)?;
     let recorded =
@@ -226,7 +229,7 @@ fn sight(pulse: &Pulse, peaks: &[NewPeak], victim: Tid, windows: &[Window]) -> O
     Some(Sight { due: pulse.end.since(peak.expected), peak, recorder, window })
 }
 
-/// From the expiry `expected` to the switch-in of `victim` that its timer's waking led to.
+/// From the expiry `expected` to the switch-in of `victim` after the waking by its timer.
 fn switched_in(window: &Window, victim: Tid, expected: Mono) -> Option<Ns> {
     let (mut firing, mut woken_for) = (None, None);
     for event in &window.events {

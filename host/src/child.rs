@@ -1,4 +1,4 @@
-//! A program that waits at its beginning until the recorder knows it.
+//! A program that is stopped at its start until the recorder is ready.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ use lathunt_core::time::Tid;
 use crate::error::{Error, Result};
 use crate::user::User;
 
-/// How long a program may take to begin.
+/// How long a program may take to start.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Lets the child that `command` starts end with the thread that starts it, however that ends.
@@ -28,16 +28,16 @@ pub fn bound_to_parent(command: &mut Command) -> &mut Command {
     }
 }
 
-/// A started program; it is ended with SIGTERM when this is dropped while it runs.
+/// A started program; SIGTERM is sent when this is dropped while it runs.
 pub struct HeldChild {
     child: Child,
     held: bool,
 }
 
 impl HeldChild {
-    /// Starts `command` and stops it before its first instruction: it asks to be traced by us, and the kernel stops a
-    /// traced program when its code is in place. So it has its name already, and nothing of it has run. With `aside`, what
-    /// it writes to stdout goes to stderr. With `user` it runs as that one.
+    /// Starts `command` and stops it before its first instruction: it asks to be traced, and the kernel stops a traced
+    /// program after exec. So it has its name already, and none of its code has run. With `aside`, its stdout goes to
+    /// stderr. With `user` it runs as that user.
     ///
     /// # Errors
     /// Why the program cannot be started, in one line.
@@ -52,10 +52,9 @@ impl HeldChild {
             let stderr = std::io::stderr().as_fd().try_clone_to_owned();
             command.stdout(stderr.map_or_else(|_| Stdio::null(), Stdio::from));
         }
-        // Before it asks to be traced: who becomes another user may not be looked at any more.
+        // Before it asks to be traced: a process that changes its user can no longer be traced.
         user.into_iter().for_each(|user| user.runs(&mut command));
-        // SAFETY: one system call, which is all that may be done between fork and exec. Where it is refused the program is
-        // not held.
+        // SAFETY: one system call, allowed between fork and exec. If it is refused the program is not held.
         unsafe {
             command.pre_exec(|| {
                 libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
@@ -65,7 +64,7 @@ impl HeldChild {
         let child = bound_to_parent(&mut command).spawn().map_err(|error| {
             let hint = match error.kind() {
                 ErrorKind::NotFound => "there is no such program in PATH",
-                ErrorKind::PermissionDenied => "it is no program, or may not be run by this user",
+                ErrorKind::PermissionDenied => "it is not a program, or this user may not run it",
                 _ => "",
             };
             Error::new("start", shown.clone(), error).hint(hint)
@@ -74,7 +73,7 @@ impl HeldChild {
         let begun = Instant::now();
         while held.is_ours() && !held.held {
             if begun.elapsed() > PATIENCE {
-                return Err(Error::refused("start", shown, "it did not begin"));
+                return Err(Error::refused("start", shown, "it did not start"));
             }
             held.held = held.has_stopped();
             std::thread::sleep(Duration::from_millis(1));
@@ -96,7 +95,7 @@ impl HeldChild {
         }
     }
 
-    /// How it ended, when it has.
+    /// Its exit status, once it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -108,13 +107,15 @@ impl HeldChild {
         tracer.is_some_and(|tracer| tracer.trim() != "0")
     }
 
-    /// Takes its stop at the beginning, if it is there.
+    /// Consumes its initial stop, if it has happened; never its end, which [`HeldChild::ended`] waits for.
     fn has_stopped(&self) -> bool {
-        let mut status = 0;
-        // SAFETY: `status` is valid to write; the child is ours.
-        let found =
-            unsafe { libc::waitpid(self.child.id() as i32, &mut status, libc::WNOHANG | libc::WUNTRACED) };
-        found > 0 && libc::WIFSTOPPED(status)
+        // SAFETY: zeros are valid for this plain struct, which is valid to write; the child is ours. Without a stop, the id
+        // stays 0.
+        unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let flags = libc::WSTOPPED | libc::WNOHANG;
+            libc::waitid(libc::P_PID, self.child.id(), &mut info, flags) == 0 && info.si_pid() != 0
+        }
     }
 
     fn signal(&self, signal: i32) {
@@ -165,7 +166,7 @@ mod tests {
     #[test]
     fn what_cannot_be_started_is_told_in_one_line() {
         for (command, expected) in
-            [("/nonexistent/program", "no such program"), ("/etc/passwd", "no program")]
+            [("/nonexistent/program", "no such program"), ("/etc/passwd", "not a program")]
         {
             let error = HeldChild::start(&[command.into()], false, None).err().unwrap().to_string();
             assert!(error.contains(command) && error.contains(expected) && !error.contains('\n'), "{error}");

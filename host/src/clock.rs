@@ -1,9 +1,9 @@
-//! Reading the kernel's clocks. (How a wake-up is programmed on one: `instrument::cyclic`; what reading costs, by every
-//! path there is: `instrument::clock`.)
+//! Reading the kernel's clocks. (Programming a wake-up: `instrument::cyclic`; the cost of reading by each path:
+//! `instrument::clock`.)
 
 use lathunt_core::time::Mono;
 
-/// Now, in ns of clock `id`, which must be one that exists. Some 20 ns; no system call where the vDSO serves the clock
+/// Now, in ns of clock `id`, which must exist. Some 20 ns; no system call if the vDSO serves the clock
 /// source and knows the clock.
 #[inline]
 #[must_use]
@@ -14,8 +14,8 @@ pub fn read(id: libc::clockid_t) -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// Arms a timer that is due of each clock that can be set or goes on while the machine is suspended: so the recorder's
-/// programs know how far these are from `CLOCK_MONOTONIC` before one is set.
+/// Arms an expired timer on each clock that can be set or that advances during suspend: so the recorder's programs know
+/// their offsets to `CLOCK_MONOTONIC` before one is set.
 pub(crate) fn arm_timers_of_clocks_that_are_set() {
     for id in [libc::CLOCK_REALTIME, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI] {
         let past = libc::timespec { tv_sec: 1, tv_nsec: 0 };
@@ -24,7 +24,7 @@ pub(crate) fn arm_timers_of_clocks_that_are_set() {
     }
 }
 
-/// Now on `CLOCK_MONOTONIC`, the clock of this tool, which `bpf_ktime_get_ns` reads as well.
+/// Now on `CLOCK_MONOTONIC`, the clock of this tool, which `bpf_ktime_get_ns` reads too.
 #[inline]
 #[must_use]
 pub fn mono() -> Mono {
@@ -36,7 +36,7 @@ pub fn mono() -> Mono {
 pub enum WallClock {
     /// UTC: `CLOCK_REALTIME`.
     Realtime,
-    /// Without leap seconds: `CLOCK_TAI`. The kernel takes it for UTC until somebody sets its offset.
+    /// Without leap seconds: `CLOCK_TAI`. The kernel equates it with UTC until its offset is set.
     Tai,
 }
 

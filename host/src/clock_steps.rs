@@ -1,5 +1,6 @@
-//! Was CLOCK_REALTIME set? The kernel tells everybody who holds a timer on it that is cancelled then (timerfd_create(2),
-//! TFD_TIMER_CANCEL_ON_SET): also a clock that is set and set back between two looks. Slewing is no step.
+//! Was CLOCK_REALTIME set? The kernel cancels timers that ask for it when the clock is set (timerfd_create(2),
+//! TFD_TIMER_CANCEL_ON_SET): this also reports a clock that is set and set back between two checks. Slewing is not a
+//! step.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -21,25 +22,25 @@ impl Default for ClockSteps {
 }
 
 impl ClockSteps {
-    /// From now on. Where the kernel refuses the timer nothing is known.
+    /// Starts watching. If the kernel refuses the timer, steps are unknown.
     #[must_use]
     pub fn watch() -> ClockSteps {
         ClockSteps { timer: timer(), offset: offset(), steps: Vec::new() }
     }
 
-    /// Looks whether it was set since the last look; one system call. Steps between two looks are one.
+    /// Checks whether it was set since the last check; one system call. Steps between two checks count as one.
     pub fn look(&mut self) {
         let Some(timer) = &mut self.timer else { return };
         let Err(error) = timer.read(&mut [0; 8]) else { return };
         if error.kind() == ErrorKind::WouldBlock {
             return;
         }
-        // ECANCELED, once a step: read() has armed it again.
+        // ECANCELED, once per step: read() has re-armed it.
         let now = offset();
         self.steps.push(now - std::mem::replace(&mut self.offset, now));
     }
 
-    /// Each step, ns; positive is forward, and 0 is one that was taken back. `None`: not known.
+    /// Each step, ns; positive is forward, and 0 is one that was taken back. `None`: unknown.
     #[must_use]
     pub fn steps(&self) -> Option<Vec<i64>> {
         self.timer.as_ref().map(|_| self.steps.clone())

@@ -1,6 +1,6 @@
-//! Reading debugfs without mounting it anywhere: a detached mount lives in a file descriptor and ends with it.
+//! Reads debugfs without mounting it anywhere: a detached mount is held by a file descriptor and ends with it.
 //!
-//! `fsopen`, `fsconfig`, `fsmount` since Linux 5.2; need CAP_SYS_ADMIN. A mounted debugfs is used where it is there.
+//! `fsopen`, `fsconfig`, `fsmount` since Linux 5.2; need CAP_SYS_ADMIN. A mounted debugfs is used if there is one.
 //! Kernel lockdown forbids many of its files (EPERM) even to root.
 
 use std::ffi::CString;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use crate::error::{Error, Result};
 use crate::tree::Tree;
 
-/// A file system that is mounted nowhere; gone when dropped.
+/// A file system without a mount point; gone when dropped.
 #[derive(Debug)]
 pub struct DetachedMount {
     mount: OwnedFd,
@@ -20,7 +20,7 @@ impl DetachedMount {
     /// Mounts a `kind` (`debugfs`, `tracefs`) detached.
     ///
     /// # Errors
-    /// EPERM without CAP_SYS_ADMIN, ENODEV where the kernel has no such file system, ENOSYS before 5.2.
+    /// EPERM without CAP_SYS_ADMIN, ENODEV if the kernel has no such file system, ENOSYS before 5.2.
     pub fn new(kind: &str) -> Result<DetachedMount> {
         const FSCONFIG_CMD_CREATE: libc::c_uint = 6; // include/uapi/linux/mount.h
         const CLOEXEC: libc::c_uint = 1; // FSOPEN_CLOEXEC and FSMOUNT_CLOEXEC
@@ -55,9 +55,9 @@ fn descriptor(result: libc::c_long, kind: &str) -> Result<OwnedFd> {
     }
 }
 
-/// Text of a debugfs file: from `/sys/kernel/debug` where mounted, else (live system) from a detached mount.
+/// Text of a debugfs file: from `/sys/kernel/debug` if mounted, else (live system) from a detached mount.
 ///
-/// `None` where it is absent or refused; a refusal is noted.
+/// `None` if it is absent or refused; a refusal is noted.
 #[must_use]
 pub fn read(tree: &Tree, path: &str) -> Option<String> {
     let mounted = format!("sys/kernel/debug/{path}");

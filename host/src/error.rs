@@ -25,12 +25,12 @@ impl Error {
         Error { doing, what: what.into(), source: Some(source.into()), hint: String::new() }
     }
 
-    /// The same where nothing but ourselves refuses.
+    /// The same for a refusal by lathunt itself.
     pub fn refused(doing: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Error {
         Error { doing, what: what.into(), source: None, hint: hint.into() }
     }
 
-    /// A whole sentence that another layer has worded.
+    /// A complete sentence worded by another layer.
     pub fn stated(sentence: impl Into<String>) -> Error {
         Error { doing: "", what: sentence.into(), source: None, hint: String::new() }
     }
@@ -47,7 +47,7 @@ impl Error {
         self
     }
 
-    /// Adds one more thing to know, behind the hint.
+    /// Appends one more fact after the hint.
     #[must_use]
     pub fn and(mut self, more: &str) -> Error {
         let separator = if self.hint.is_empty() { "" } else { "; " };

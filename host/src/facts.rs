@@ -1,8 +1,8 @@
-//! Under which conditions does this machine measure? Facts for [`Conditions`], read and not judged.
+//! The conditions under which this machine measures: facts for [`Conditions`], read and not judged.
 //!
-//! Every reader takes the root of the file tree, so that tests run on hand-made trees of other machines. What could
-//! not be read stays `None` with a note that says why; nothing is guessed, and what is derived from something else
-//! says from what. What changes *during* a run is in [`counters`].
+//! Every reader takes the root of the file tree, so that tests run on file trees of other machines. What cannot be
+//! read stays `None` with a note that says why; nothing is guessed, and a derived fact names its source. What
+//! changes *during* a run is in [`counters`].
 
 pub mod capabilities;
 pub mod counters;
@@ -22,8 +22,8 @@ use lathunt_core::cpuset::CpuSet;
 
 /// All facts of the system below `root` (`/` is this machine), for a measurement on `measured`.
 ///
-/// Takes a few milliseconds, opens no device but `/dev/cpu_dma_latency` (for reading), changes nothing. `started`,
-/// `duration_s`, `command`, `load` and `during` are left to the caller, who alone knows them.
+/// Takes a few milliseconds, opens no device but `/dev/cpu_dma_latency` (for reading), changes nothing. The caller
+/// fills in `started`, `duration_s`, `command`, `load` and `during`.
 #[must_use]
 pub fn gather(root: &Path, measured: &CpuSet) -> Conditions {
     let tree = Tree::new(root);

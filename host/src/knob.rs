@@ -1,13 +1,13 @@
-//! Changing a setting of the machine so that it is put back: on drop, after `kill -9` by the next start, or by
+//! Changes a setting of the machine so that it is restored: on drop, after `kill -9` by the next start, or by
 //! `lathunt restore`.
 //!
-//! The order is the promise: the old value is in the journal and on disk *before* the new one is written
-//! (`journal.rs`). Putting back is compare-and-set: a knob that somebody else has changed since is reported and left
-//! alone, and so is one that has gone or is now another object. One lock for all: a second lathunt that wants to
-//! change knobs while the first still holds some is refused, because neither could then tell whose value it sees.
+//! The guarantee is the order: the old value is in the journal and on disk *before* the new one is written
+//! (`journal.rs`). Restoring is compare-and-set: a knob that another process has changed since is reported and left
+//! alone, and so is one that is gone or now belongs to another object. One lock for all knobs: a second lathunt that
+//! wants to change some while the first holds any is refused, because neither could tell which values are original.
 //!
 //! A signal that ends the program in order (SIGINT, SIGTERM) unwinds to the drop; any other end is a `kill -9`.
-//! Settings that end with a descriptor (`/dev/cpu_dma_latency`, BPF links, detached mounts) need nothing of this.
+//! Settings that end with a descriptor (`/dev/cpu_dma_latency`, BPF links, detached mounts) do not need this.
 
 mod identity;
 mod journal;
@@ -25,7 +25,7 @@ pub use journal::{default_directory, forget, left, pending, Change, Left};
 pub use kind::Kind;
 pub use restore::{changed_by_other, Outcome, Restored};
 
-/// How long an interrupt may take to arrive where it was before.
+/// How long to wait for an interrupt to move back.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The right to change knobs, and the list of those changed.
@@ -38,16 +38,16 @@ pub struct Knobs {
 }
 
 impl Knobs {
-    /// Takes the lock in `directory` ([`default_directory`]) and puts back what a killed run left changed.
+    /// Takes the lock in `directory` ([`default_directory`]) and restores changes left by a killed run.
     ///
     /// # Errors
-    /// When another lathunt holds knobs (it is named), or the directory is not ours alone to write, or holds changes
-    /// that are meant to stay ([`Knobs::keep`]).
+    /// If another lathunt holds knobs (it is named), or the directory is writable by others, or holds changes that
+    /// are meant to stay ([`Knobs::keep`]).
     pub fn open(directory: &Path) -> Result<(Knobs, Vec<Restored>)> {
         Knobs::open_about(directory, "")
     }
 
-    /// The same; the journal will say `about` its changes, for [`left`].
+    /// The same; the journal stores `about` with its changes, for [`left`].
     ///
     /// # Errors
     /// As [`Knobs::open`].
@@ -62,7 +62,7 @@ impl Knobs {
             return Err(Error::refused(
                 "change",
                 what,
-                "it holds changes that are to stay; restore them first",
+                "it holds changes that were kept; restore them first",
             ));
         }
         let next = next_number(&left.changes); // some may stay in the journal
@@ -70,10 +70,10 @@ impl Knobs {
         Ok((Knobs { journal, changes: Vec::new(), next, kept: false }, restored))
     }
 
-    /// Takes the lock on changes that were kept, to add to them or to restore them.
+    /// Takes the lock on kept changes, to add to them or to restore them.
     ///
     /// # Errors
-    /// As [`Knobs::open`], and when there are none.
+    /// As [`Knobs::open`], and if there are none.
     pub fn resume(directory: &Path) -> Result<Knobs> {
         let (journal, left) = Journal::open(directory, "")?;
         match left.kept && !left.booted_since {
@@ -83,21 +83,21 @@ impl Knobs {
             }
             false => {
                 let what = directory.display().to_string();
-                Err(Error::refused("go on with", what, "it holds no changes that were to stay"))
+                Err(Error::refused("go on with", what, "it holds no changes that were kept"))
             }
         }
     }
 
-    /// Writes `value` to `path`, after its old value is safe. True when that changed something.
+    /// Writes `value` to `path` once its old value is on disk. True if that changed it.
     ///
     /// # Errors
-    /// When the file cannot be read, journalled or written; nothing is changed then. A refusal by a managed interrupt
-    /// (EIO or EPERM) says so, and a kernel that takes the value without heeding it is an error too.
+    /// If the file cannot be read, journalled or written; nothing is changed then. The error names a managed
+    /// interrupt that refuses (EIO or EPERM); a kernel that accepts the value without applying it is an error too.
     pub fn set(&mut self, path: &Path, value: &str) -> Result<bool> {
         self.change(Kind::File, path, value, "")
     }
 
-    /// The same for a knob of any kind; `aside` is what goes with it.
+    /// The same for a knob of any kind; `aside` is its additional data.
     ///
     /// # Errors
     /// As [`Knobs::set`].
@@ -124,7 +124,7 @@ impl Knobs {
                 true => Err(Error::refused(
                     "set",
                     path.display().to_string(),
-                    "the kernel took the value and kept the old",
+                    "the kernel accepted the value, but the old one is still in force",
                 )),
                 false => Ok(seen),
             }
@@ -133,7 +133,7 @@ impl Knobs {
             Ok(seen) => {
                 change.seen = Some(seen);
                 let noted = self.journal.changed(&change);
-                self.changes.push(change); // it is changed, noted or not
+                self.changes.push(change); // it is changed, journalled or not
                 noted.map(|()| true)
             }
             Err(error) => {
@@ -143,11 +143,11 @@ impl Knobs {
         }
     }
 
-    /// Writes down what a thread's CPUs are before somebody else's rule, a cpuset's, changes them; `aside` names what
-    /// that may make of them, separated by blanks.
+    /// Journals a thread's CPUs before a rule of others, a cpuset's, changes them; `aside` lists the values that this
+    /// may produce, separated by blanks.
     ///
     /// # Errors
-    /// When the thread is gone or the journal cannot be written.
+    /// If the thread is gone or the journal cannot be written.
     pub fn remember(&mut self, thread: &Path, aside: &str) -> Result<()> {
         let (kind, path) = (Kind::Affinity, thread.to_owned());
         let old = kind.read(thread).map_err(|error| Error::new("read", path.display().to_string(), error))?;
@@ -164,7 +164,7 @@ impl Knobs {
         Ok(())
     }
 
-    /// Puts back all but the first `kept` changes, for a step that turned out not to work.
+    /// Restores all but the first `kept` changes, for a step that did not work.
     pub fn roll_back(&mut self, kept: usize) -> Vec<Restored> {
         let mut undone = self.changes.split_off(kept.min(self.changes.len()));
         undone.reverse();
@@ -180,10 +180,10 @@ impl Knobs {
             .any(|one| one.kind == kind && one.path == path && one.identity == identity::of(kind, path))
     }
 
-    /// Leaves everything as it is, beyond the end of this process: [`Knobs::resume`] takes it up.
+    /// Keeps all changes beyond the end of this process: [`Knobs::resume`] takes them over.
     ///
     /// # Errors
-    /// When that cannot be written down; then it is put back.
+    /// If that cannot be journalled; the changes are restored then.
     pub fn keep(mut self) -> Result<()> {
         if !self.kept && !self.changes.is_empty() {
             self.journal.keep()?;
@@ -203,15 +203,15 @@ impl Knobs {
         &self.changes
     }
 
-    /// Puts everything back, the last change first, and says what became of each.
+    /// Restores everything, the last change first, and returns the outcome of each.
     ///
     /// # Errors
-    /// When the journal cannot be removed although nothing is left in it; what earlier runs left stays there.
+    /// If the journal is empty but cannot be removed; entries of earlier runs stay in it.
     pub fn restore(self) -> Result<Vec<Restored>> {
         self.restore_within(PATIENCE)
     }
 
-    /// The same; waits at most `patience` for interrupts to arrive where they were before.
+    /// The same; waits at most `patience` for interrupts to move back.
     ///
     /// # Errors
     /// As [`Knobs::restore`].
@@ -227,18 +227,17 @@ impl Drop for Knobs {
         if changes.is_empty() || self.kept {
             return;
         }
-        // What fails stays in the journal; a drop has nobody to tell but the terminal.
+        // What fails stays in the journal; a drop can report only to the terminal.
         if let Ok(restored) = restore::all(&mut self.journal, Left { changes, ..Left::default() }, PATIENCE) {
             for one in restored.iter().filter(|one| one.outcome.is_due()) {
-                // Nobody may be reading any more.
+                // The reader may be gone.
                 let _ = writeln!(std::io::stderr(), "lathunt: {one}; try `lathunt restore`");
             }
         }
     }
 }
 
-/// Puts back what a killed run left below `directory`; the list is empty when there was nothing. Changes that were
-/// kept stay.
+/// Restores changes left by a killed run below `directory`; the list is empty if there were none. Kept changes stay.
 ///
 /// # Errors
 /// As [`Knobs::open`].
@@ -246,7 +245,7 @@ pub fn recover(directory: &Path) -> Result<Vec<Restored>> {
     recover_within(directory, PATIENCE)
 }
 
-/// The same; waits at most `patience` for interrupts to arrive where they were before.
+/// The same; waits at most `patience` for interrupts to move back.
 ///
 /// # Errors
 /// As [`Knobs::open`].
@@ -278,7 +277,7 @@ fn refusal(path: &Path, error: std::io::Error) -> Error {
     Error::new("set", path.display().to_string(), error).hint(hint)
 }
 
-/// Whether two texts mean the same value: white space apart, and CPU masks with leading zeros and commas.
+/// Whether two texts mean the same value: ignores white space, and leading zeros and commas of CPU masks.
 fn same(a: &str, b: &str) -> bool {
     let words = |text: &str| text.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
     words(a) == words(b) || mask(a).is_some_and(|a| mask(b) == Some(a))

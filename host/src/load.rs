@@ -1,11 +1,11 @@
 //! A load for the machine under test: CPU, memory, system calls and forks, files with fsync, timers, loopback network.
 //!
-//! Why a load: an idle machine shows its worst latencies rarely. It is `stress-ng` where that is installed, else the
-//! built-in one ([`builtin`]), or a command of the user's. All of it runs at SCHED_OTHER, below a *keeper* process
-//! (`keeper.rs`) that ends everything when told to, when its time is over, or when this process dies, be it by
-//! `kill -9`; its files lie in one private directory, removed at the end.
+//! An idle machine rarely shows its worst latencies. The load is `stress-ng` if installed, else the built-in one
+//! ([`builtin`]), or a user's command. All of it runs at SCHED_OTHER, below a *keeper* process (`keeper.rs`) that ends
+//! everything on request, when its time is over, or when this process dies, even by `kill -9`; its files are in one
+//! private directory, removed at the end.
 //!
-//! Start a load before locking memory: the keeper is forked, and what is locked later is made private at once.
+//! Start a load before locking memory: the keeper is forked, and locked pages would be copied at once.
 
 pub mod builtin;
 mod keeper;
@@ -33,7 +33,7 @@ pub(crate) use sweep::until_alone;
 /// Which load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadSpec {
-    /// `stress-ng` where installed, else the built-in one.
+    /// `stress-ng` if installed, else the built-in one.
     Auto,
     /// The built-in one.
     Builtin,
@@ -57,7 +57,7 @@ impl FromStr for LoadSpec {
     }
 }
 
-/// What exactly is to run.
+/// The job to run.
 #[derive(Clone, Debug)]
 enum Job {
     Builtin { cpus: usize },
@@ -75,17 +75,17 @@ pub struct Load {
 #[derive(Debug)]
 struct Keeper {
     pid: libc::pid_t,
-    directory: PathBuf,        // removed by the keeper, and by us should it have been killed
+    directory: PathBuf,        // removed by the keeper, or by us if that was killed
     lifeline: Option<OwnedFd>, // closing it ends the load
-    report: File,              // what the keeper has to say, one line each
-    heard: String,             // what came of it so far
+    report: File,              // the keeper's report, one item per line
+    heard: String,             // the part of it read so far
 }
 
 impl Load {
-    /// Starts the load for at most `duration` (and a little more, so that it outlasts the measurement).
+    /// Starts the load for at most `duration` (plus a margin, so that it outlasts the measurement).
     ///
     /// # Errors
-    /// When the keeper, its directory or the program cannot be started.
+    /// If the keeper, its directory or the program cannot be started.
     pub fn start(spec: &LoadSpec, duration: Duration) -> Result<Load> {
         let Some(job) = job(spec, duration) else {
             return Ok(Load { description: "none".to_owned(), keeper: None, ended: None });
@@ -106,7 +106,7 @@ impl Load {
         Ok(load)
     }
 
-    /// What exactly runs, for the conditions of a run; `none` when nothing does.
+    /// Description of the load for the conditions of a run; `none` if there is none.
     #[must_use]
     pub fn describe(&self) -> String {
         self.description.clone()
@@ -120,16 +120,16 @@ impl Load {
         self.ended.clone()
     }
 
-    /// Ends the load, waits until nothing of it is left, and says how it ended if that was early, and what it used.
+    /// Ends the load, waits until nothing of it is left, and returns how it ended if that was early, and its CPU time.
     ///
     /// # Errors
-    /// When something is still left after some seconds (a process stuck in the kernel); it is named by its keeper's pid.
+    /// If something is still left after some seconds (a process stuck in the kernel); the error names its keeper's pid.
     pub fn stop(mut self) -> Result<Ended> {
         let early = self.ended_early();
         self.end().map(|cpu| Ended { early, cpu })
     }
 
-    /// The keeper's first line says whether the job could be started.
+    /// The keeper's first line reports whether the job could be started.
     fn await_start(&mut self) -> Result<()> {
         let what = format!("the load '{}'", self.description);
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -146,7 +146,7 @@ impl Load {
         Err(Error::refused("start", what, "its keeper did not answer in 10 s"))
     }
 
-    /// Returned: the CPU time of everything that ran; `None` where there was nothing, or somebody else reaped it.
+    /// Returns the CPU time of everything that ran; `None` if there was nothing, or another waiter reaped it.
     fn end(&mut self) -> Result<Option<Ns>> {
         let Some(mut keeper) = self.keeper.take() else { return Ok(None) };
         keeper.lifeline = None;
@@ -165,7 +165,7 @@ impl Load {
                 return Err(Error::refused(
                     "end",
                     format!("the load '{}'", self.description),
-                    format!("something below process {} does not die (stuck in the kernel?)", keeper.pid),
+                    format!("a process below {} does not end (stuck in the kernel?)", keeper.pid),
                 ));
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -174,7 +174,7 @@ impl Load {
 }
 
 impl Keeper {
-    /// Line `number` of what the keeper says, once it has said it whole; what is wrong when it can say no more.
+    /// Line `number` of the keeper's report, once complete; an error message if there will be none.
     fn line(&mut self, number: usize) -> Option<String> {
         let mut bytes = [0; 1024];
         loop {
@@ -193,20 +193,20 @@ impl Keeper {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        let _ = self.end(); // nobody is left to hear; the keeper goes on trying
+        let _ = self.end(); // the reader is gone; the keeper continues trying
     }
 }
 
 /// How a load ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// How, if it was before it was told to.
+    /// How, if it ended early.
     pub early: Option<String>,
-    /// CPU time of all its processes; `None`: there was no load, or it is not known.
+    /// CPU time of all its processes; `None`: there was no load, or it is unknown.
     pub cpu: Option<Ns>,
 }
 
-/// Of a process and of all below it: the keeper waits for each of them.
+/// CPU time of a process and its descendants: the keeper waits for each of them.
 fn cpu_time(used: &libc::rusage) -> Ns {
     let us = |time: libc::timeval| (time.tv_sec as u64).saturating_mul(1_000_000) + time.tv_usec as u64;
     Ns::from_us(us(used.ru_utime).saturating_add(us(used.ru_stime)))
@@ -240,15 +240,15 @@ impl Job {
     }
 }
 
-/// What the names of the directories of loads begin with.
+/// Prefix of the names of load directories.
 const PREFIX: &str = "lathunt-load";
 
-/// Where they are: on disk where possible, since fsync in memory exercises nothing.
+/// Locations of load directories: on disk if possible, since fsync in memory exercises nothing.
 fn places() -> [PathBuf; 2] {
     [PathBuf::from("/var/tmp"), std::env::temp_dir()]
 }
 
-/// A directory of our own.
+/// A private directory.
 fn private_directory() -> Result<PathBuf> {
     let [first, second] = places();
     private_directory::below(&first, PREFIX)

@@ -7,9 +7,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Once;
 
+use lathunt_core::trace::ftrace_text::Release;
+
 use crate::signals;
 
-/// A file mapped for reading. An empty one is no bytes.
+/// A file mapped for reading. An empty file has no mapping.
 #[derive(Debug)]
 pub struct Mapped {
     address: *mut libc::c_void,
@@ -24,10 +26,10 @@ unsafe impl Sync for Mapped {}
 impl Mapped {
     /// Maps the file at `path`.
     ///
-    /// If somebody shortens the file while it is mapped, the process ends with one line and exit code 1.
+    /// If the file is truncated while it is mapped, the process ends with one line and exit code 1.
     ///
     /// # Errors
-    /// It cannot be opened or mapped, or is no regular file: a FIFO would wait for a writer.
+    /// It cannot be opened or mapped, or is not a regular file: a FIFO would wait for a writer.
     pub fn open(path: &Path) -> std::io::Result<Mapped> {
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         if !file.metadata()?.is_file() {
@@ -36,10 +38,10 @@ impl Mapped {
         Mapped::of(&file)
     }
 
-    /// The bytes of what has no length and no place to go back to (a pipe), to its end: through a nameless temporary file.
+    /// All bytes of a stream without length or seeking (a pipe), through an unnamed temporary file.
     ///
     /// # Errors
-    /// It cannot be read or kept, or is longer than `limit`.
+    /// It cannot be read or stored, or is longer than `limit`.
     pub fn spooled(from: impl Read, limit: u64) -> std::io::Result<Mapped> {
         let directory = std::env::temp_dir();
         let mut file = File::options()
@@ -89,6 +91,26 @@ impl Mapped {
     }
 }
 
+impl Release for Mapped {
+    /// Removes the whole pages in `bytes` from this process; they stay in the page cache until the kernel reclaims them.
+    fn release(&self, bytes: &[u8]) {
+        // SAFETY: sysconf has no preconditions.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096).max(1);
+        let inside = self.bytes().as_ptr_range();
+        let given = bytes.as_ptr_range();
+        if given.start < inside.start || given.end > inside.end {
+            return;
+        }
+        let begin = (given.start as usize).next_multiple_of(page);
+        let end = given.end as usize / page * page;
+        if begin < end {
+            // SAFETY: pages of a live private mapping of a file that nobody writes through: the next access reads the
+            // same bytes from the file.
+            unsafe { libc::madvise(begin as *mut libc::c_void, end - begin, libc::MADV_DONTNEED) };
+        }
+    }
+}
+
 impl Drop for Mapped {
     fn drop(&mut self) {
         if self.length > 0 {
@@ -98,9 +120,10 @@ impl Drop for Mapped {
     }
 }
 
-/// The file ended before a page of its mapping: nothing that reads it can go on.
+/// The file ended before a page of its mapping: no reader of it can continue.
 extern "C" fn on_shortened(_signal: libc::c_int) {
-    let said = "lathunt: a file became shorter while it was read; read it when its writer is done, or a copy of it\n";
+    let said =
+        "lathunt: a file was truncated while it was read; read it when its writer is done, or read a copy\n";
     // SAFETY: write and _exit may be called in a signal handler; the text is static.
     unsafe {
         libc::write(libc::STDERR_FILENO, said.as_ptr().cast(), said.len());
@@ -108,11 +131,11 @@ extern "C" fn on_shortened(_signal: libc::c_int) {
     }
 }
 
-/// Most that is read from a file without length.
+/// Maximum read from a file without length.
 const MOST: u64 = 1 << 30;
 
-/// What there is to read now in a file without length, such as the kernel's own: one that would wait for more ends
-/// there, and so does one without end.
+/// Present content of a file without length, such as the kernel's own: reading stops when it would block, and at the
+/// maximum length.
 ///
 /// # Errors
 /// It cannot be opened or read.

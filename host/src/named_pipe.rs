@@ -1,4 +1,4 @@
-//! A named pipe that hands out figures to whoever reads it, and never makes the writer wait.
+//! A named pipe that passes figures to its reader and never blocks the writer.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -18,10 +18,10 @@ impl NamedPipe {
     /// Creates the pipe; an old pipe of that name is replaced, any other file is not.
     ///
     /// # Errors
-    /// When something else has that name, or the directory may not be written.
+    /// If another file has that name, or the directory is not writable.
     pub fn create(path: &Path) -> Result<NamedPipe> {
         if fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_fifo()) {
-            let _ = fs::remove_file(path); // mkfifo says what is wrong
+            let _ = fs::remove_file(path); // mkfifo reports the error
         }
         let shown = path.display().to_string();
         let name = CString::new(path.as_os_str().as_bytes())
@@ -33,7 +33,7 @@ impl NamedPipe {
         Ok(NamedPipe { path: path.to_owned() })
     }
 
-    /// The writing end, if somebody has the reading end open now.
+    /// The write end, if a reader has the pipe open now.
     #[must_use]
     pub fn reader_waits(&self) -> Option<File> {
         OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&self.path).ok()
@@ -42,7 +42,7 @@ impl NamedPipe {
 
 impl Drop for NamedPipe {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path); // somebody removed it before us
+        let _ = fs::remove_file(&self.path); // it was removed before us
     }
 }
 

@@ -1,6 +1,6 @@
-//! The usual measure of what a recorder costs: two threads on one CPU that wake each other through pipes.
+//! The usual measure of a recorder's cost: two threads on one CPU that wake each other through pipes.
 //!
-//! CPU time is counted and not the clock on the wall, so that other work on the machine counts less.
+//! Measures CPU time, not wall-clock time, so that other work on the machine matters less.
 
 use std::io::{Read, Write};
 
@@ -13,7 +13,7 @@ use crate::{sched, threads};
 /// Mean CPU time of one round trip (two wake-ups, two switches) over `rounds` on `cpu`, of ordinary threads.
 ///
 /// # Errors
-/// When there are no pipes, or `cpu` is not allowed.
+/// If no pipes are available, or `cpu` is not allowed.
 pub fn round_trip(cpu: Cpu, rounds: u32) -> Result<Ns> {
     let pipe = || std::io::pipe().map_err(|error| Error::new("open", "a pipe", error));
     let ((there_out, there_in), (back_out, back_in)) = (pipe()?, pipe()?);
@@ -24,7 +24,7 @@ pub fn round_trip(cpu: Cpu, rounds: u32) -> Result<Ns> {
     Ok(Ns(took.0 / u64::from(rounds.max(1))))
 }
 
-/// One side: it reads and answers, or `first` writes. Returns the CPU time it took.
+/// One side: reads and answers, or writes if `first`. Returns its CPU time.
 fn exchange(cpu: Cpu, rounds: u32, mut from: impl Read, mut to: impl Write, first: bool) -> Result<Ns> {
     sched::pin(cpu)?;
     let mut byte = [0];

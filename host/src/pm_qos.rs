@@ -1,8 +1,8 @@
-//! `/dev/cpu_dma_latency`: the exit latency of idle states that somebody allows.
+//! `/dev/cpu_dma_latency`: the maximum exit latency of idle states.
 //!
-//! Holding it at 0 keeps CPUs out of idle states: a tool that does so improves the machine it measures. So it is
-//! held only when asked, and who else holds it belongs to the conditions of a run. Format: the kernel reads and
-//! writes a signed 32-bit number of microseconds (kernel/power/qos.c); the request lasts as long as the file is open.
+//! Holding it at 0 keeps CPUs out of idle states: a tool that does so improves the machine it measures. So it is held
+//! only on request, and other holders belong to the conditions of a run. Format: the kernel reads and writes a signed
+//! 32-bit number of microseconds (kernel/power/qos.c); the request lasts as long as the file is open.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ const DEVICE: &str = "/dev/cpu_dma_latency";
 /// The latency that is allowed now, in µs.
 ///
 /// # Errors
-/// When the device is absent or may not be read (it belongs to root).
+/// If the device is absent or not readable (it belongs to root).
 pub fn read() -> Result<i32> {
     let mut value = [0; 4];
     let mut file = File::open(DEVICE).map_err(|error| explain("read", error))?;
@@ -23,18 +23,18 @@ pub fn read() -> Result<i32> {
     Ok(i32::from_ne_bytes(value))
 }
 
-/// A request that lasts until it is dropped, or until the process ends in whatever way.
+/// A request that lasts until it is dropped, or until the process ends in any way.
 #[derive(Debug)]
 pub struct Held {
     file: File,
-    /// What was asked for, µs.
+    /// The request, µs.
     pub us: i32,
 }
 
 /// Allows at most `us` microseconds until the result is dropped.
 ///
 /// # Errors
-/// When the device is absent or may not be written.
+/// If the device is absent or not writable.
 pub fn hold(us: i32) -> Result<Held> {
     let mut file =
         OpenOptions::new().read(true).write(true).open(DEVICE).map_err(|error| explain("hold", error))?;
@@ -42,14 +42,14 @@ pub fn hold(us: i32) -> Result<Held> {
     Ok(Held { file, us })
 }
 
-/// What the kernel takes for no request at all (include/linux/pm_qos.h).
+/// The kernel's value for "no request" (include/linux/pm_qos.h).
 const PM_QOS_DEFAULT_VALUE: i32 = -1;
 
 impl Held {
-    /// Allows at most `us` from now on; `None`: as much as everybody else does.
+    /// Allows at most `us` from now on; `None`: no limit of ours.
     ///
     /// # Errors
-    /// The kernel refuses it; then the request is as before.
+    /// The kernel refuses it; then the request is unchanged.
     pub fn change(&mut self, us: Option<i32>) -> Result<()> {
         let value = us.unwrap_or(PM_QOS_DEFAULT_VALUE);
         self.file.write_all(&value.to_ne_bytes()).map_err(|error| explain("change", error))?;
@@ -58,7 +58,7 @@ impl Held {
     }
 }
 
-/// Everybody else who has the device open, as `comm/pid`. Processes of other users are visible to root only.
+/// Other processes that have the device open, as `comm/pid`. Those of other users are visible to root only.
 #[must_use]
 pub fn holders() -> Vec<String> {
     holders_below(Path::new("/proc"), std::process::id())

@@ -1,12 +1,12 @@
-//! A directory that nobody else could have made before: in a place where all may write, a name that can be guessed may
-//! already be a link of somebody else's.
+//! A directory that no other user could have created before: in a world-writable place, a predictable name may already
+//! be another user's link.
 
 use std::ffi::{CString, OsString};
 use std::io::{Error, Result};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Makes `PREFIX.XXXXXX` below `parent`, for this user alone.
+/// Creates `PREFIX.XXXXXX` below `parent`, for this user only.
 ///
 /// # Errors
 /// Those of mkdtemp(3).

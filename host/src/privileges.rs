@@ -1,8 +1,8 @@
-//! Gives up every capability that the remaining work does not need, for good.
+//! Permanently drops every capability that the remaining work does not need.
 //!
-//! A command asks for its capabilities by name once everything is attached. Files stay as readable as they are for the user that it runs
-//! as: root without CAP_DAC_OVERRIDE writes its own files and no others. Nothing started from here can gain anything back
-//! (no_new_privs, empty bounding set). What was started before keeps what it had: the program that `record` runs, a load.
+//! A command names the capabilities it keeps once everything is attached. Files stay readable according to the user that it
+//! runs as: root without CAP_DAC_OVERRIDE writes its own files and no others. Nothing started from here can regain anything
+//! (no_new_privs, empty bounding set). Programs started before keep theirs: the program that `record` runs, a load.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -13,26 +13,26 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Capability {
-    /// Results of root that become those of the user who called sudo.
+    /// Root's results are given to the user who called sudo.
     Chown = 0,
     /// Files of others: outputs of root in a directory of the user who called sudo.
     DacOverride = 1,
-    /// The same for reading alone.
+    /// The same for reading only.
     DacReadSearch = 2,
     /// Signals to processes of other users.
     Kill = 5,
     /// Locked memory beyond the limit.
     IpcLock = 14,
-    /// What descriptors and mappings of other processes are, and the stacks of threads that wait (/proc/PID/fd, maps,
-    /// stack): the kernel asks for it where they have rights that this process gave up, or are another user's.
+    /// Descriptors and mappings of other processes, and the stacks of waiting threads (/proc/PID/fd, maps, stack): needed if
+    /// these have rights that this process dropped, or are another user's.
     SysPtrace = 19,
     /// Real-time priority.
     SysNice = 23,
     /// Kernel addresses in /proc/kallsyms.
     Syslog = 34,
-    /// A kernel may ask for it together with CAP_BPF.
+    /// Some kernels require it together with CAP_BPF.
     Perfmon = 38,
-    /// Recursion counters of programs, programs that look at the kernel's code (BPF_PROG_TEST_RUN), and maps.
+    /// Recursion counters of programs, programs that read the kernel's code (BPF_PROG_TEST_RUN), and maps.
     Bpf = 39,
 }
 
@@ -53,13 +53,13 @@ struct Sets {
 }
 
 /// Drops all capabilities but `kept`, in the calling thread; threads started later inherit that. Call it before any is
-/// started. What is not there is not gained.
+/// started. Capabilities it lacks are not gained.
 ///
 /// # Errors
-/// When the kernel refuses; then nothing is certain and the caller must not go on as if it were.
+/// If the kernel refuses; then the state is undefined and the caller must not continue.
 pub fn keep(kept: &[Capability]) -> Result<()> {
     no_new_privileges()?;
-    // SAFETY: prctl with plain numbers. It fails where there are no ambient capabilities, which is as good.
+    // SAFETY: prctl with plain numbers. It fails if there are no ambient capabilities, which is fine.
     unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
     let exists = |capability: &u32| {
         // SAFETY: as above; it fails beyond the last capability of this kernel.
@@ -75,7 +75,7 @@ pub fn keep(kept: &[Capability]) -> Result<()> {
     let mut sets = [Sets::default(); 2];
     // SAFETY: the kernel's structures for version 3: a header and two sets.
     if unsafe { libc::syscall(libc::SYS_capget, &mut header, sets.as_mut_ptr()) } != 0 {
-        return Err(Error::last_os("read", "the own capabilities"));
+        return Err(Error::last_os("read", "the capabilities of this process"));
     }
     for (word, set) in (0u32..).zip(&mut sets) {
         let bits = kept.iter().map(|capability| *capability as u32).filter(|bit| bit / 32 == word);
@@ -89,10 +89,10 @@ pub fn keep(kept: &[Capability]) -> Result<()> {
     Ok(())
 }
 
-/// Nothing that is executed from here on gains a right that this process does not have.
+/// Programs executed from here on gain no right that this process does not have.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// If the kernel refuses.
 pub fn no_new_privileges() -> Result<()> {
     // SAFETY: prctl with plain numbers.
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {

@@ -1,7 +1,7 @@
-//! Other programs that lathunt runs by itself: root's come from the directories of the system.
+//! Programs that lathunt runs on its own: for root, from the system directories only.
 //!
-//! `$PATH` is the caller's. What somebody puts first in it must not run as root. A command that the user names is looked up
-//! as the user expects, by its own `$PATH` (not here).
+//! `$PATH` is the caller's. A program that somebody puts first in it must not run as root. A command that the user names is
+//! looked up by the user's `$PATH` (not here).
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use std::process::Command;
 
 use crate::trusted;
 
-/// Where root's programs are.
+/// Search path of root's programs.
 const OF_THE_SYSTEM: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The directories in which programs are looked for: root's are fixed, others' are `$PATH`.
+/// The search path: fixed for root, `$PATH` for others.
 #[must_use]
 pub fn search_path() -> OsString {
     match trusted::me() {
@@ -21,13 +21,13 @@ pub fn search_path() -> OsString {
     }
 }
 
-/// The program `name`, where it is installed.
+/// The program `name`, if installed.
 #[must_use]
 pub fn find(name: &str) -> Option<PathBuf> {
     find_program(name, &search_path())
 }
 
-/// A command that runs `name` and what that finds by name; starting it fails where it is not installed.
+/// A command that runs `name`, with the same search path for its own children; starting it fails if it is not installed.
 #[must_use]
 pub fn command(name: &str) -> Command {
     let mut command = Command::new(find(name).unwrap_or_else(|| PathBuf::from(format!("/usr/bin/{name}"))));

@@ -1,9 +1,9 @@
-//! A command that only reads files of strangers gives up, before the first byte, what it does not need for that: root's rights go into
-//! no parser.
+//! Drops privileges before untrusted files are read: a command that only reads gives up, before the first byte, everything it
+//! does not need for that, so no parser runs with root's rights.
 //!
-//! Capabilities but those for files; system calls that start programs, open sockets, signal, load or mount (seccomp); writing anywhere but
-//! where the results go (Landlock, since Linux 5.13). Each is taken as far as this kernel has it. An ordinary user gives up
-//! capabilities alone: such a process can do no more than its user can.
+//! Dropped are capabilities except those for files; system calls that start programs, open sockets, signal, load or mount
+//! (seccomp); writing anywhere but to the results (Landlock, since Linux 5.13). Each as far as this kernel supports it. An
+//! ordinary user drops only capabilities: such a process can do no more than its user can.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -14,49 +14,50 @@ use crate::error::Result;
 use crate::privileges::{self, Capability};
 use crate::trusted;
 
-/// Whether a command starts a program afterwards (a converter of pictures).
+/// Whether a command starts a program afterwards (an image converter).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Programs {
     /// None.
     None,
-    /// With the rights that are left.
+    /// With the remaining rights.
     Some,
 }
 
-/// Restricts the calling thread and what it starts, for good. `outputs`: files or directories that will be written, there or not.
+/// Restricts the calling thread and its children, permanently. `outputs`: files or directories that will be written, existing
+/// or not.
 ///
 /// # Errors
-/// When the kernel does not take the capabilities back.
+/// If the kernel refuses to drop the capabilities.
 pub fn to_reading(outputs: &[&Path], programs: Programs) -> Result<()> {
     if trusted::me() != 0 {
         return privileges::keep(&[]);
     }
     privileges::no_new_privileges()?;
     as_caller();
-    // Neither is in every kernel, and a container may refuse both.
+    // Not every kernel has both, and a container may refuse them.
     let _ = write_only(outputs);
     let _ = without_calls(programs);
-    // The files to be read may be anybody's, and results of a `sudo` go into the directory of its caller.
+    // The input files may be any user's, and results under `sudo` go into the directory of its caller.
     privileges::keep(&[Capability::DacOverride, Capability::DacReadSearch])
 }
 
-/// Under sudo, files that are made from here on belong to its caller: by the user id for files, which takes no capability afterwards,
-/// where CAP_CHOWN would give away any file. The kernel takes the effective capabilities for files with it (setfsuid(2));
-/// [`privileges::keep`] puts those back that are kept. Without CAP_SETUID nothing changes, and results are root's.
+/// Under sudo, new files belong to its caller: by the file-system user id, which needs no capability afterwards, whereas
+/// CAP_CHOWN would give away any file. The kernel drops the effective capabilities for files with it (setfsuid(2));
+/// [`privileges::keep`] restores those that are kept. Without CAP_SETUID nothing changes, and results are root's.
 fn as_caller() {
     let Some((user, group)) = trusted::sudo_caller() else { return };
-    // SAFETY: plain numbers; the group first, since the user id takes the right to set it.
+    // SAFETY: plain numbers; the group first, since setting the user id removes the right to set it.
     unsafe {
         libc::setfsgid(group);
         libc::setfsuid(user);
     }
 }
 
-/// Rights of Landlock for files and, but for making, for what is in directories (include/uapi/linux/landlock.h).
+/// Landlock rights for files and, except for creating, for the contents of directories (include/uapi/linux/landlock.h).
 const WRITE_FILE: u64 = 1 << 1;
 const TRUNCATE: u64 = 1 << 14; // since version 3
 const REFER: u64 = 1 << 13; // since version 2
-/// Removing and making of each kind.
+/// Removing and creating of each kind.
 const MAKE: u64 = 0x1ff0;
 const IOCTL_DEVICE: u64 = 1 << 15; // since version 5
 const TCP: u64 = 0x3; // since version 4: bind, connect
@@ -91,7 +92,7 @@ fn write_only(outputs: &[&Path]) -> io::Result<()> {
     let all = of_files | MAKE | since(2, REFER);
     let ruleset =
         Ruleset { files: all | since(5, IOCTL_DEVICE), net: since(4, TCP), scoped: since(6, SCOPES) };
-    // Older kernels know a shorter one, and take a longer one whose rest is 0.
+    // Older kernels have a shorter structure, and accept a longer one whose rest is 0.
     let fd =
         call(libc::SYS_landlock_create_ruleset, [(&raw const ruleset).addr(), size_of::<Ruleset>(), 0, 0])?;
     // SAFETY: just made, owned by nobody else.
@@ -106,7 +107,7 @@ fn write_only(outputs: &[&Path]) -> io::Result<()> {
     call(libc::SYS_landlock_restrict_self, [fd.as_raw_fd() as usize, 0, 0, 0]).map(drop)
 }
 
-/// Where `output` may lead: itself, and the directory that it will be made in, also where it is a link now.
+/// The possible targets of `output`: itself, and the directory in which it will be created, even if it is a link now.
 fn places(output: &Path, all: u64, of_files: u64) -> Vec<(PathBuf, u64)> {
     let real = std::fs::canonicalize(output).unwrap_or_else(|_| output.to_owned());
     let mut found = Vec::new();
@@ -116,12 +117,12 @@ fn places(output: &Path, all: u64, of_files: u64) -> Vec<(PathBuf, u64)> {
             Ok(_) => found.push((path.to_owned(), of_files)),
             Err(_) => {}
         }
-        // The nearest directory that is there: those between are made.
+        // The nearest existing directory: those below are created.
         let mut above = path.ancestors().skip(1).map(|above| match above.as_os_str().is_empty() {
             true => Path::new("."),
             false => above,
         });
-        // A picture of a device: the directory of devices is no place for results.
+        // An image of a device: the directory of devices is no place for results.
         let device = std::fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir());
         found.extend(
             above.find(|above| above.is_dir()).filter(|_| !device).map(|above| (above.to_owned(), all)),
@@ -225,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs `inside` in a process of its own; whether it returned true.
+    /// Runs `inside` in a separate process; returns whether it returned true.
     fn forked(inside: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child only makes system calls and ends.
         unsafe {

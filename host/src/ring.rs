@@ -1,5 +1,5 @@
-//! A bounded ring of records of `WORDS` numbers, with one writer and one reader. Neither waits; what finds no room is dropped and
-//! counted (Lamport 1983).
+//! A bounded ring of records of `WORDS` numbers, with one writer and one reader. Neither waits; records without room are
+//! dropped and counted (Lamport 1983).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,7 +51,7 @@ impl<const WORDS: usize> Ring<WORDS> {
         Some(words)
     }
 
-    /// Those that found no room.
+    /// Records dropped for lack of room.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

@@ -1,8 +1,8 @@
-//! How the calling thread is scheduled: policy, priority, CPUs, locked memory, and a bound on real-time CPU time.
+//! Scheduling of the calling thread: policy, priority, CPUs, locked memory, and a limit on real-time CPU time.
 //!
-//! Every call acts on the calling thread (memory locking and the CPU-time bound on the process), because a measuring
-//! thread sets itself up before it starts to measure. When the kernel says no, the error names *which* of the possible
-//! reasons it is (see [`denied`]): "operation not permitted" alone sends people the wrong way.
+//! Every call acts on the calling thread (memory locking and the CPU-time limit on the process), because a measuring
+//! thread sets itself up before it measures. If the kernel refuses, the error names *which* of the possible reasons it
+//! is (see [`denied`]): "operation not permitted" alone is misleading.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,10 +67,10 @@ pub fn tid() -> Tid {
     Tid(unsafe { libc::gettid() })
 }
 
-/// Gives the calling thread `policy`; `priority` counts for real-time policies only.
+/// Sets the policy of the calling thread; `priority` counts for real-time policies only.
 ///
 /// # Errors
-/// Names who refuses: a missing capability, a resource limit, a cgroup, or a seccomp filter.
+/// Names the obstacle: a missing capability, a resource limit, a cgroup, or a seccomp filter.
 pub fn set_policy(policy: Policy, priority: i32) -> Result<()> {
     let priority = if policy.is_realtime() { priority } else { 0 };
     // SAFETY: sched_param is plain integers, for which zeros are valid.
@@ -97,19 +97,19 @@ pub fn current_cpu() -> Cpu {
     Cpu(u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or_default())
 }
 
-/// Gives the calling thread the niceness `nice` (-20 to 19); only ordinary policies heed it.
+/// Sets the nice value of the calling thread (-20 to 19); only ordinary policies use it.
 ///
 /// # Errors
-/// When a smaller value than the present one is not allowed (CAP_SYS_NICE, RLIMIT_NICE).
+/// If a smaller value than the present one is not allowed (CAP_SYS_NICE, RLIMIT_NICE).
 pub fn set_nice(nice: i32) -> Result<()> {
     // SAFETY: no pointers; 0 is the calling thread, because Linux keeps niceness per thread.
     match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } {
         0 => Ok(()),
-        _ => Err(Error::last_os("set", format!("niceness {nice}"))),
+        _ => Err(Error::last_os("set", format!("nice value {nice}"))),
     }
 }
 
-/// Whether a thread of this process may run at SCHED_FIFO `priority`: a thread of its own tries, and ends.
+/// Whether a thread of this process may run at SCHED_FIFO `priority`: a temporary thread tries.
 ///
 /// # Errors
 /// As [`set_policy`].
@@ -123,7 +123,7 @@ pub fn may_be_realtime(priority: i32) -> Result<()> {
 /// Binds the calling thread to one CPU.
 ///
 /// # Errors
-/// When the CPU does not exist, is offline, or lies outside the cpuset of this process.
+/// If the CPU does not exist, is offline, or is outside the cpuset of this process.
 pub fn pin(cpu: Cpu) -> Result<()> {
     set_affinity(&CpuSet::from_iter([cpu]))
 }
@@ -131,7 +131,7 @@ pub fn pin(cpu: Cpu) -> Result<()> {
 /// Binds the calling thread to a set of CPUs.
 ///
 /// # Errors
-/// When none of them may be used; the hint says which ones may.
+/// If none of them may be used; the hint lists those that may.
 pub fn set_affinity(cpus: &CpuSet) -> Result<()> {
     let Err(error) = set_affinity_of(Tid(0), cpus) else { return Ok(()) };
     let error = Error::new("run on CPU", cpus.to_string(), error);
@@ -144,7 +144,7 @@ pub fn set_affinity(cpus: &CpuSet) -> Result<()> {
 /// Binds any thread to a set of CPUs.
 ///
 /// # Errors
-/// As the kernel says: ESRCH when it has ended, EINVAL when none of the CPUs may be used or a kernel thread is bound.
+/// The kernel's error: ESRCH if it has ended, EINVAL if none of the CPUs may be used or it is a bound kernel thread.
 pub fn set_affinity_of(thread: Tid, cpus: &CpuSet) -> std::io::Result<()> {
     let mask = mask(cpus);
     // SAFETY: the kernel reads exactly the bytes of `mask`, which outlives the call.
@@ -162,7 +162,7 @@ fn mask(cpus: &CpuSet) -> [u64; MASK_WORDS] {
     mask
 }
 
-/// How the calling thread is scheduled now, where that is not by `policy` and `priority` any more: somebody else changed
+/// The scheduling of the calling thread now, if it differs from `policy` and `priority` because another process changed
 /// it. Two system calls.
 #[must_use]
 pub fn changed_from(policy: Policy, priority: i32) -> Option<String> {
@@ -184,7 +184,7 @@ pub fn changed_from(policy: Policy, priority: i32) -> Option<String> {
 /// CPUs that the calling thread may use.
 ///
 /// # Errors
-/// When the kernel knows more CPUs than its own limit says.
+/// If the kernel has more CPUs than the mask.
 pub fn affinity() -> Result<CpuSet> {
     let mut mask = [0u64; MASK_WORDS];
     // SAFETY: the kernel writes at most the bytes of `mask`.
@@ -225,7 +225,7 @@ extern "C" fn on_rt_time_exceeded(_: libc::c_int) {
     RT_TIME_EXCEEDED.store(true, Ordering::Relaxed);
 }
 
-/// Whether a thread of this process ran longer than [`limit_rt_time`] allows without ever sleeping.
+/// Whether a thread of this process ran longer than [`limit_rt_time`] allows without sleeping.
 #[must_use]
 pub fn rt_time_exceeded() -> bool {
     RT_TIME_EXCEEDED.load(Ordering::Relaxed)
@@ -233,11 +233,11 @@ pub fn rt_time_exceeded() -> bool {
 
 /// Bounds how long a real-time thread of this process may run without blocking (`RLIMIT_RTTIME`).
 ///
-/// After `warn` the flag [`rt_time_exceeded`] is raised (SIGXCPU is caught for it); after ten times `warn` the
-/// kernel kills the process. A limit that is already stricter stays.
+/// After `warn` the flag [`rt_time_exceeded`] is set (SIGXCPU is caught for it); after ten times `warn` the kernel kills
+/// the process. A stricter existing limit stays.
 ///
 /// # Errors
-/// When the limit or the signal cannot be set.
+/// If the limit or the signal cannot be set.
 pub fn limit_rt_time(warn: Ns) -> Result<()> {
     crate::signals::handle(libc::SIGXCPU, on_rt_time_exceeded)?;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -1,6 +1,7 @@
-//! Signals as flags: handlers only store, the main loop looks. A signal is answered within one turn of that loop.
+//! Signals as flags: handlers only store, and the main loop checks. A signal is answered within one iteration of that
+//! loop.
 //!
-//! Measuring threads block all signals but the one that ends their sleep, so that none lands in a measurement.
+//! Measuring threads block all signals except the one that ends their sleep, so that none interrupts a measurement.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -24,12 +25,12 @@ extern "C" fn on_status(signal: libc::c_int) {
     }
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP ask for the end, SIGUSR1 and SIGUSR2 for the status.
+/// From now on SIGINT, SIGTERM and SIGHUP request the end, SIGUSR1 and SIGUSR2 the status.
 ///
-/// SIGHUP stays ignored when the process was started that way (`nohup`).
+/// SIGHUP stays ignored if the process was started that way (`nohup`).
 ///
 /// # Errors
-/// When the kernel refuses a handler.
+/// If the kernel refuses a handler.
 pub fn install() -> Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         handle(signal, on_stop)?;
@@ -41,33 +42,33 @@ pub fn install() -> Result<()> {
     handle(libc::SIGUSR2, on_status)
 }
 
-/// SIGBUS has a handler that lets the process go on: [`on_shortened`] does nothing from now on.
+/// SIGBUS has a handler that lets the process continue: [`on_shortened`] has no effect from now on.
 pub(crate) fn keep_bus_errors() {
     BUS_ERRORS_KEPT.store(true, Ordering::Relaxed);
 }
 
-/// From now on a page of a mapped file that the file no longer has ends in `handler`.
+/// From now on access to a mapped page beyond the end of its file calls `handler`.
 pub(crate) fn on_shortened(handler: extern "C" fn(libc::c_int)) {
-    // The consumer of instrumented programs has a handler of its own, which lets it go on.
+    // The consumer of instrumented programs has a handler of its own, which lets it continue.
     if !BUS_ERRORS_KEPT.load(Ordering::Relaxed) {
-        let _ = handle(libc::SIGBUS, handler); // without it the kernel ends the process, too, without a word
+        let _ = handle(libc::SIGBUS, handler); // without it the kernel kills the process too, silently
     }
 }
 
-/// From now on a write beyond the limit of file sizes (RLIMIT_FSIZE) fails as one to a full disk does, with a message.
-/// By a handler, not by ignoring the signal, which programs that are started would inherit.
+/// From now on a write beyond the limit of file sizes (RLIMIT_FSIZE) fails like one to a full disk, with a message. By
+/// a handler, not by ignoring the signal, which child programs would inherit.
 pub fn survive_file_size_limit() {
     extern "C" fn nothing(_signal: libc::c_int) {}
-    let _ = handle(libc::SIGXFSZ, nothing); // without it the kernel ends the process at such a write
+    let _ = handle(libc::SIGXFSZ, nothing); // without it the kernel kills the process at such a write
 }
 
-/// The signal that asked for the end, if one did.
+/// The signal that requested the end, if any.
 #[must_use]
 pub fn stop_requested() -> Option<i32> {
     Some(STOP.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }
 
-/// Name of a signal that may ask for the end.
+/// Name of a signal that may request the end.
 #[must_use]
 pub fn name(signal: i32) -> &'static str {
     match signal {
@@ -121,13 +122,13 @@ pub(crate) fn wake_signal() -> libc::c_int {
     libc::SIGRTMIN() + 6
 }
 
-/// Signals blocked in this thread until the guard is dropped; threads started meanwhile inherit the block.
+/// Signals blocked in this thread until the guard is dropped; threads started before that inherit the block.
 pub(crate) struct Blocked {
     old: libc::sigset_t,
 }
 
 impl Blocked {
-    /// Blocks all signals but the one that ends sleeps, and makes sure that one does not kill.
+    /// Blocks all signals except the one that ends sleeps, and ensures that this one does not kill.
     pub(crate) fn all_but_wake() -> Result<Blocked> {
         handle(wake_signal(), on_wake)?;
         // SAFETY: the sets are initialised by sigfillset and by the call itself.

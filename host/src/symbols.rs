@@ -1,4 +1,4 @@
-//! Names of kernel addresses, from /proc/kallsyms, and what the code there says.
+//! Names of kernel addresses, from /proc/kallsyms, and the code at them.
 
 mod code;
 
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use crate::error::{Error, Result};
 use code::Code;
 
-/// Longer than any function.
+/// Larger than any function.
 const LARGEST: u64 = 1 << 20;
 
 /// The kernel's symbols, ascending by address.
@@ -23,7 +23,7 @@ impl Symbols {
     /// Reads the table of the running kernel: about 50 ms and 6 MB, once.
     ///
     /// # Errors
-    /// When it cannot be read, or when the kernel hides the addresses (needs root or CAP_SYSLOG, kptr_restrict ≤ 1).
+    /// If it cannot be read, or the kernel hides the addresses (needs root or CAP_SYSLOG, kptr_restrict ≤ 1).
     pub fn read() -> Result<Symbols> {
         let path = "/proc/kallsyms";
         let text = std::fs::read_to_string(path).map_err(|error| Error::new("read", path, error))?;
@@ -48,8 +48,8 @@ impl Symbols {
         Symbols { code: Code::open().ok(), ..self }
     }
 
-    /// Whether interrupts came back on at `address`, where one was taken, or had been on before; `None` where the code
-    /// does not say, or cannot be read. About 100 µs for each new address.
+    /// Whether interrupts were re-enabled at `address`, where one was taken, or had been on before; `None` if the code
+    /// does not say, or cannot be read. About 100 µs per new address.
     #[must_use]
     pub fn enabled_there(&self, address: u64) -> Option<bool> {
         let code = self.code.as_ref()?;
@@ -57,7 +57,7 @@ impl Symbols {
         *self.enabled.borrow_mut().entry(address).or_insert_with(ask)
     }
 
-    /// `None` when no symbol has an address.
+    /// `None` if no symbol has an address.
     fn parse(text: &str) -> Option<Symbols> {
         let mut symbols = Symbols::none();
         for line in text.lines() {
@@ -76,7 +76,7 @@ impl Symbols {
         (!symbols.table.is_empty()).then_some(symbols)
     }
 
-    /// Where the function of `address` begins and ends; `None` where its name is not known.
+    /// Start and end of the function at `address`; `None` if it is unknown.
     #[must_use]
     pub fn bounds(&self, address: u64) -> Option<(u64, u64)> {
         let after = self.table.partition_point(|&(start, _)| start <= address);
@@ -85,7 +85,7 @@ impl Symbols {
         (end - begin < LARGEST).then_some((begin, end))
     }
 
-    /// Where the function `name` begins; `None` where there is none of that name. Looks through all of them.
+    /// Start of the function `name`; `None` if there is none. Linear search.
     #[must_use]
     pub fn address(&self, name: &str) -> Option<u64> {
         let is_it = |&&(_, offset): &&(u64, u32)| {

@@ -1,18 +1,18 @@
 //! The terminal: its width on standard error, single keys on standard input.
 
-/// Columns of the terminal on stderr; `None` when it is none or does not say.
+/// Columns of the terminal on stderr; `None` if it is not a terminal or does not say.
 #[must_use]
 pub fn columns() -> Option<usize> {
     size_of_stderr().map(|(columns, _)| columns)
 }
 
-/// Columns and lines of the terminal on stderr; `None` when it is none or does not say.
+/// Columns and lines of the terminal on stderr; `None` if it is not a terminal or does not say.
 #[must_use]
 pub fn size_of_stderr() -> Option<(usize, usize)> {
     size(libc::STDERR_FILENO)
 }
 
-/// Columns and lines of the terminal on stdout; `None` when it is none or does not say.
+/// Columns and lines of the terminal on stdout; `None` if it is not a terminal or does not say.
 #[must_use]
 pub fn size_of_stdout() -> Option<(usize, usize)> {
     size(libc::STDOUT_FILENO)
@@ -27,13 +27,13 @@ fn size(fd: libc::c_int) -> Option<(usize, usize)> {
     size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row))).filter(|&(columns, _)| columns > 0)
 }
 
-/// Single keys from the terminal on stdin, without Enter and without echo; dropping it puts the terminal back.
+/// Single keys from the terminal on stdin, without Enter and without echo; dropping it restores the terminal.
 pub struct Keys {
     before: libc::termios,
 }
 
 impl Keys {
-    /// `None` when stdin is no terminal.
+    /// `None` if stdin is not a terminal.
     #[must_use]
     pub fn read() -> Option<Keys> {
         // SAFETY: termios is plain data; both calls get a valid pointer to one.

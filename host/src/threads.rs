@@ -1,6 +1,6 @@
-//! Threads that the kernel may refuse (`RLIMIT_NPROC`, `pids.max`): the one way to start them.
+//! The only way to start threads: the kernel may refuse them (`RLIMIT_NPROC`, `pids.max`).
 //!
-//! `std::thread::spawn` and `Scope::spawn` panic then; these return an error that says what to do.
+//! `std::thread::spawn` and `Scope::spawn` panic then; these return an error with a remedy.
 
 use std::io;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};

@@ -1,4 +1,4 @@
-//! Which CPUs are there, which share a core, which are isolated, and which one stays free?
+//! The CPUs: which exist, which share a core, which are isolated, and which one stays free?
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub struct Topology {
     pub online: CpuSet,
     /// Could ever come online.
     pub possible: CpuSet,
-    /// Out of load balancing by `isolcpus=`.
+    /// Excluded from load balancing by `isolcpus=`.
     pub isolated: CpuSet,
     /// Without a tick while busy, by `nohz_full=`.
     pub nohz_full: CpuSet,
@@ -28,7 +28,7 @@ impl Topology {
     /// Reads the CPUs of the system below `root`.
     ///
     /// # Errors
-    /// When the list of online CPUs is not readable.
+    /// If the list of online CPUs is not readable.
     pub fn read(root: &Path) -> Result<Topology> {
         const BASE: &str = "sys/devices/system/cpu";
         let tree = Tree::new(root);
@@ -56,19 +56,25 @@ impl Topology {
     /// The CPUs to measure: those of `wanted`, else all online ones.
     ///
     /// # Errors
-    /// Names the CPUs that are not there, and those that are.
+    /// Names the missing CPUs, and the existing ones.
     pub fn select(&self, wanted: Option<&CpuSet>) -> Result<CpuSet> {
         let Some(wanted) = wanted else { return Ok(self.online.clone()) };
         let absent = wanted.minus(&self.online);
-        if wanted.is_empty() || !absent.is_empty() {
-            let what = if wanted.is_empty() { "no CPU at all".to_owned() } else { format!("CPU {absent}") };
-            return Err(Error::refused("use", what, format!("online are {}", self.online)));
+        if wanted.is_empty() {
+            return Err(Error::stated(format!("the list of CPUs is empty; online are {}", self.online)));
+        }
+        if !absent.is_empty() {
+            return Err(Error::refused(
+                "use",
+                format!("CPU {absent}"),
+                format!("online are {}", self.online),
+            ));
         }
         Ok(wanted.clone())
     }
 
     /// The CPU that stays free while threads that never sleep hold `busy`: not isolated and not a hyperthread of a busy
-    /// one where possible, the lowest of those. `None` when `busy` leaves no CPU: then such a job must be refused.
+    /// one if possible, the lowest of those. `None` if `busy` leaves no CPU: such a job must be refused.
     #[must_use]
     pub fn housekeeping(&self, busy: &CpuSet) -> Option<Cpu> {
         let free = self.online.minus(busy);
@@ -80,7 +86,7 @@ impl Topology {
         free.iter().min_by_key(|&cpu| (self.isolated.contains(cpu), shares_core(cpu), cpu))
     }
 
-    /// Busy CPUs of which a hyperthread runs something else, with that hyperthread.
+    /// Busy CPUs whose hyperthread runs something else, with that hyperthread.
     #[must_use]
     pub fn shared_cores(&self, busy: &CpuSet) -> Vec<(Cpu, CpuSet)> {
         let others = |cpu: Cpu| self.siblings.get(&cpu).map(|all| all.minus(busy)).unwrap_or_default();

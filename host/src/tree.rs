@@ -1,4 +1,4 @@
-//! Reading small files below a root, and keeping a note of each that should be readable and is not.
+//! Reads small files below a root, and notes each that should be readable and is not.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -34,13 +34,13 @@ impl Tree {
         self.root == Path::new(LIVE)
     }
 
-    /// Where `path` lies.
+    /// The path of `path` in this tree.
     #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
-    /// Adds a note unless it is there already.
+    /// Adds a note unless it exists already.
     pub fn note(&self, note: impl Into<String>) {
         let note = note.into();
         let mut notes = self.notes.borrow_mut();
@@ -55,8 +55,8 @@ impl Tree {
         self.notes.into_inner()
     }
 
-    /// Content without the white space around it. `None` where there is no such file, which is a fact, or where it
-    /// cannot be read, which is noted. Bytes that are no UTF-8 are replaced; NUL ends count as white space.
+    /// Content without surrounding white space. `None` if there is no such file, which is a fact, or if it cannot
+    /// be read, which is noted. Invalid UTF-8 is replaced; trailing NULs count as white space.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
         let bytes = self.bytes(path)?;
@@ -64,17 +64,17 @@ impl Tree {
         Some(text.trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned())
     }
 
-    /// The same, where the absence of the file is worth a note too.
+    /// The same, if the absence of the file is worth a note too.
     #[must_use]
     pub fn expected(&self, path: &str) -> Option<String> {
         let text = self.text(path);
         if text.is_none() && !self.path(path).exists() {
-            self.note(format!("/{path}: not there"));
+            self.note(format!("/{path} does not exist"));
         }
         text
     }
 
-    /// A number; noted where the file holds something else.
+    /// A number; noted if the file contains something else.
     #[must_use]
     pub fn number<T: std::str::FromStr>(&self, path: &str) -> Option<T> {
         let text = self.text(path)?;
@@ -85,7 +85,7 @@ impl Tree {
         number
     }
 
-    /// Content as it is; see [`Tree::text`].
+    /// Content unchanged; see [`Tree::text`].
     #[must_use]
     pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -100,7 +100,7 @@ impl Tree {
         }
     }
 
-    /// Names in a directory, sorted; empty where there is none.
+    /// Names in a directory, sorted; empty if there is none.
     #[must_use]
     pub fn names(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(path)).into_iter().flatten().flatten();

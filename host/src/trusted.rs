@@ -1,12 +1,12 @@
-//! Opens files that somebody else may have placed: the one way to read what lies in a shared or foreign directory.
+//! Opens files that another user may have placed: the only way to read files in a shared or foreign directory.
 //!
 //! A name in a directory that others can write may be a link to a file of root's, a FIFO that never answers, a device, a
-//! second name of another file, or a file without end. [`open`] looks at the file before it opens it (`O_PATH`, then
-//! through `/proc/self/fd`: opening a device or a FIFO has effects of its own, and between a look at a name and its use the
-//! name may change), and accepts regular files with one name, of an expected owner, up to a size. Nothing waits.
+//! hard link to another file, or an endless file. [`open`] checks the file before it opens it (`O_PATH`, then through
+//! `/proc/self/fd`: opening a device or a FIFO has side effects, and a name may change between check and use), and accepts
+//! regular files with one name, of an expected owner, up to a size. It never blocks.
 //!
-//! Not here: files that the user names on the command line as input and may well be links or pipes (the `cli`), and
-//! whatever lies in `/proc` and `/sys`.
+//! Not here: files that the user names on the command line as input, which may well be links or pipes (the `cli`), and
+//! files in `/proc` and `/sys`.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,7 +16,7 @@ use std::path::Path;
 
 use rustix::fs::{fstat, openat, FileType, Mode, OFlags, Stat, CWD};
 
-/// Whose files are believed.
+/// Owners whose files are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// This process's user.
@@ -25,7 +25,7 @@ pub enum Owner {
     MeOrRoot,
     /// That user.
     User(u32),
-    /// Everybody's: the content is checked by its reader, and its size is limited here.
+    /// Any user: the reader checks the content, and the size is limited here.
     Anyone,
 }
 
@@ -40,10 +40,10 @@ impl Owner {
     }
 }
 
-/// What is done with the file.
+/// Kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read alone.
+    /// Read only.
     Read,
     /// Read and write in place.
     ReadWrite,
@@ -55,20 +55,20 @@ pub fn me() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The user and group who called sudo; `None`: this is not root, or nobody did.
+/// The user and group who called sudo; `None`: this is not root, or sudo was not used.
 #[must_use]
 pub fn sudo_caller() -> Option<(u32, u32)> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     let caller = number("SUDO_UID").filter(|&uid| uid != 0 && me() == 0)?;
-    // Never root, also where the group is missing: a user's own group mostly has the number of the user.
+    // Never root, even if the group is missing: a user's own group usually has the user's number.
     Some((caller, number("SUDO_GID").unwrap_or(caller)))
 }
 
-/// Opens `path` for reading. Directories on the way are followed as usual: where they are not trusted either, use
+/// Opens `path` for reading. Directories on the path are followed as usual: if they are not trusted either, use
 /// [`open_in`].
 ///
 /// # Errors
-/// It is not there, no regular file, somebody else's, has other names, or is larger than `most` bytes.
+/// It does not exist, is not a regular file, belongs to another user, has other names, or is larger than `most` bytes.
 pub fn open(path: &Path, owner: Owner, most: u64) -> io::Result<File> {
     open_in(CWD, path, owner, most, Access::Read)
 }
@@ -82,7 +82,7 @@ pub fn open_in(parent: impl AsFd, name: &Path, owner: Owner, most: u64, access: 
     let stat = fstat(&found)?;
     regular(&stat)?;
     if !owner.accepts(stat.st_uid) {
-        return Err(refused(&format!("belongs to user {}, who is not trusted with it", stat.st_uid)));
+        return Err(refused(&format!("belongs to user {}, which is not a trusted owner", stat.st_uid)));
     }
     if owner != Owner::Anyone && stat.st_nlink != 1 {
         return Err(refused(&format!("has {} names, expected one", stat.st_nlink)));
@@ -93,7 +93,7 @@ pub fn open_in(parent: impl AsFd, name: &Path, owner: Owner, most: u64, access: 
     reopen(&found, access)
 }
 
-/// All bytes of `path`, as [`open`]; a file that grows meanwhile is cut off at `most`.
+/// All bytes of `path`, as [`open`]; a file that grows in the meantime is cut off at `most`.
 ///
 /// # Errors
 /// As [`open`], or it cannot be read.
@@ -111,7 +111,7 @@ pub fn read_text(path: &Path, owner: Owner, most: u64) -> io::Result<String> {
     String::from_utf8(read(path, owner, most)?).map_err(|_| refused("is not UTF-8 text"))
 }
 
-/// That it is a regular file.
+/// Checks that it is a regular file.
 pub(crate) fn regular(stat: &Stat) -> io::Result<()> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(()),

@@ -1,4 +1,4 @@
-//! As whom a program is started: the user who called sudo, or one who is named.
+//! The user that a program runs as: the one who called sudo, or a named one.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -16,13 +16,13 @@ pub struct User {
     pub gid: u32,
     /// All groups.
     groups: Vec<u32>,
-    /// Name; empty where the machine has none for the id.
+    /// Name; empty if the machine has none for the id.
     pub name: String,
     home: Option<String>,
 }
 
 impl User {
-    /// As whom COMMAND runs: `named`, or the user who called sudo; `None`: as this process does.
+    /// The user for COMMAND: `named`, or the one who called sudo; `None`: that of this process.
     ///
     /// # Errors
     /// There is no such user, or this process may not become another one.
@@ -54,10 +54,10 @@ impl User {
         }
     }
 
-    /// `command` will run as this user, with their groups and home directory. Root lifts their limits of real-time priority,
-    /// nice value and locked memory for it: a program that is measured may need them, and who may call sudo has them anyhow.
+    /// Lets `command` run as this user, with their groups and home directory. Root lifts their limits of real-time priority,
+    /// nice value and locked memory for it: a measured program may need them, and users who may call sudo have them anyway.
     pub fn runs(&self, command: &mut Command) {
-        // SAFETY: system calls alone, which are all that may be done between fork and exec.
+        // SAFETY: only system calls, which is all that may be done between fork and exec.
         unsafe {
             command.pre_exec(|| {
                 for (limit, most) in [
@@ -65,7 +65,7 @@ impl User {
                     (libc::RLIMIT_NICE, 40),
                     (libc::RLIMIT_MEMLOCK, libc::RLIM_INFINITY),
                 ] {
-                    // Where it is refused the program has what its user has.
+                    // If refused, the program keeps its user's limits.
                     libc::setrlimit(limit, &libc::rlimit { rlim_cur: most, rlim_max: most });
                 }
                 Ok(())
@@ -74,7 +74,7 @@ impl User {
         self.becomes(command);
     }
 
-    /// `command` will run as this user, with their groups, home directory and limits.
+    /// Lets `command` run as this user, with their groups, home directory and limits.
     pub fn becomes(&self, command: &mut Command) {
         for (variable, value) in
             [("USER", Some(&self.name)), ("LOGNAME", Some(&self.name)), ("HOME", self.home.as_ref())]
@@ -85,7 +85,7 @@ impl User {
             };
         }
         let User { uid, gid, groups, .. } = self.clone();
-        // SAFETY: system calls alone, which are all that may be done between fork and exec; `groups` was filled before.
+        // SAFETY: only system calls, which is all that may be done between fork and exec; `groups` was filled before.
         unsafe {
             command.pre_exec(move || {
                 let done = libc::setgroups(groups.len(), groups.as_ptr()) == 0
@@ -105,7 +105,7 @@ fn unnamed(uid: u32, gid: u32) -> User {
     User { uid, gid, groups: vec![gid], name: String::new(), home: None }
 }
 
-/// The user of a line of `/etc/passwd` that `is` them, with the groups of `/etc/group`.
+/// The user of the line of `/etc/passwd` that `is` accepts, with the groups of `/etc/group`.
 fn find(users: &str, groups: &str, is: impl Fn(&str, u32) -> bool) -> Option<User> {
     users.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -2,8 +2,8 @@
 
 use std::mem;
 
-/// Now in local time, RFC 3339 with the offset to UTC: `2026-11-21T21:40:05+01:00`. `None` where the clock is beyond
-/// the years that the C library can name.
+/// Now in local time, RFC 3339 with the offset to UTC: `2026-11-21T21:40:05+01:00`. `None` if the clock is beyond
+/// the years that the C library can represent.
 #[must_use]
 pub fn now_rfc3339() -> Option<String> {
     // SAFETY: time accepts a null pointer; localtime_r gets valid pointers, and a zeroed tm is valid to write over.

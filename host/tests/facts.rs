@@ -229,7 +229,7 @@ fn an_arm_board_is_named_by_its_device_tree_and_core() {
     assert_eq!(c.machine.cpu_max_hz, Some(1_500_000_000));
     assert_eq!((c.kernel.preemption.as_deref(), c.kernel.realtime), (Some("PREEMPT_RT"), Some(true)));
     assert_eq!(c.machine.hypervisor, None, "this CPU cannot say");
-    assert!(noted(&c, "hypervisor: this CPU does not say"));
+    assert!(noted(&c, "hypervisor: unknown; this CPU has no flag for one"));
     assert_eq!(c.kernel.hz, None);
     assert!(noted(&c, "build options are unknown"));
 }
@@ -297,7 +297,7 @@ fn a_locked_down_container_is_told_what_each_missing_right_costs() {
         (c.kernel.release.as_ref(), c.knobs.clocksource.as_ref(), c.machine.memory_bytes),
         (None, None, None)
     );
-    assert!(noted(&c, "/proc/sys/kernel/osrelease: not there") && noted(&c, "/proc/meminfo"));
+    assert!(noted(&c, "/proc/sys/kernel/osrelease does not exist") && noted(&c, "/proc/meminfo"));
 
     rights(root.path(), 0, u64::MAX >> 23, "99", "unlimited");
     let c = gathered(&root, "0");

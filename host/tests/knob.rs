@@ -1,4 +1,4 @@
-//! Knobs come back: on drop, after a kill at any moment, and never over somebody else's change.
+//! Knobs are restored: on drop, after a kill at any time, and never over a foreign change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -163,8 +163,8 @@ fn the_old_value_is_on_disk_before_the_new_one_is_written() {
     let (mut knobs, _) = Knobs::open(&machine.journal()).unwrap();
     fs::remove_file(machine.knob("governor")).unwrap();
     let pipe = std::ffi::CString::new(machine.knob("governor").to_str().unwrap()).unwrap();
-    // A named pipe as the knob: whoever reads it sees the moment at which the knob is written.
-    // SAFETY: a NUL-terminated path that outlives the call.
+    // A named pipe as the knob: its reader sees when the knob is written. SAFETY: a NUL-terminated path that outlives
+    // the call.
     assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
     let (path, journal) = (machine.knob("governor"), machine.journal().join("knobs.journal"));
     let other_side = std::thread::spawn(move || {

@@ -159,14 +159,15 @@ fn even_daemons_that_a_command_leaves_in_a_session_of_their_own_are_ended() {
 
 #[test]
 fn a_stopped_load_is_gone_and_did_not_end_early() {
-    for spec in [LoadSpec::Builtin, LoadSpec::Command("sleep 61".into())] {
+    let [sleeping, working] = [LoadSpec::Command("sleep 61".into()), LoadSpec::Builtin].map(|spec| {
         let load = Load::start(&spec, Duration::from_secs(30)).unwrap();
         std::thread::sleep(Duration::from_millis(300));
         let ended = load.stop().unwrap();
         assert_eq!(ended.early, None, "{spec:?}");
-        let busy = ended.cpu.unwrap() > Ns::from_ms(30);
-        assert_eq!(busy, spec == LoadSpec::Builtin, "{spec:?}: {ended:?}");
-    }
+        ended.cpu.unwrap()
+    });
+    // Both pay for the start of their processes, which depends on the machine; only the builtin load works.
+    assert!(working > sleeping && sleeping > Ns(0), "{working} of the builtin load, {sleeping} of a sleep");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn a_freeze_holds_the_switch_back_and_exhausted_buffers_are_counted() {
                 && matches!(event.kind, Kind::Switch { prev, .. } if prev.tid.0 == tid)
         });
         assert!(left, "the switch that froze {} is not in it", frozen.id);
-        // A switch that the kernel did not report is missing as well; how many there were nobody knows.
+        // A switch not reported by the kernel is also missing; their number is unknown.
         let lost = window.events.iter().find(|event| matches!(event.kind, Kind::Lost { count: Some(_), .. }));
         assert_eq!(lost, None, "records of {} are missing", frozen.id);
     }

@@ -1,5 +1,5 @@
-# Task sets on fibers, on a PREEMPT_RT kernel: both ways to interrupt a running fiber, and the one that is measured to be
-# better there. U = 0.95, of which fixed priorities miss one job in each 600 ms.
+# Task sets on fibers, on a PREEMPT_RT kernel: both ways to interrupt a running fiber, and the one measured as better
+# there. U = 0.95, at which fixed priorities miss one job in each 600 ms.
 cat >set.json <<'SET'
 {"tasks": {
     "a": {"priority": 20, "loop": -1, "cputime": 90000,

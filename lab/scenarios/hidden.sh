@@ -1,5 +1,5 @@
-# Applications with late work in hiding, on a kernel that shows every switch: cli/tests/record/hidden.c. The thread that
-# is never late has 5 ms instead of 50 µs, for the emulator.
+# Applications with hidden late work, on a kernel that reports every switch: cli/tests/record/hidden.c. The thread that is
+# never late has 5 ms instead of 50 µs, for the emulator.
 set +e
 export RUN_MS=1500 GOOD_US=5000
 for mode in plain threadjob; do

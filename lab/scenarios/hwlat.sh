@@ -1,5 +1,5 @@
-# The kernel's tracer as our command reads it, and as it prints: while our reader stands still, the lines are read from
-# the same instance. The judge outside stops the whole machine for 300 ms whenever it reads "freeze me" on the console.
+# The kernel's tracer as read by our command, and its own output: while our reader is stopped, the lines are read from the
+# same instance. The test outside stops the whole machine for 300 ms whenever it reads "freeze me" on the console.
 instance='/sys/kernel/tracing/instances/lathunt-hwlat-*'
 freeze() { echo "lab: freeze me" >/dev/console; }
 
@@ -14,8 +14,8 @@ cat $instance/trace >raw
 kill -CONT $reader
 wait $reader
 
-# The loop must see it, too, and on all CPUs at once. Three times, because it begins when its record of the kernel does,
-# which takes seconds here.
+# The loop must see it too, on all CPUs at once. Three times, because it starts with its kernel recording, which takes
+# seconds here.
 lathunt hwlat --detector spin -D 4s --window 1s --width 950ms --threshold 100ms --json >spin.json &
 spin=$!
 until [ "$(ls /proc/$spin/task | wc -l)" -gt 2 ]; do usleep 100000; done
@@ -25,7 +25,7 @@ for again in 1 2 3; do
 done
 wait $spin
 
-# One after the other and compared, the tracer on all CPUs at once; the machine is as before then.
+# Both detectors in sequence and compared, the tracer on all CPUs at once; the machine's settings are restored afterwards.
 mode=/sys/kernel/tracing/hwlat_detector/mode
 cat $mode >mode-before
 lathunt hwlat --detector both --per-cpu -D 2s --window 200ms --width 50ms --threshold 1us --json >both.json &
@@ -37,6 +37,6 @@ cat $mode >mode-after
 ls /sys/kernel/tracing/instances >instances-after
 lathunt hwlat --detector both --per-cpu -c 1 -D 300ms --window 100ms --width 50ms --threshold 10s >both
 
-# Called as the tool that it replaces. An emulated CPU is always late by a microsecond.
+# Called by the name of the tool that it replaces. An emulated CPU is always late by a microsecond.
 ln -s /bin/lathunt /tmp/hwlatdetect
 /tmp/hwlatdetect --duration 3 --thresh 1us --window 200ms >hwlatdetect || echo $? >hwlatdetect-status

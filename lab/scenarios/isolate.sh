@@ -1,9 +1,9 @@
-# CPUs are isolated by a partition of cgroup v2 and come back: after apply, after a kill -9 at six places of the journal,
-# and with a CPU that goes offline in between.
+# CPUs are isolated by a cgroup v2 partition and restored: after apply, after a kill -9 at six places of the journal, and
+# with a CPU that goes offline in between.
 mount -t cgroup2 none /sys/fs/cgroup
 journal=/run/lathunt/isolate/knobs.journal
 cpu1=/sys/devices/system/cpu/cpu1/online
-# Programs with CPUs of their own: everywhere, CPU 0, CPU 1.
+# Programs with an affinity: all CPUs, CPU 0, CPU 1.
 for mask in 3 1 2; do
     taskset $mask sleep 600 &
     echo $! >>sleepers
@@ -19,8 +19,8 @@ snapshot() {
     grep -H Cpus_allowed_list /proc/[0-9]*/task/[0-9]*/status 2>/dev/null | tr ':\t' '  '
 }
 
-# Threads of which the kernel alone decides where they run: by flag (PF_NO_SETAFFINITY), or where their interrupt comes.
-# Some end before they are looked at.
+# Threads whose CPU only the kernel decides: by flag (PF_NO_SETAFFINITY), or the CPU of their interrupt. Some end before
+# they are checked.
 cat /proc/[0-9]*/stat 2>/dev/null | awk '$2 ~ /^\(irq\// { print $1; next } { pid = $1; sub(/.*\) /, ""); if (int($7 / 67108864) % 2) print pid }' >bound
 snapshot >before
 lathunt isolate plan -c 1 >plan
@@ -43,7 +43,7 @@ for lines in 2 4 6 9 13 18; do
     snapshot >after-kill-$lines
 done
 
-# Offline before: refused. Offline in between: what needs the CPU waits and is put back when it is there again, also
+# Offline before: refused. Offline in between: changes that need the CPU wait and are restored when it is online again, also
 # after a second try that came too early.
 echo 0 >$cpu1
 lathunt isolate apply -c 1 2>offline-apply || echo $? >offline-apply-status

@@ -1,4 +1,4 @@
-# The guest is what it claims to be, and our binary starts in it.
+# The guest runs the expected kernel, and our binary starts in it.
 uname -r >release
 uname -v >version
 cat /sys/kernel/realtime >realtime

@@ -1,11 +1,11 @@
-# A daemon through what cannot be done to the machine that runs the tests: a wall clock that is set forward and back, a
-# CPU that goes and comes.
+# A daemon during changes that cannot be made on the machine that runs the tests: a wall clock that is set forward and
+# back, a CPU that goes offline and online.
 : >said
 lathunt monitor --window 2s --listen off --database m.sqlite 2>>said &
 monitor=$!
 lathunt cyclic -q -c 1 -p 80 -i 20000 -D 600s >/dev/null 2>&1 &
 victim=$!
-# The guest is emulated: the daemon may need seconds for what takes milliseconds elsewhere.
+# The guest is emulated: the daemon may take seconds where a real machine takes milliseconds.
 says() { until grep -q "$1" said; do sleep 1; done; }
 says recording:
 sleep 3

@@ -1,9 +1,9 @@
-# Potential latencies of a moment, and the events of which they are made as ftrace has them: in the top-level buffer, which
-# is this guest's own.
+# Potential latencies of a short time, and the events they are computed from, recorded by ftrace in the top-level buffer,
+# which no other program uses in this guest.
 set +e
 tracing=/sys/kernel/tracing
-# Four in five events are of interrupts that the kernel turns off to tell of the fifth, in two functions that lie side by
-# side: left out, so that the buffer also holds what came before the recording's last look, for which it is stopped late.
+# Four in five events are of interrupts that the kernel turns off to report the fifth, in two adjacent functions: left out,
+# so that the buffer also holds events before the recording's last read, since it is stopped late.
 address() { grep " $1\$" /proc/kallsyms | cut -d' ' -f1; }
 text=0x$(address _stext)
 from=$((0x$(address ct_irq_enter_irqson) - text))

@@ -1,4 +1,4 @@
-# Long ones are injected, and found by us and by the kernel's own tracers. An emulated CPU whose host is busy is late by
+# Long ones are injected, and detected by us and by the kernel's own tracers. An emulated CPU whose host is busy is late by
 # 100 ms by itself: these are longer. Then a CPU goes offline and comes back.
 set +e
 tracing=/sys/kernel/tracing
@@ -6,7 +6,7 @@ potential=irqsoff,preemptoff,preemptirqsoff
 recording() {
     lathunt record -c 1 --potential $potential -D 90s --threshold 50ms --json -o $1 >$1.json 2>$1.talk &
     record=$!
-    # It runs when it has saved its run for the first time, after a second.
+    # It is running once it has saved its run for the first time, after a second.
     for try in $(seq 150); do
         [ -e $1/run.lathunt.json ] && break
         sleep 0.2
@@ -17,7 +17,7 @@ over() {
     wait $record
     echo $? >$1-status
 }
-# CPU 1 alone. Only the length and the place: with all functions that are called they would be far slower.
+# CPU 1 only. Only length and place: tracing all called functions would be far slower.
 echo 2 >$tracing/tracing_cpumask
 echo 0 >$tracing/options/function-trace
 for pair in irqsoff:irqoff preemptoff:preemptoff preemptirqsoff:irqoff; do

@@ -3,7 +3,7 @@
 set +e
 lathunt hunt -D 90s --load none --peaks 12 --json -o pulses >run.json 2>told &
 hunt=$!
-# The last word before it measures.
+# Its last message before it measures.
 until grep -qs '^load: ' told || [ ! -d /proc/$hunt ]; do usleep 100000; done
 sleep 1
 for kind in irqoff preemptoff thread; do

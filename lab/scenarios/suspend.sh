@@ -1,5 +1,5 @@
-# The machine sleeps while a daemon records: the kernel's own test of it does all but switch the hardware off, for two
-# seconds in which its clocks stand (Documentation/power/basic-pm-debugging.rst, pm_test "core").
+# The machine is suspended while a daemon records: the kernel's own test of that does everything but switch the hardware
+# off, for two seconds in which its clocks are stopped (Documentation/power/basic-pm-debugging.rst, pm_test "core").
 : >said
 echo 2 >/sys/module/suspend/parameters/pm_test_delay
 echo core >/sys/power/pm_test
@@ -10,7 +10,7 @@ says recording:
 lathunt cyclic -q -c 0 -p 80 -i 20000 -D 600s >/dev/null 2>&1 &
 victim=$!
 sleep 2
-# Near the end of a window, which passes in the sleep; the next one does not.
+# Near the end of a window, which passes during suspend; the next one does not.
 while [ $(($(date +%s) % 3)) != 2 ]; do sleep 0.1; done
 echo mem >/sys/power/state
 says slept

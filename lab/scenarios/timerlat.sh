@@ -1,4 +1,4 @@
-# The threads of the kernel's own timerlat tracer, in an instance of its own, as it sees them and as we do.
+# The threads of the kernel's own timerlat tracer, in a private instance, measured by it and by us.
 set +e
 tracing=/sys/kernel/tracing
 instance=$tracing/instances/lab-timerlat
@@ -8,7 +8,7 @@ echo 5000 >$tracing/osnoise/timerlat_period_us
 echo timerlat >$instance/current_tracer
 lathunt record --tasks 'comm:timerlat*' -D 60s --json -o timerlat >timerlat.json 2>timerlat.talk &
 record=$!
-# The recording runs when it has saved its run for the first time, after a second.
+# The recording is running once it has saved its run for the first time, after a second.
 for try in $(seq 150); do
     [ -e timerlat/run.lathunt.json ] && break
     sleep 0.2

@@ -1,4 +1,4 @@
-//! What the runtime costs, beside what it replaces, in turn: switches beside sched_yield and Boost.Context, a ceiling mutex
+//! Costs of the runtime, alternating with what it replaces: switches beside sched_yield and Boost.Context, a ceiling mutex
 //! beside a PI futex, preemption beside the wake-up of a kernel thread, UDP beside blocking calls.
 //! `cargo bench -p lathunt-runtime [-- ROUNDS]`
 
@@ -20,7 +20,7 @@ use late::{kernel_wake_up, preemption, quantile};
 #[path = "../../core/benches/figure/mod.rs"]
 mod figure;
 
-/// CPU time of the calling kernel thread, in ns: other programs take none of it.
+/// CPU time of the calling kernel thread, in ns: excludes other programs.
 fn cpu() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: valid for writing.
@@ -28,7 +28,7 @@ fn cpu() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// ns of CPU time for one turn.
+/// ns of CPU time per iteration.
 fn timed(loops: u64, mut body: impl FnMut()) -> f64 {
     let begin = cpu();
     for _ in 0..loops {
@@ -37,7 +37,7 @@ fn timed(loops: u64, mut body: impl FnMut()) -> f64 {
     (cpu() - begin) as f64 / loops as f64
 }
 
-/// Two equal fibers that yield to each other: ns for one switch.
+/// Two equal fibers that yield to each other: ns per switch.
 fn fiber_switch() -> f64 {
     run(&Config::default(), || {
         let stop = Rc::new(Cell::new(false));
@@ -68,7 +68,7 @@ fn pin() {
     }
 }
 
-/// Two kernel threads on one CPU: ns of CPU time of one of them for one switch.
+/// Two kernel threads on one CPU: ns of CPU time of one of them per switch.
 fn thread_switch() -> f64 {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
@@ -95,7 +95,7 @@ fn thread_switch() -> f64 {
     .unwrap_or(f64::NAN)
 }
 
-/// The bench of Boost.Context as a program, where its headers are.
+/// The Boost.Context benchmark as a program, if its headers are installed.
 fn boost() -> Option<std::path::PathBuf> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/boost.cpp");
     let program = std::env::temp_dir().join(format!("lathunt-boost-{}", std::process::id()));
@@ -115,7 +115,7 @@ fn boost_switch(program: &std::path::Path) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
-/// ns for lock and unlock, uncontended.
+/// ns per lock and unlock, uncontended.
 fn ceiling_mutex() -> f64 {
     run(&Config::default(), || match Mutex::new(Protocol::Ceiling(50), 0u64) {
         Ok(mutex) => timed(1_000_000, || {
@@ -152,7 +152,7 @@ fn vdso() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A socket that is answered by another process' thread: `round` measures one round trip.
+/// A socket that is answered by another process's thread: `round` measures one round trip.
 fn round_trips(with_fibers: bool, idle_sockets: usize) -> f64 {
     let bind = || std::net::UdpSocket::bind("127.0.0.1:0").ok();
     let (Some(ours), Some(theirs)) = (bind(), bind()) else { return f64::NAN };
@@ -220,7 +220,8 @@ fn round_trips(with_fibers: bool, idle_sockets: usize) -> f64 {
     figure::median(&samples)
 }
 
-/// Share of a CPU that the process uses for 10,000 switches a second: two that yield to each other between stretches of work.
+/// Share of a CPU that the process uses for 10,000 switches a second: two fibers that yield to each other between periods of
+/// work.
 fn overhead() -> f64 {
     run(&Config::default(), || {
         let stop = Rc::new(Cell::new(false));

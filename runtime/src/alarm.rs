@@ -1,7 +1,8 @@
-//! How a running thread is interrupted at a given time: by a POSIX timer, or by a helper thread that sleeps.
+//! Interrupts a running thread at a given time: by a POSIX timer, or by a helper thread that sleeps.
 //!
 //! On PREEMPT_RT the kernel expires POSIX timers in a softirq thread of low priority, while a sleeping real-time thread is
-//! woken by the interrupt itself. Elsewhere the timer is nearer: it needs no second CPU. Both are measured at start.
+//! woken by the interrupt itself. On other kernels the timer is preferable: it needs no second CPU. Both are measured at
+//! start.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use crate::policy::NEVER;
 use crate::signal;
 
-/// Which mechanism.
+/// The mechanism of an alarm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mechanism {
     /// timer_create with SIGEV_THREAD_ID.
@@ -28,7 +29,7 @@ pub enum Alarm {
     Helper(Arc<Helper>),
 }
 
-/// What the helper thread and its user share.
+/// Shared by the helper thread and its user.
 #[derive(Debug)]
 pub struct Helper {
     at: AtomicU64,
@@ -38,10 +39,10 @@ pub struct Helper {
 }
 
 impl Alarm {
-    /// Makes one. `priority`: SCHED_FIFO priority of the helper, above the user's; `None`: an ordinary thread.
+    /// Creates one. `priority`: SCHED_FIFO priority of the helper, above the user's; `None`: an ordinary thread.
     ///
     /// # Errors
-    /// What timer_create (RLIMIT_SIGPENDING: EAGAIN) or thread creation says.
+    /// The error of timer_create (RLIMIT_SIGPENDING: EAGAIN) or of thread creation.
     pub fn new(mechanism: Mechanism, priority: Option<i32>) -> io::Result<Alarm> {
         match mechanism {
             Mechanism::Timer => posix_timer().map(Alarm::Timer),
@@ -49,7 +50,7 @@ impl Alarm {
         }
     }
 
-    /// Sends the signal at an absolute time of `CLOCK_MONOTONIC`, in ns, instead of at the time set before. [`NEVER`]: not at
+    /// Sends the signal at an absolute time of `CLOCK_MONOTONIC`, in ns, instead of the time set before. [`NEVER`]: not at
     /// all. One system call.
     pub fn set(&self, at: u64) {
         match self {
@@ -136,7 +137,7 @@ impl Helper {
                 continue;
             }
             let due = self.at.compare_exchange(at, NEVER, Ordering::AcqRel, Ordering::Acquire);
-            // The time was not changed meanwhile. The user has gone: so do we.
+            // The time is unchanged. If the user has ended, end too.
             if due.is_ok() && !signal::send(self.user.load(Ordering::Relaxed)) {
                 return;
             }
@@ -144,7 +145,7 @@ impl Helper {
     }
 }
 
-/// Sleeps while the word has the value, until an absolute time. True: the time has come.
+/// Sleeps while the word has the value, until an absolute time. True: the time was reached.
 fn futex_sleep(word: &AtomicU32, value: u32, until: u64) -> bool {
     let time = libc::timespec {
         tv_sec: (until / 1_000_000_000).min(i64::MAX as u64) as libc::time_t,

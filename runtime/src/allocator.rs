@@ -1,5 +1,5 @@
-//! A global allocator for Rust programs: glibc's malloc keeps its caches per kernel thread and must not be interrupted by another
-//! thread of the runtime that allocates.
+//! A global allocator for Rust programs: glibc's malloc keeps its caches per kernel thread and must not be interrupted by
+//! another runtime thread that allocates.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ops::{lock_scheduler, SchedulerLock};
 
-/// The system's allocator, with the scheduler held. Costs two counters.
+/// The system's allocator, called with the scheduler held. Costs two counter updates.
 ///
 /// ```
 /// #[global_allocator]
@@ -16,7 +16,7 @@ use crate::ops::{lock_scheduler, SchedulerLock};
 #[derive(Debug, Default)]
 pub struct FiberAlloc;
 
-/// It was asked on a thread of a runtime.
+/// Set once it was called on a thread of a runtime.
 static WAS_ASKED: AtomicBool = AtomicBool::new(false);
 
 #[inline]

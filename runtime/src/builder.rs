@@ -1,4 +1,4 @@
-//! Threads of Rust programs: made from a closure, joined for its result.
+//! Threads of Rust programs: created from a closure, joined for its result.
 
 use std::cell::UnsafeCell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -8,7 +8,7 @@ use crate::fiber::{create, CreateError, Thread};
 use crate::ops::Error;
 use crate::policy::Params;
 
-/// How a thread is made.
+/// Options of a new thread.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     name: String,
@@ -58,7 +58,7 @@ impl Builder {
         self
     }
 
-    /// Starts it. One that is more urgent than the caller runs before this returns.
+    /// Starts it. If it is more urgent than the caller, it runs before this returns.
     ///
     /// # Errors
     /// See [`CreateError`].
@@ -82,7 +82,7 @@ impl<T> JoinHandle<T> {
         self.thread
     }
 
-    /// Waits for its end. Outer error: could not wait; inner: it panicked.
+    /// Waits for its end. Outer error: the wait failed; inner: it panicked.
     ///
     /// # Errors
     /// See [`Error`].

@@ -1,4 +1,4 @@
-//! What time it is: `CLOCK_MONOTONIC`, read by the CPU's counter where the kernel trusts that too.
+//! The time: `CLOCK_MONOTONIC`, read from the CPU's counter if the kernel trusts that too.
 //!
 //! The counter is anchored to `CLOCK_MONOTONIC` at least every millisecond: an NTP slew of 500 ppm adds less than 0.5 ns per
 //! microsecond between anchors. The value never steps back.
@@ -21,7 +21,7 @@ pub struct Clock {
     last: u64,
 }
 
-/// `CLOCK_MONOTONIC` in ns; no system call where the vDSO serves it.
+/// `CLOCK_MONOTONIC` in ns; no system call if the vDSO serves it.
 #[must_use]
 #[inline]
 pub fn monotonic() -> u64 {
@@ -38,7 +38,7 @@ pub fn read(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// An absolute time of another clock on `CLOCK_MONOTONIC`. A later step of the other clock is not followed.
+/// Converts an absolute time of another clock to `CLOCK_MONOTONIC`. A later step of the other clock is not followed.
 #[must_use]
 pub fn to_monotonic(clock: libc::clockid_t, time: u64) -> u64 {
     if clock == libc::CLOCK_MONOTONIC {
@@ -54,7 +54,7 @@ pub fn to_monotonic(clock: libc::clockid_t, time: u64) -> u64 {
 }
 
 impl Clock {
-    /// Calibrates the counter for 2 ms where it can be used.
+    /// Calibrates the counter for 2 ms if it is usable.
     #[must_use]
     pub fn new() -> Clock {
         let mut clock = Clock { anchor_ticks: 0, rate: 0, ticks: 0, ns: 0, first: (0, 0), last: 0 };
@@ -101,7 +101,7 @@ impl Clock {
             self.rate = ((u128::from(ns) << 32) / u128::from(ticks)) as u64;
             self.anchor_ticks = (u128::from(ANCHOR_EVERY) * u128::from(ticks) / u128::from(ns.max(1))) as u64;
         }
-        // The newest second decides the rate: the kernel steers it.
+        // The last second determines the rate: the kernel adjusts it.
         if ns > 1_000_000_000 {
             self.first = (self.ticks, self.ns);
         }
@@ -140,7 +140,7 @@ mod tests {
             let (before, now, after) = (monotonic(), clock.now(), monotonic());
             assert!(now >= last);
             last = now;
-            // Between two readings of the kernel's, but for the rate's error within a millisecond.
+            // Between two kernel readings, except for the rate's error within a millisecond.
             assert!(now + 2000 >= before && now <= after + 2000, "{before} {now} {after}");
         }
     }

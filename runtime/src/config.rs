@@ -1,4 +1,4 @@
-//! With what a runtime starts, and why it may not.
+//! Configuration of a runtime, and reasons why it does not start.
 
 use crate::policy::Refusal;
 
@@ -12,16 +12,16 @@ pub enum Preemption {
     Timer,
     /// A helper thread that sleeps and sends a signal.
     Helper,
-    /// Not at all: threads switch where they wait, yield or unlock.
+    /// Not at all: threads switch only when they wait, yield or unlock.
     None,
 }
 
 /// Configuration of a runtime.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Most threads at a time, 1 to 65,536.
+    /// Maximum number of threads at a time, 1 to 65,536.
     pub threads: usize,
-    /// Bytes of a thread's stack for the program, where the thread does not ask for others.
+    /// Default size of a thread's stack for the program, in bytes.
     pub stack: usize,
     /// Priority of the thread that starts the runtime, 0 to 98.
     pub main_priority: u8,
@@ -29,18 +29,18 @@ pub struct Config {
     pub main_quantum: Option<u64>,
     /// How running threads are interrupted.
     pub preemption: Preemption,
-    /// SCHED_FIFO priority of the kernel thread (1 to 98; the helper gets one more). Needs CAP_SYS_NICE or RLIMIT_RTPRIO. `None`:
-    /// stays what it is.
+    /// SCHED_FIFO priority of the kernel thread (1 to 98; the helper gets one more). Needs CAP_SYS_NICE or RLIMIT_RTPRIO.
+    /// `None`: unchanged.
     pub kernel_priority: Option<i32>,
-    /// CPU on which the kernel thread stays.
+    /// CPU that the kernel thread is bound to.
     pub cpu: Option<usize>,
-    /// With `kernel_priority`: CPU seconds without a blocking system call after which the kernel ends the process
-    /// (RLIMIT_RTTIME), so that a thread that never ends cannot take the CPU for good. 0: no limit.
+    /// With `kernel_priority`: CPU seconds without a blocking system call after which the kernel kills the process
+    /// (RLIMIT_RTTIME), so that a runaway thread cannot take the CPU for good. 0: no limit.
     pub runaway_seconds: u64,
     /// Whether stacks are backed by memory at once, so that no page fault delays a thread later.
     pub touch_stacks: bool,
-    /// Whether the CPU time that the kernel counts is told from the time in which the process was not on, by a system call at
-    /// each switch (some 200 ns): see [`crate::Thread::times`] and [`crate::Report::process`].
+    /// Whether the CPU time counted by the kernel is separated from the time in which the process did not run, by a system
+    /// call at each switch (some 200 ns): see [`crate::Thread::times`] and [`crate::Report::process`].
     pub meter: bool,
     /// Keeps this many of the newest events of the scheduler: see [`crate::recorded`]. 0: none.
     pub record: usize,
@@ -70,15 +70,15 @@ impl Default for Config {
 pub enum StartError {
     /// The calling kernel thread has one already.
     Running,
-    /// The process runs with a shadow stack, which forbids to switch stacks.
+    /// The process runs with a shadow stack, which forbids switching stacks.
     ShadowStack,
     /// A parameter is outside its range.
     Refused(Refusal),
     /// The kernel refused something.
     System {
-        /// What was being done.
+        /// The attempted operation.
         doing: &'static str,
-        /// Its answer.
+        /// The kernel's error.
         source: std::io::Error,
     },
 }

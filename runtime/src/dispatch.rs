@@ -1,14 +1,14 @@
-//! The scheduler's lock, the switch, and the signal handler: the only places where the two worlds meet.
+//! The scheduler's lock, the switch, and the signal handler: the only places where threads and signals interact.
 //!
-//! `locked` is a counter that only this kernel thread and its signal handler touch. A handler that finds it above 0 leaves the
-//! note `pending` and returns; whoever brings it to 0 looks at the note. No system call masks a signal on these paths.
+//! `locked` is a counter that only this kernel thread and its signal handler touch. A handler that finds it above 0 sets
+//! `pending` and returns; the code that brings it to 0 checks that. No system call masks a signal on these paths.
 //!
 //! Preemption switches inside the handler: the frame with all registers stays on the preempted thread's stack. The kernel
-//! blocks the signal from its delivery to the return from it (`masked` follows that). Whoever goes on elsewhere than in a
-//! handler must unblock it, on its own stack; whoever goes on inside a handler must have it blocked, before the switch to its
-//! stack, so that no second frame can be put there before the first is gone. Both cost one system call, only for switches
-//! from or to a preempted thread. So a stack carries at most one frame of ours at any time, and [`crate::stack::reserve`] is
-//! enough. `tests/lock_and_signal_model` checks this protocol in every interleaving.
+//! blocks the signal from its delivery to the return from it (`masked` tracks that). A thread that continues outside a
+//! handler must unblock it, on its own stack; one that continues inside a handler must have it blocked before the switch to
+//! its stack, so that no second frame can be put there before the first is gone. Both cost one system call, only for switches
+//! from or to a preempted thread. So a stack carries at most one frame of ours at any time, and [`crate::stack::reserve`]
+//! suffices. `tests/lock_and_signal_model` checks this protocol in every interleaving.
 
 use std::sync::atomic::{compiler_fence, Ordering};
 
@@ -23,7 +23,7 @@ use crate::{arch, clock, signal};
 /// `rt` is the calling kernel thread's runtime.
 #[inline(always)]
 pub(crate) unsafe fn enter(rt: *mut Runtime) {
-    // SAFETY: the caller's promise; a plain load and store, as only our own handler intervenes and restores the value.
+    // SAFETY: the caller's promise; a plain load and store, since only our own handler intervenes, and it restores the value.
     unsafe {
         let locked = &(*rt).locked;
         locked.store(locked.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -32,7 +32,7 @@ pub(crate) unsafe fn enter(rt: *mut Runtime) {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Switches where the decision is due, and unlocks. With an outer lock only counts down.
+/// Switches if a decision is due, and unlocks. With an outer lock only decrements.
 ///
 /// # Safety
 /// As for [`enter`], which came before.
@@ -47,7 +47,7 @@ pub(crate) unsafe fn leave(rt: *mut Runtime) {
     }
 }
 
-/// Unlocks, and does what a signal has left to do meanwhile.
+/// Unlocks, and handles signals that came while it was locked.
 #[inline(always)]
 unsafe fn unlock(rt: *mut Runtime) {
     // SAFETY: the caller's promise.
@@ -56,7 +56,7 @@ unsafe fn unlock(rt: *mut Runtime) {
         let locked = (*rt).locked.load(Ordering::Relaxed) - 1;
         (*rt).locked.store(locked, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        // Noted before the store, or not at all: a signal from now on finds it unlocked.
+        // Set before the store, or not at all: a signal from now on finds it unlocked.
         if locked == 0 && (*rt).pending.load(Ordering::Relaxed) {
             catch_up(rt);
         }
@@ -80,7 +80,7 @@ unsafe fn catch_up(rt: *mut Runtime) {
     }
 }
 
-/// What is due at this time.
+/// Handles what is due at this time.
 unsafe fn tick(rt: *mut Runtime) {
     // SAFETY: locked, and ours.
     unsafe {
@@ -95,12 +95,13 @@ unsafe fn tick(rt: *mut Runtime) {
     }
 }
 
-/// Chooses, arms the alarm, and switches; idles while nobody can run. Returns when the caller's thread runs again.
+/// Selects a thread, arms the alarm, and switches; idles while no thread can run. Returns when the caller's thread runs
+/// again.
 #[inline]
 pub(crate) unsafe fn dispatch(rt: *mut Runtime) {
     // SAFETY: locked once, and ours; references are short.
     unsafe {
-        // What the caller has read since it locked is new enough.
+        // A reading by the caller since it locked is recent enough.
         let mut now = if (*rt).fresh { (*rt).stamp } else { (*rt).now() };
         (*rt).fresh = false;
         look(rt, now);
@@ -136,7 +137,7 @@ unsafe fn watch(rt: *mut Runtime) {
     }
 }
 
-/// Sets the alarm for the next thing that happens by itself. One that comes too early is left: it costs less.
+/// Sets the alarm for the next timed event. One that is set too early is left: that costs less.
 #[inline]
 unsafe fn arm(rt: *mut Runtime, now: u64) {
     // SAFETY: locked, and ours.
@@ -161,7 +162,7 @@ unsafe fn arm_at(rt: *mut Runtime, next: u64, now: u64) {
     }
 }
 
-/// Goes on with another thread. Returns when this one goes on.
+/// Continues with another thread. Returns when this one continues.
 #[inline]
 unsafe fn switch(rt: *mut Runtime, next: u32) {
     // SAFETY: locked; the fibers are at stable addresses, and each stack pointer is used once: `on_cpu` is always the one
@@ -191,7 +192,7 @@ unsafe fn switch(rt: *mut Runtime, next: u32) {
     }
 }
 
-/// Unblocks the signal where the resumed thread is not in a handler, and buries the dead.
+/// Unblocks the signal if the resumed thread is not in a handler, and frees ended threads.
 #[inline(always)]
 unsafe fn resumed(rt: *mut Runtime, fiber: *const Fiber) {
     // SAFETY: as in `switch`.
@@ -229,7 +230,7 @@ pub(crate) unsafe extern "C" fn begin(id: usize) -> ! {
     }
 }
 
-/// Nobody can run: waits for the next time, or for the broker.
+/// No thread can run: waits for the next time, or for the broker.
 #[cold]
 unsafe fn idle(rt: *mut Runtime) {
     // SAFETY: locked, and ours.
@@ -248,16 +249,16 @@ unsafe fn idle(rt: *mut Runtime) {
     }
 }
 
-/// Interrupts within a handler of the program that runs on another stack: looked at again after this many ns.
+/// If a handler of the program runs on another stack, checks again after this many ns.
 const AGAIN: u64 = 50_000;
 
-/// The signal handler: a timer has expired, or a helper of the broker has news.
+/// The signal handler: a timer has expired, or a helper of the broker reports an event.
 pub(crate) extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let rt = current();
     if rt.is_null() {
         return crate::measure::on_signal();
     }
-    // SAFETY: this kernel thread's runtime. Unlocked, nobody is in the middle of changing it; locked, only the note is touched.
+    // SAFETY: this kernel thread's runtime. If unlocked, it is not being changed; if locked, only `pending` is touched.
     unsafe {
         if (*rt).locked.load(Ordering::Relaxed) != 0 {
             (*rt).pending.store(true, Ordering::Relaxed);
@@ -288,7 +289,7 @@ pub(crate) extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mu
             (*fiber).in_handler = false;
         }
         *(*rt).errno = errno;
-        // Blocked until the kernel has put the registers back.
+        // Blocked until the kernel has restored the registers.
         (*rt).masked.set(false);
         compiler_fence(Ordering::SeqCst);
         (*rt).locked.store(0, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! A thread that overruns its stack ends the process with a sentence, not with silent damage. And fork: the child has no runtime.
+//! A thread that overruns its stack ends the process with a message, not with silent damage. And fork: the child has no
+//! runtime.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -8,14 +9,14 @@ use crate::text::Line;
 use crate::{arch, dispatch, stack};
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
-/// What was there before; never freed.
+/// The previous handler; never freed.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 static FORKS: AtomicBool = AtomicBool::new(false);
 
 /// Installs the handler of SIGSEGV, for the whole process, and gives the calling kernel thread a stack for it.
 ///
 /// # Errors
-/// What sigaltstack or sigaction says.
+/// The error of sigaltstack or sigaction.
 pub fn install() -> io::Result<()> {
     // SAFETY: the structures are initialised; the alternate stack stays mapped as long as the kernel thread may use it: for ever.
     unsafe {
@@ -46,7 +47,7 @@ pub fn install() -> io::Result<()> {
     Ok(())
 }
 
-/// What a fork leaves: the parent goes on, the child has no runtime.
+/// After a fork: the parent continues, the child has no runtime.
 pub fn watch_forks() {
     extern "C" fn prepare() {
         let rt = current();
@@ -63,7 +64,7 @@ pub fn watch_forks() {
         }
     }
     extern "C" fn child() {
-        // It, its timers and helpers belong to the parent.
+        // The runtime, its timers and helpers belong to the parent.
         set_current(std::ptr::null_mut());
     }
     if !FORKS.swap(true, Ordering::AcqRel) {
@@ -74,14 +75,14 @@ pub fn watch_forks() {
 
 extern "C" fn on_fault(number: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let rt = current();
-    // SAFETY: the kernel's arguments; the runtime is this kernel thread's, which stands still.
+    // SAFETY: the kernel's arguments; the runtime is this kernel thread's, which is stopped here.
     unsafe {
         if !rt.is_null() {
             let address = (*info).si_addr() as usize;
             let pointer = arch::stack_pointer(context.cast());
             if tell_overflow(rt, address, pointer, (*info).si_code) {
                 libc::signal(number, libc::SIG_DFL);
-                libc::raise(number); // taken when this handler returns: ends the process as it would without us
+                libc::raise(number); // raised when this handler returns: ends the process as it would without us
                 return;
             }
         }
@@ -89,9 +90,9 @@ extern "C" fn on_fault(number: i32, info: *mut libc::siginfo_t, context: *mut li
     }
 }
 
-/// Prints which thread overran its stack; false: it was another fault.
+/// Reports the thread that overran its stack; false: another fault.
 unsafe fn tell_overflow(rt: *mut Runtime, address: usize, pointer: usize, code: i32) -> bool {
-    // SAFETY: read only; the kernel thread stands still.
+    // SAFETY: read only; the kernel thread is stopped.
     unsafe {
         let fiber = &(&(*rt).fibers)[(*rt).on_cpu as usize];
         let Some(memory) = &fiber.stack else { return false };
@@ -114,7 +115,7 @@ unsafe fn tell_overflow(rt: *mut Runtime, address: usize, pointer: usize, code: 
 }
 
 unsafe fn pass_on(number: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: what the program had installed, called as the kernel would call it.
+    // SAFETY: the program's own handler, called as the kernel would call it.
     unsafe {
         let before = BEFORE.load(Ordering::Acquire);
         let handler = if before.is_null() { libc::SIG_DFL } else { (*before).sa_sigaction };

@@ -1,4 +1,4 @@
-//! Threads: made, ended, joined, looked at.
+//! Threads: creation, end, join, inspection.
 
 use crate::meter::Times;
 use crate::ops::{self, with, Error};
@@ -9,7 +9,7 @@ pub(crate) use crate::state::Cleanup;
 use crate::state::{current, Body, Fiber, Runtime};
 use crate::{arch, dispatch};
 
-/// A thread, also after it has ended: told apart from others that had its place in the table.
+/// A thread, even after it has ended: distinguishes it from others in the same slot of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Thread {
     pub(crate) id: ThreadId,
@@ -23,7 +23,7 @@ impl Thread {
         (u64::from(self.generation) << 32) | u64::from(self.id.0)
     }
 
-    /// Its place in the table of threads: unique among those that have not been joined.
+    /// Its index in the table of threads: unique among those that have not been joined.
     #[must_use]
     pub fn id(self) -> ThreadId {
         self.id
@@ -35,7 +35,7 @@ impl Thread {
         Thread { id: ThreadId(bits as u32), generation: (bits >> 32) as u32 }
     }
 
-    /// Still in the table: its place was not given to another.
+    /// Checks that it is still in the table: its slot was not reused.
     fn check(self, rt: &Runtime) -> Result<ThreadId, Refusal> {
         let known = (self.id.0 as usize) < rt.fibers.len()
             && rt.sched.generation(self.id) == self.generation
@@ -43,10 +43,10 @@ impl Thread {
         known.then_some(self.id).ok_or(Refusal::Gone)
     }
 
-    /// Waits for its end, until an absolute time in ns; then its place is free, and its handle is void.
+    /// Waits for its end, until an absolute time in ns; then its slot is free, and its handle is invalid.
     ///
     /// # Errors
-    /// See [`Error`]; [`Refusal::Gone`] where it was joined before.
+    /// See [`Error`]; [`Refusal::Gone`] if it was joined before.
     pub fn join(self, until: Option<u64>) -> Result<usize, Error> {
         let until = ops::limit(until);
         let waited = ops::waiting(|rt| {
@@ -67,7 +67,7 @@ impl Thread {
         .map_err(Error::Refused)
     }
 
-    /// Its place is free as soon as it has ended; it cannot be joined.
+    /// Its slot is freed as soon as it ends; it cannot be joined.
     ///
     /// # Errors
     /// See [`Error`].
@@ -83,7 +83,7 @@ impl Thread {
         .map_err(Error::Refused)
     }
 
-    /// What was measured of it until now.
+    /// Its statistics so far.
     ///
     /// # Errors
     /// See [`Error`].
@@ -91,7 +91,7 @@ impl Thread {
         with(|rt| self.check(rt).map(|id| rt.sched.account(id)))?.map_err(Error::Refused)
     }
 
-    /// Most bytes of its stack in use (as far as they were not zeros), and the stack's size; `None` for the main thread.
+    /// Maximum bytes of its stack in use (as far as they were not zeros), and the stack's size; `None` for the main thread.
     ///
     /// # Errors
     /// See [`Error`].
@@ -121,13 +121,13 @@ impl Thread {
         self.change(|rt, id, now| rt.sched.set_policy(id, policy, priority, now))
     }
 
-    /// Policy and priority as set.
+    /// Policy and priority set by the program.
     pub(crate) fn policy(self) -> Result<(Policy, u8), Error> {
         with(|rt| self.check(rt).map(|id| (rt.sched.policy(id), rt.sched.base_priority(id))))?
             .map_err(Error::Refused)
     }
 
-    /// Gives the current job of an EDF thread another absolute deadline, in ns: that of a message, for example.
+    /// Changes the absolute deadline of an EDF thread's current job, in ns: to that of a message, for example.
     ///
     /// # Errors
     /// See [`Error`].
@@ -135,9 +135,9 @@ impl Thread {
         self.change(|rt, id, now| rt.sched.set_deadline(id, deadline, now))
     }
 
-    /// Begins a job of an aperiodic EDF thread: its release and absolute deadline, in ns. Both may be past, so that a backlog
-    /// has the order of its deadlines; before a sleep they are those of the job that follows it. Jobs of such a
-    /// thread are not counted.
+    /// Begins a job of an aperiodic EDF thread, with its release and absolute deadline, in ns. Both may be past, so that a
+    /// backlog is ordered by its deadlines; before a sleep they are those of the job that follows it. Jobs of such a thread
+    /// are not counted.
     ///
     /// # Errors
     /// See [`Error`].
@@ -145,7 +145,7 @@ impl Thread {
         self.change(|rt, id, now| rt.sched.set_job(id, release, deadline, now))
     }
 
-    /// CPU time that the kernel counts for it, and time in which it was on while the kernel ran something else. Zeros
+    /// CPU time counted by the kernel, and time in which it was the running thread while the kernel ran something else. Zeros
     /// without [`crate::Config::meter`]. A system call.
     ///
     /// # Errors
@@ -175,7 +175,7 @@ impl Thread {
         self.change(|rt, id, now| rt.sched.cancel(id, now))
     }
 
-    /// Ends its [`suspend`]. Nothing is remembered for one that is not suspended.
+    /// Ends its [`suspend`]. Has no effect on a thread that is not suspended.
     ///
     /// # Errors
     /// See [`Error`].
@@ -226,7 +226,7 @@ pub fn this() -> Result<Thread, Error> {
     if rt.is_null() {
         return Err(Error::NoRuntime);
     }
-    // SAFETY: this kernel thread's runtime; what is read changes only by other threads' ends.
+    // SAFETY: this kernel thread's runtime; the value read changes only when other threads end.
     unsafe {
         let id = ThreadId((*rt).on_cpu);
         Ok(Thread { id, generation: (*rt).sched.generation(id) })
@@ -245,7 +245,7 @@ pub fn suspend() -> Result<(), Error> {
     })
 }
 
-/// Makes a thread that runs `body` and joins `detached` ones itself. What it returns is set by the body.
+/// Creates a thread that runs `body`; a `detached` one is freed when it ends. The body sets its result.
 pub(crate) fn create(
     name: &str,
     params: &Params,
@@ -281,7 +281,7 @@ pub(crate) fn create(
     .map_err(|refusal: Refusal| CreateError::Call(refusal.into()))
 }
 
-/// Why a thread cannot be made.
+/// Why a thread cannot be created.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CreateError {
@@ -316,14 +316,14 @@ impl std::error::Error for CreateError {}
 /// The calling thread ends. Its stack is not unwound.
 pub(crate) fn exit_current() -> ! {
     let rt = current();
-    // SAFETY: this kernel thread's runtime. The stack is moved to `buried`, where the next thread unmaps it; until then
-    // nothing else takes its place.
+    // SAFETY: this kernel thread's runtime. The stack is moved to `buried`, where the next thread unmaps it; until then it is
+    // not reused.
     unsafe {
         run_cleanup(rt);
         run_destructors(rt);
         dispatch::enter(rt);
         if (*rt).sched.live() == 1 {
-            // The last one, and the program's first thread ended before: the process ends, as POSIX says.
+            // The last thread, and the program's first thread has ended: the process ends, as POSIX demands.
             dispatch::leave(rt);
             libc::exit(0);
         }
@@ -342,12 +342,12 @@ pub(crate) fn exit_current() -> ! {
         }
         dispatch::leave(rt);
     }
-    // Nobody switches to an ended thread.
+    // An ended thread is never switched to.
     std::process::abort()
 }
 
 unsafe fn run_cleanup(rt: *mut Runtime) {
-    // SAFETY: the program's handlers, each until it is popped here or by the program.
+    // SAFETY: the program's handlers, valid until popped here or by the program.
     unsafe {
         loop {
             dispatch::enter(rt);

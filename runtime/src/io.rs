@@ -1,4 +1,6 @@
 //! The calls: each returns what the system call returns, or an errno. Without a runtime they are the plain system calls.
+//!
+//! With a runtime they wait even if the descriptor itself has O_NONBLOCK; MSG_DONTWAIT is respected.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +9,7 @@ use crate::ops;
 use crate::policy::{Outcome, ThreadId, NEVER};
 use crate::state::{current, Runtime};
 
-/// What a call returns: the system call's value, or an errno. ETIMEDOUT, ECANCELED and EPERM (the scheduler is held) may come
+/// Result of a call: the system call's value, or an errno. ETIMEDOUT, ECANCELED and EPERM (the scheduler is held) may come
 /// from the runtime.
 pub type Answer = Result<usize, i32>;
 
@@ -20,7 +22,7 @@ fn answer(value: isize) -> Answer {
     usize::try_from(value).map_err(|_| errno())
 }
 
-/// Tries until it does not say EAGAIN, waiting for `events` in between.
+/// Tries until the error is not EAGAIN, waiting for `events` in between.
 fn retry(fd: i32, events: i32, until: u64, mut attempt: impl FnMut() -> isize) -> Answer {
     loop {
         // SAFETY: this kernel thread's runtime; references end before the switch in `leave`.
@@ -44,7 +46,7 @@ fn retry(fd: i32, events: i32, until: u64, mut attempt: impl FnMut() -> isize) -
     }
 }
 
-/// The running thread waits for any of these; the caller switches.
+/// Makes the running thread wait for any of these; the caller switches.
 fn block(rt: &mut Runtime, fds: &[(i32, u32)], until: u64) -> Result<(), i32> {
     let now = rt.now();
     if until <= now {
@@ -62,7 +64,7 @@ fn block(rt: &mut Runtime, fds: &[(i32, u32)], until: u64) -> Result<(), i32> {
     Ok(())
 }
 
-/// After the wait: no waiter any more, and how it ended.
+/// After the wait: removes the waiter, and returns how it ended.
 unsafe fn after(rt: *mut Runtime) -> Result<(), i32> {
     // SAFETY: this kernel thread's runtime.
     unsafe {
@@ -160,7 +162,7 @@ unsafe fn transfer(fd: i32, buffer: *mut u8, length: usize, writes: bool) -> Ans
             }
         };
         if without_flag || (value < 0 && errno() == libc::EOPNOTSUPP) {
-            // This kind of file, or this kernel (pipes before Linux 6.4), cannot be asked so.
+            // This kind of file, or this kernel (pipes before Linux 6.4), does not support the flag.
             without_flag = true;
             return if is_file(fd) { refuse(libc::EPERM) } else { without_blocking(fd, || plain(address)) };
         }
@@ -173,7 +175,7 @@ unsafe fn transfer(fd: i32, buffer: *mut u8, length: usize, writes: bool) -> Ans
     tried
 }
 
-/// Whether it is a file or a device of blocks, whose reads and writes wait without a readiness.
+/// Whether it is a file or a block device, whose reads and writes block without readiness events.
 fn is_file(fd: i32) -> bool {
     // SAFETY: a zeroed structure, which the call fills.
     unsafe {
@@ -239,7 +241,7 @@ pub fn in_pool(call: impl FnOnce() -> isize + Send + 'static) -> Answer {
             (*rt).sched.wait_io(NEVER, now);
             dispatch::leave(rt);
             dispatch::enter(rt);
-            // The buffer belongs to the helper until it is done, also when the thread is cancelled.
+            // The buffer belongs to the helper until it is done, even if the thread is cancelled.
             if (*rt).broker.is_done(thread) {
                 break;
             }
@@ -251,7 +253,7 @@ pub fn in_pool(call: impl FnOnce() -> isize + Send + 'static) -> Answer {
     usize::try_from(value).map_err(|_| error)
 }
 
-/// poll, with an absolute time in ns as its limit: the number of descriptors with something to report, 0 after the time.
+/// poll, with an absolute time limit in ns: the number of descriptors with events, 0 after the time.
 ///
 /// # Errors
 /// The call's errno.
@@ -292,7 +294,8 @@ pub fn poll(fds: &mut [libc::pollfd], until: Option<u64>) -> Answer {
     }
 }
 
-/// Runs a call with O_NONBLOCK set on the descriptor.
+/// Runs a call with O_NONBLOCK set, for its duration, on the open file description: other processes that share it see the
+/// flag too.
 fn without_blocking(fd: i32, call: impl FnOnce() -> isize) -> isize {
     // SAFETY: flags of a descriptor.
     unsafe {

@@ -1,4 +1,4 @@
-//! What a runtime changes of its kernel thread: timer slack, policy, affinity, RLIMIT_RTTIME. All of it is put back at the end.
+//! Changes to the runtime's kernel thread: timer slack, policy, affinity, RLIMIT_RTTIME. All are restored at the end.
 
 use std::io;
 
@@ -14,14 +14,14 @@ pub struct Changed {
     runaway: Option<libc::rlimit>,
 }
 
-/// Changes what the configuration asks for.
+/// Applies the configuration.
 ///
 /// # Errors
-/// What the kernel refuses, with what it would need.
+/// What the kernel refuses, with what is needed.
 pub fn change(config: &Config) -> Result<Changed, StartError> {
     let error = |doing| StartError::System { doing, source: io::Error::last_os_error() };
     let mut changed = Changed { slack: 0, policy: None, cpus: None, runaway: None };
-    // SAFETY: plain values and structures that are initialised or written by the kernel; all of the calling thread.
+    // SAFETY: plain values and structures that are initialised or written by the kernel; all for the calling thread.
     unsafe {
         changed.slack = libc::prctl(libc::PR_GET_TIMERSLACK);
         libc::prctl(libc::PR_SET_TIMERSLACK, 1);
@@ -69,7 +69,7 @@ pub fn change(config: &Config) -> Result<Changed, StartError> {
 }
 
 impl Changed {
-    /// Puts the old values back.
+    /// Restores the old values.
     pub fn restore(self) {
         // SAFETY: values that the kernel gave us.
         unsafe {

@@ -1,4 +1,5 @@
-//! Which alarm is more precise on this machine and kernel: both are tried at start, on the thread that will use them.
+//! Measures which alarm is more precise on this machine and kernel: both are tried at start, on the thread that will
+//! use them.
 
 use std::cell::Cell;
 use std::io;
@@ -7,7 +8,7 @@ use crate::alarm::{Alarm, Mechanism};
 use crate::clock::monotonic;
 use crate::config::{Config, Preemption};
 
-/// Expirations tried for each mechanism, their distance, and the longest wait for one, in ns.
+/// Expirations tried per mechanism, their interval, and the longest wait for one, in ns.
 const TRIES: usize = 15;
 const DISTANCE: u64 = 60_000;
 const LOST: u64 = 10_000_000;
@@ -25,12 +26,12 @@ thread_local! {
     static CAME: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The handler, while no runtime is there.
+/// The handler while there is no runtime.
 pub(crate) fn on_signal() {
     CAME.set(monotonic());
 }
 
-/// The alarm that the configuration names, or the better one.
+/// The configured alarm, or the better one.
 pub(crate) fn choose(config: &Config) -> io::Result<(Option<Alarm>, Measured)> {
     let priority = config.kernel_priority.map(|priority| priority + 1);
     let mut measured = Measured::default();
@@ -62,7 +63,7 @@ fn lateness(alarm: &Alarm) -> Option<(u64, u64)> {
         CAME.set(0);
         let due = monotonic() + DISTANCE;
         alarm.set(due);
-        // Busy, as a thread is that is to be preempted.
+        // Busy, like a thread that is to be preempted.
         while CAME.get() == 0 {
             if monotonic() > due + LOST {
                 return None;

@@ -1,33 +1,33 @@
-//! Time that is not the threads' own: the kernel ran something else, the host of a virtual machine took the CPU, a timer came
-//! late. The scheduler reads a clock that goes on meanwhile; here it is compared with the CPU time that the kernel counts.
+//! Time that threads do not get: the kernel ran something else, the host of a virtual machine took the CPU, a timer was late.
+//! The scheduler's clock includes that time; here it is compared with the CPU time that the kernel counts.
 //!
-//! Settled at each switch, before and after idling: two clocks, one of them by a system call. Interrupts count as time away
-//! where the kernel takes them out of a thread's CPU time; steal time does where the kernel knows of it.
+//! Updated at each switch, and before and after idling: reads two clocks, one of them by a system call. Interrupts count as
+//! time away if the kernel excludes them from a thread's CPU time; steal time does if the kernel knows it.
 
 use crate::clock::{monotonic, read};
 
-/// What one thread had of the CPU, in ns.
+/// CPU time and time away of one thread, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// CPU time that the kernel counts.
+    /// CPU time counted by the kernel.
     pub cpu: u64,
     /// Time in which it was the running thread and the kernel ran something else.
     pub away: u64,
 }
 
-/// What the process itself missed since its start, in ns.
+/// Time away of the whole process since its start, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// In all, while a thread could have run.
+    /// Total, while a thread could have run.
     pub away: u64,
     /// The longest between two switches.
     pub away_longest: u64,
-    /// The longest from the time of a timer (a release, a deadline, the end of a wait) until the scheduler saw it. Waits of
-    /// the scheduler's own lock are in it.
+    /// The longest from the time of a timer (a release, a deadline, the end of a wait) until the scheduler saw it. Includes
+    /// time in which the scheduler was locked.
     pub late_longest: u64,
 }
 
-/// Where both clocks were, and the sums.
+/// Last values of both clocks, and the sums.
 #[derive(Debug)]
 pub(crate) struct Meter {
     wall: u64,
@@ -46,7 +46,7 @@ fn used() -> u64 {
 }
 
 impl Meter {
-    /// Time since the last call is that of the thread with these times.
+    /// Adds the time since the last call to the thread with these times.
     pub(crate) fn settle(&mut self, times: &mut Times) {
         let (cpu, wall) = (used(), monotonic());
         let ran = cpu.saturating_sub(self.cpu);
@@ -58,12 +58,12 @@ impl Meter {
         times.away += away;
     }
 
-    /// Time since the last call was nobody's.
+    /// Discards the time since the last call.
     pub(crate) fn skip(&mut self) {
         (self.wall, self.cpu) = (monotonic(), used());
     }
 
-    /// A timer is seen, and will be served, this late.
+    /// Records that a timer is seen, and will be served, this late.
     pub(crate) fn late(&mut self, late: u64) {
         self.process.late_longest = self.process.late_longest.max(late);
     }

@@ -1,5 +1,5 @@
-//! What threads ask of the scheduler: each call locks, changes the tables, and switches where that is due. The Rust and the C
-//! interface are both thin layers on this.
+//! Scheduler calls of threads: each locks, changes the tables, and switches if due. The Rust and the C interface are both
+//! thin layers on this.
 
 use std::sync::atomic::Ordering;
 
@@ -13,9 +13,9 @@ use crate::state::{current, Runtime};
 pub enum Error {
     /// The calling kernel thread has no runtime (ENOTSUP): it was not started, or this is a child of fork.
     NoRuntime,
-    /// The call would wait while the program holds the scheduler (EPERM): nobody could end the wait.
+    /// The call would wait while the program holds the scheduler (EPERM): no thread could end the wait.
     Locked,
-    /// The time came first (ETIMEDOUT).
+    /// Timeout (ETIMEDOUT).
     TimedOut,
     /// The caller was cancelled (ECANCELED).
     Cancelled,
@@ -76,10 +76,10 @@ pub(crate) fn with<T>(call: impl FnOnce(&mut Runtime) -> T) -> Result<T, Error> 
     }
 }
 
-/// Like [`with`] for a call that may wait: the outcome of the wait is an error or nothing.
+/// Like [`with`] for a call that may wait: returns an error of the wait, or nothing.
 ///
 /// # Errors
-/// [`Error::NoRuntime`], [`Error::Locked`], what the call refuses, [`Error::TimedOut`], [`Error::Cancelled`].
+/// [`Error::NoRuntime`], [`Error::Locked`], a refusal of the call, [`Error::TimedOut`], [`Error::Cancelled`].
 #[inline]
 pub(crate) fn waiting(call: impl FnOnce(&mut Runtime) -> Result<Step, Refusal>) -> Result<(), Error> {
     let rt = current();
@@ -105,7 +105,7 @@ pub(crate) fn waiting(call: impl FnOnce(&mut Runtime) -> Result<Step, Refusal>) 
     }
 }
 
-/// A time limit that is past is a timeout, not a refusal.
+/// A time limit in the past is a timeout, not a refusal.
 pub(crate) fn timed(result: Result<(), Error>, until: u64) -> Result<(), Error> {
     match result {
         Err(Error::Refused(Refusal::WouldBlock)) if until > 0 => Err(Error::TimedOut),
@@ -113,7 +113,7 @@ pub(crate) fn timed(result: Result<(), Error>, until: u64) -> Result<(), Error> 
     }
 }
 
-/// Lets equal threads run first. Nothing without a runtime.
+/// Lets equal threads run first. No effect without a runtime.
 #[inline]
 pub fn yield_now() {
     let _ = with(|rt| {
@@ -152,7 +152,7 @@ pub fn now() -> u64 {
     crate::clock::monotonic()
 }
 
-/// The job of the calling thread has ended: waits for its next release.
+/// Ends the job of the calling thread: waits for its next release.
 ///
 /// # Errors
 /// See [`Error`].
@@ -174,9 +174,9 @@ pub(crate) fn cancellation() -> Result<(), Error> {
     Ok(())
 }
 
-/// Holds the scheduler: no other thread runs, and nothing may wait, until the guard is dropped. For functions that are not
-/// safe to be interrupted and called again (glibc's stdio, `localtime`, `getaddrinfo`). Signals that come meanwhile are served
-/// at the end: the time it is held adds to every thread's latency. Nests. Does nothing without a runtime.
+/// Holds the scheduler: no other thread runs, and no call may wait, until the guard is dropped. For functions that are not
+/// reentrant (glibc's stdio, `localtime`, `getaddrinfo`). Signals are served at the end: the time it is held adds to every
+/// thread's latency. Nests. No effect without a runtime.
 #[must_use]
 pub fn lock_scheduler() -> SchedulerLock {
     let rt = current();
@@ -210,7 +210,7 @@ impl Drop for SchedulerLock {
     }
 }
 
-/// The other half of [`lock_scheduler`] for C; one too many does nothing.
+/// Ends [`lock_scheduler`], for C; a surplus call has no effect.
 #[inline]
 pub(crate) fn unlock_scheduler() {
     let rt = current();

@@ -1,4 +1,4 @@
-//! What a runtime knows of itself: how it interrupts, and what its threads did.
+//! Report of a runtime: its preemption mechanism, and statistics of its threads.
 
 use crate::alarm::Mechanism;
 use crate::fiber::Thread;
@@ -15,17 +15,17 @@ pub struct Report {
     pub mechanism: Option<Mechanism>,
     /// Lateness of both mechanisms, measured at start.
     pub measured: Measured,
-    /// Whether times are read by the CPU's counter.
+    /// Whether the time is read from the CPU's counter.
     pub uses_counter: bool,
     /// Switches between threads.
     pub switches: u64,
-    /// Signals that were served at once, and that found the scheduler locked.
+    /// Signals that were served at once.
     pub signals: u64,
-    /// See `signals`.
+    /// Signals that found the scheduler locked.
     pub deferred: u64,
     /// Threads that have not ended.
     pub live: usize,
-    /// What the process itself missed; `None` without [`crate::Config::meter`].
+    /// Time away of the whole process; `None` without [`crate::Config::meter`].
     pub process: Option<Process>,
 }
 
@@ -66,8 +66,8 @@ impl std::fmt::Display for Report {
     }
 }
 
-/// The newest events of the scheduler, the oldest first, and how many older ones were overwritten
-/// ([`crate::Config::record`]). [`crate::Thread::id`] tells whose they are.
+/// The newest events of the scheduler, oldest first, and the number of older ones that were overwritten
+/// ([`crate::Config::record`]). [`crate::Thread::id`] identifies their threads.
 ///
 /// # Errors
 /// [`Error::NoRuntime`].
@@ -75,7 +75,7 @@ pub fn recorded() -> Result<(Vec<Happened>, u64), Error> {
     with(|rt| rt.sched.recorded())
 }
 
-/// From now on nothing is recorded; what is there stays.
+/// Stops recording; recorded events stay.
 ///
 /// # Errors
 /// [`Error::NoRuntime`].
@@ -83,7 +83,7 @@ pub fn stop_recording() -> Result<(), Error> {
     with(|rt| rt.sched.stop_recording())
 }
 
-/// Puts an event of the program's own among the recorded ones. Nothing where none are recorded.
+/// Adds an event of the program to the recorded ones. No effect if recording is off.
 ///
 /// # Errors
 /// [`Error::NoRuntime`].

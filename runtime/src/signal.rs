@@ -1,11 +1,11 @@
-//! The one signal by which a running thread is interrupted: its number, its handler, its mask.
+//! The signal that interrupts a running thread: its number, its handler, its mask.
 //!
-//! The handler runs on the stack of the thread that it interrupts, so that it can switch to another one: the frame with all
-//! registers stays there until the thread goes on. The kernel blocks the signal meanwhile. See [`crate::dispatch`].
+//! The handler runs on the stack of the interrupted thread, so that it can switch to another one: the frame with all
+//! registers stays there until the thread continues. The kernel blocks the signal until then. See [`crate::dispatch`].
 
 use std::io;
 
-/// The signal's number. The last but two of the real-time signals: glibc and Valgrind use others.
+/// The signal's number: the third last real-time signal, because glibc and Valgrind use others.
 #[must_use]
 pub fn number() -> i32 {
     libc::SIGRTMAX() - 2
@@ -14,7 +14,7 @@ pub fn number() -> i32 {
 /// Installs the handler, for the whole process. Idempotent.
 ///
 /// # Errors
-/// What sigaction says.
+/// The error of sigaction.
 pub fn install(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void)) -> io::Result<()> {
     // SAFETY: a zeroed sigaction is valid; the handler has the signature that SA_SIGINFO demands.
     let answer = unsafe {

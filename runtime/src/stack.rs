@@ -1,4 +1,4 @@
-//! Stacks: anonymous memory above guard pages. How much of a stack was used is read off the pages that are not zero any more.
+//! Stacks: anonymous memory above guard pages. The used part of a stack is found by its non-zero pages.
 
 use std::io;
 
@@ -10,11 +10,11 @@ pub struct Stack {
     size: usize,
 }
 
-/// Least size that is left for the program's own frames.
+/// Minimum size for the program's own frames.
 const LEAST: usize = 8 * 1024;
 
-/// Bytes of address space below a stack that end a program that overruns it. A function with a larger frame can step over
-/// them, unless it is compiled with -fstack-clash-protection, as Rust's are.
+/// Bytes of address space below a stack that catch an overrun. A function with a larger frame can step over them, unless it
+/// is compiled with -fstack-clash-protection, as Rust's are.
 const GUARD: usize = 64 * 1024;
 
 /// Bytes that the kernel may need for a signal frame: all registers of this CPU (AVX-512: 3.3 KiB, AMX: 11 KiB).
@@ -25,7 +25,7 @@ pub fn signal_frame() -> usize {
     least.max(if cfg!(target_arch = "aarch64") { 5120 } else { 2048 })
 }
 
-/// What is added to each stack: the frame of the preemption, its handler, and one handler of the program on top of it.
+/// Reserve of each stack: the frame of the preemption, its handler, and one handler of the program on top of it.
 #[must_use]
 pub fn reserve() -> usize {
     2 * signal_frame() + 4096
@@ -37,10 +37,10 @@ fn page() -> usize {
 }
 
 impl Stack {
-    /// A stack of `size` bytes for the program, besides [`reserve`]; `touched`: its pages are there before it is used.
+    /// A stack of `size` bytes for the program, besides [`reserve`]; `touched`: its pages are populated now.
     ///
     /// # Errors
-    /// What mmap says: no memory, or too many mappings.
+    /// The error of mmap: no memory, or too many mappings.
     pub fn new(size: usize, touched: bool) -> io::Result<Stack> {
         let page = page();
         let too_large = || io::Error::from_raw_os_error(libc::ENOMEM);
@@ -89,7 +89,7 @@ impl Stack {
         self.size
     }
 
-    /// Most bytes that were in use, as far as they were not written with zeros. Reads the whole stack: not on hot paths.
+    /// Maximum bytes in use, as far as they were not zeros. Reads the whole stack: not for hot paths.
     #[must_use]
     pub fn used(&self) -> usize {
         let words = self.size / 8;
@@ -102,7 +102,7 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: our mapping, which nobody runs on any more.
+        // SAFETY: our mapping, which no thread runs on any more.
         unsafe { libc::munmap(self.base.cast(), self.guard + self.size) };
     }
 }

@@ -1,4 +1,4 @@
-//! How a runtime starts and ends.
+//! Starts and ends a runtime.
 
 use std::cell::Cell;
 use std::io;
@@ -76,8 +76,8 @@ pub(crate) fn start(config: &Config) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Ends the runtime: the caller must be its first thread. Threads that have not ended never go on; what their stacks own is
-/// not freed.
+/// Ends the runtime: the caller must be its first thread. Threads that have not ended never continue; what their stacks own
+/// is not freed.
 pub(crate) fn stop() {
     let runtime = current();
     if runtime.is_null() {
@@ -86,7 +86,7 @@ pub(crate) fn stop() {
     // SAFETY: the calling thread's own; locked, so that no signal touches it any more.
     unsafe { dispatch::enter(runtime) };
     set_current(std::ptr::null_mut());
-    // SAFETY: made by `start`; nobody has it any more.
+    // SAFETY: created by `start`; no other reference is left.
     let mut runtime = unsafe { Box::from_raw(runtime) };
     drop(runtime.alarm.take());
     if let Some(kernel) = runtime.kernel.take() {
@@ -94,7 +94,7 @@ pub(crate) fn stop() {
     }
 }
 
-/// Where the C++ runtime keeps the calling kernel thread's exceptions, if there is one in the process.
+/// Location of the C++ runtime's exception state of the calling kernel thread, if the process has one.
 fn exceptions() -> *mut usize {
     // SAFETY: the name is a C string; the function has no arguments and returns a pointer to two words.
     unsafe {

@@ -14,7 +14,7 @@ use crate::policy::Scheduler;
 use crate::stack::Stack;
 use crate::values::{Keys, Values};
 
-/// What a thread of the runtime runs.
+/// Body of a thread of the runtime.
 pub(crate) type Body = Box<dyn FnOnce()>;
 
 /// struct lathunt_cleanup of `lathunt/pthread.h`.
@@ -25,28 +25,28 @@ pub struct Cleanup {
     pub(crate) below: *mut Cleanup,
 }
 
-/// Longest name, as the kernel's for its threads.
+/// Maximum length of a name, as for kernel threads.
 pub const NAME_BYTES: usize = 15;
 
-/// A thread's machine part; its place in the table is its [`ThreadId`].
+/// Machine-dependent part of a thread; its index in the table is its [`ThreadId`].
 pub(crate) struct Fiber {
     pub(crate) sp: *mut u8,
     pub(crate) stack: Option<Stack>,
-    /// Lowest and highest address that its stack pointer may have.
+    /// Lowest and highest valid stack pointer.
     pub(crate) bounds: (usize, usize),
-    /// It was preempted: it goes on inside the signal handler, which the kernel's return from the signal ends.
+    /// It was preempted: it continues inside the signal handler, until the return from the signal.
     pub(crate) in_handler: bool,
     pub(crate) errno: i32,
-    /// C++ and others keep the exceptions of a kernel thread here.
+    /// C++ and others keep the exception state of a kernel thread here.
     pub(crate) exceptions: [usize; 2],
     pub(crate) name: [u8; NAME_BYTES + 1],
     pub(crate) body: Option<Body>,
-    /// Nobody will join it: its place is free when it ends.
+    /// It will not be joined: its slot is freed when it ends.
     pub(crate) detached: bool,
-    /// What a C thread returned.
+    /// Result of a C thread.
     pub(crate) result: usize,
     pub(crate) times: Times,
-    /// Most bytes of its stack in use, once it has ended.
+    /// Maximum bytes of its stack in use, once it has ended.
     pub(crate) stack_used: usize,
     pub(crate) values: Values,
     /// Cleanup handlers of a C thread, the newest first.
@@ -55,36 +55,36 @@ pub(crate) struct Fiber {
 
 /// The runtime of one kernel thread.
 pub struct Runtime {
-    /// Above 0: the tables are being changed, or the program holds the scheduler; signals only leave a note.
+    /// Above 0: the tables are being changed, or the program holds the scheduler; signals only set `pending`.
     pub(crate) locked: AtomicU32,
-    /// That note.
+    /// A signal came while it was locked.
     pub(crate) pending: AtomicBool,
     /// Whether the kernel blocks our signal now: between its delivery and the return from it.
     pub(crate) masked: Cell<bool>,
     pub(crate) sched: Scheduler,
     pub(crate) fibers: Vec<Fiber>,
-    /// On whose stack we are.
+    /// The thread whose stack is in use.
     pub(crate) on_cpu: u32,
     pub(crate) clock: Clock,
-    /// The last reading, and whether it was taken since the scheduler was locked.
+    /// The last clock reading, and whether it was taken since the scheduler was locked.
     pub(crate) stamp: u64,
     pub(crate) fresh: bool,
     pub(crate) alarm: Option<Alarm>,
-    /// When the alarm will come.
+    /// Time of the alarm.
     pub(crate) armed: u64,
     pub(crate) errno: *mut i32,
     pub(crate) exceptions: *mut usize,
-    /// Stacks of threads that have ended: unmapped by the next one, which is on another stack.
+    /// Stacks of ended threads: unmapped by the next thread, which is on another stack.
     pub(crate) buried: Vec<Stack>,
     pub(crate) broker: Broker,
     pub(crate) config: Config,
     pub(crate) measured: Measured,
     pub(crate) keys: Keys,
-    /// Signals that were delivered, and how many of them came while the scheduler was locked.
+    /// Signals delivered, and how many of them came while the scheduler was locked.
     pub(crate) signals: u64,
     pub(crate) deferred: u64,
     pub(crate) switches: u64,
-    /// `None`: not asked for.
+    /// `None`: not requested.
     pub(crate) meter: Option<Meter>,
     /// Ends the running thread, after its body.
     pub(crate) exit: fn() -> !,
@@ -116,7 +116,7 @@ impl Runtime {
 }
 
 impl Runtime {
-    /// Time since the last call is that of the thread on the CPU. Nothing without a meter.
+    /// Charges the time since the last call to the thread on the CPU. No effect without a meter.
     #[inline]
     pub(crate) fn settle(&mut self) {
         if let Some(meter) = &mut self.meter {
@@ -124,7 +124,7 @@ impl Runtime {
         }
     }
 
-    /// How late the earliest timer is seen at `now`, before it is served.
+    /// Records how late the earliest timer is seen at `now`, before it is served.
     #[inline]
     pub(crate) fn look_at_timers(&mut self, now: u64) {
         if let Some(meter) = &mut self.meter {
@@ -168,7 +168,7 @@ impl Fiber {
     }
 }
 
-/// Which mechanism interrupts, for reports.
+/// The preemption mechanism, for reports.
 pub(crate) fn mechanism(runtime: &Runtime) -> Option<Mechanism> {
     match runtime.alarm {
         Some(Alarm::Timer(_)) => Some(Mechanism::Timer),

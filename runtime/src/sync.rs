@@ -1,5 +1,5 @@
-//! Mutexes, conditions, semaphores, barriers and message queues for Rust. All belong to the runtime of the kernel thread that made
-//! them: none is `Send`.
+//! Mutexes, conditions, semaphores, barriers and message queues for Rust. All belong to the runtime of the kernel thread that
+//! created them: none is `Send`.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -36,7 +36,7 @@ impl<T> Mutex<T> {
         Ok(Mutex { id, value: UnsafeCell::new(value), _here: PhantomData })
     }
 
-    /// Takes it.
+    /// Locks it.
     ///
     /// # Errors
     /// See [`Error`]: deadlock, above the ceiling.
@@ -45,7 +45,7 @@ impl<T> Mutex<T> {
         self.lock_until(None)
     }
 
-    /// Takes it, until an absolute time in ns.
+    /// Locks it, waiting until an absolute time in ns.
     ///
     /// # Errors
     /// See [`Error`].
@@ -56,7 +56,7 @@ impl<T> Mutex<T> {
         Ok(MutexGuard { mutex: self })
     }
 
-    /// Takes it if it is free.
+    /// Locks it if it is free.
     ///
     /// # Errors
     /// [`Refusal::WouldBlock`].
@@ -66,7 +66,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Reads the clock only where the protocol needs it, or where it comes to waiting.
+/// Reads the clock only if the protocol needs it, or before waiting.
 #[inline]
 pub(crate) fn lock(rt: &mut crate::state::Runtime, mutex: u32, until: u64) -> Result<Step, Refusal> {
     let now =
@@ -172,7 +172,7 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// With `count` to take.
+    /// A semaphore with the initial value `count`.
     ///
     /// # Errors
     /// See [`Error`].
@@ -193,7 +193,7 @@ impl Semaphore {
         take(self.id, limit(until))
     }
 
-    /// Takes one that is there.
+    /// Takes one if available.
     ///
     /// # Errors
     /// [`Refusal::WouldBlock`].
@@ -201,7 +201,7 @@ impl Semaphore {
         take(self.id, 0)
     }
 
-    /// Gives one.
+    /// Posts one.
     ///
     /// # Errors
     /// [`Refusal::Overflow`].
@@ -242,7 +242,7 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// For `threads` threads.
+    /// A barrier for `threads` threads.
     ///
     /// # Errors
     /// See [`Error`].
@@ -250,7 +250,7 @@ impl Barrier {
         Ok(Barrier { id: with(|rt| rt.sched.new_barrier(threads))??, _here: PhantomData })
     }
 
-    /// Waits for the others. True for the one that came last.
+    /// Waits for the others. True for the last one to arrive.
     ///
     /// # Errors
     /// See [`Error`].
@@ -272,7 +272,7 @@ impl Drop for Barrier {
     }
 }
 
-/// A queue of messages with priorities: the highest first, equal ones in their order. Its memory is taken when it is made.
+/// A queue of messages with priorities: highest first, equal ones in order. All memory is allocated on creation.
 pub struct Queue<T> {
     spaces: Semaphore,
     items: Semaphore,
@@ -285,7 +285,7 @@ struct Slots<T> {
 }
 
 impl<T> Queue<T> {
-    /// For `capacity` messages, at least 1.
+    /// A queue for `capacity` messages, at least 1.
     ///
     /// # Errors
     /// See [`Error`].
@@ -308,7 +308,7 @@ impl<T> Queue<T> {
         self.send_with(priority, until, || message)
     }
 
-    /// Sends what `make` makes, with the scheduler held, once there is space.
+    /// Sends the result of `make`, called with the scheduler held, once there is space.
     pub(crate) fn send_with(
         &self,
         priority: u32,
@@ -335,7 +335,7 @@ impl<T> Queue<T> {
         self.receive_with(until, |message, priority| (message, priority))
     }
 
-    /// Hands a message to `take_over`, with the scheduler held.
+    /// Passes a message to `take_over`, with the scheduler held.
     pub(crate) fn receive_with<R>(
         &self,
         until: Option<u64>,
@@ -356,13 +356,13 @@ impl<T> Queue<T> {
         received.ok_or(Error::Cancelled)
     }
 
-    /// Messages that wait to be received.
+    /// Messages waiting to be received.
     #[must_use]
     pub fn len(&self) -> usize {
         with(|rt| rt.sched.count(self.items.id) as usize).unwrap_or(0)
     }
 
-    /// Whether none waits.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

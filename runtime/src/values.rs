@@ -1,9 +1,9 @@
 //! Thread-specific data: values by key, with destructors that run when a thread ends.
 
-/// Most keys at a time, as POSIX's PTHREAD_KEYS_MAX demands at least.
+/// Maximum number of keys at a time, at least POSIX's PTHREAD_KEYS_MAX.
 pub const MOST_KEYS: usize = 128;
 
-/// How often destructors are run for values that destructors have set again.
+/// Maximum rounds of destructors, for values that destructors have set again.
 pub const ROUNDS: usize = 4;
 
 /// A destructor.
@@ -14,7 +14,7 @@ pub type Destructor = unsafe extern "C" fn(*mut libc::c_void);
 pub struct Keys {
     used: [bool; MOST_KEYS],
     destructors: [Option<Destructor>; MOST_KEYS],
-    /// Told apart from a key that had the number before.
+    /// Distinguishes a key from a previous one with the same number.
     generations: [u32; MOST_KEYS],
 }
 
@@ -38,7 +38,7 @@ impl Keys {
         Some(key as u32)
     }
 
-    /// Forgets a key; no destructor runs for it any more. False: there is none.
+    /// Deletes a key; no destructor runs for it any more. False: there is none.
     pub fn delete(&mut self, key: u32) -> bool {
         self.used.get_mut(key as usize).is_some_and(std::mem::take)
     }
@@ -50,7 +50,7 @@ impl Keys {
 }
 
 impl Values {
-    /// The value; null where none was set.
+    /// The value; null if none was set.
     #[must_use]
     pub fn get(&self, keys: &Keys, key: u32) -> usize {
         match (self.0.get(key as usize), keys.generation(key)) {
@@ -69,7 +69,7 @@ impl Values {
         true
     }
 
-    /// A value whose destructor is due, taken out; `None` when there is no more.
+    /// Removes and returns a value whose destructor is due; `None` if there is none left.
     pub fn take_next(&mut self, keys: &Keys) -> Option<(Destructor, usize)> {
         for key in 0..self.0.len() {
             let (generation, value) = self.0[key];
@@ -84,7 +84,7 @@ impl Values {
         None
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub fn clear(&mut self) {
         self.0 = Vec::new();
     }

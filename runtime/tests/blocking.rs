@@ -118,7 +118,7 @@ fn the_most_urgent_reader_is_served_first() {
                 Builder::new("reader").priority(priority).spawn(body).unwrap()
             })
             .into();
-        // All at once, while nobody looks.
+        // All at once, unobserved.
         let held = lock_scheduler();
         for sender in &senders {
             sender.send(b"x").unwrap();

@@ -198,7 +198,7 @@ fn heap_errno_and_switches_survive_preemption() {
                 let mut random = Random(thread + 77);
                 let mut kept: Vec<Vec<u64>> = Vec::new();
                 while !stop.get() {
-                    // Errno: each thread has its own value, which nobody else's calls may change.
+                    // Errno: each thread has its own value, unchanged by calls of others.
                     let own = 1 + thread as i32;
                     // SAFETY: the calling thread's errno.
                     unsafe { *libc::__errno_location() = own };

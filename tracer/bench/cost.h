@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What one event costs the thread that emits it: the loop of the non-preempt test around a probe. Pinned, FIFO where
- * allowed, in bursts of 5 ms with pauses of 15 ms, so that real-time throttling never fires and consumers keep up.
+ * Cost of one event for the emitting thread: the loop of the non-preempt test around a probe. Pinned, FIFO if allowed, in
+ * bursts of 5 ms with pauses of 15 ms, so that real-time throttling never strikes and consumers keep up.
  *
  * Included by one file per tracer, which defines PROBE_NAME, probe(i), prepare() and emits 4 x u64 or 3 x u64 (32 bytes).
  * Prints: name, number of loops, then minimum, median, p99, p99.85, p99.99 and maximum of the gap in ns.

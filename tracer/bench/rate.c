@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Emits 32-byte events at a steady rate: rate THREADS EVENTS_PER_SECOND_AND_THREAD SECONDS; prints how many. */
+/* Emits 32-byte events at a steady rate: rate THREADS EVENTS_PER_SECOND_AND_THREAD SECONDS; prints their
+ * number. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

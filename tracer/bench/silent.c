@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * That the hot path makes no system call and no page fault: silent EVENTS emits so many events and counts the faults, then
- * as many again under a filter that kills the process at any system call but exit.
+ * Verifies that the hot path makes no system call and no page fault: silent EVENTS emits that many events and counts the
+ * faults, then emits as many again under a filter that kills the process at any system call but exit.
  *
- * Prints "silent: N events, F page faults", and ends with 7; 8: page faults, 9: the event is not wanted; killed: a system
+ * Prints "silent: N events, F page faults", and ends with 7; 8: page faults, 9: the event is not enabled; killed: a system
  * call.
  */
 #ifndef _GNU_SOURCE
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
         usleep(1000);
     if (!LATHUNT_WANTED(silent, words))
         return 9;
-    faults(); /* touches the stack that it needs */
+    faults(); /* touches the stack it needs */
     before = faults();
     for (i = 0; i < events; i++)
         LATHUNT_EMIT(silent, words, i, i, i);

@@ -1,4 +1,5 @@
-//! What `lathunt/trace.h` and the Rust macros call off the hot path. None of these unwinds or allocates.
+//! Functions that `lathunt/trace.h` and the Rust macros call off the hot path. None of these unwinds or
+//! allocates.
 
 use std::ffi::{c_char, c_int, CStr};
 
@@ -13,17 +14,17 @@ use crate::thread::{self, Slot};
 ///
 /// # Safety
 /// `event` stays valid until it is unregistered.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_trace_register(event: *const Event) {
     // SAFETY: the caller's promise.
     declare::register(unsafe { &*event });
 }
 
-/// Forgets an event whose memory is about to go. Destructors call it.
+/// Unregisters an event whose memory is about to be freed. Destructors call it.
 ///
 /// # Safety
-/// Nobody may emit it any more.
-#[no_mangle]
+/// It is not emitted any more.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_trace_unregister(event: *const Event) {
     // SAFETY: the caller's promise.
     unsafe { declare::unregister(event) };
@@ -33,7 +34,7 @@ pub unsafe extern "C" fn lathunt_trace_unregister(event: *const Event) {
 ///
 /// # Safety
 /// `slot` is a thread-local variable of the calling thread.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_trace_claim(slot: Slot) -> *const SharedRing {
     thread::claim(slot, false, None)
 }
@@ -42,7 +43,7 @@ pub unsafe extern "C" fn lathunt_trace_claim(slot: Slot) -> *const SharedRing {
 ///
 /// # Safety
 /// `slot` is null or a thread-local variable of the calling thread; `name` is null or NUL-terminated.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_trace_thread_init_slot(slot: Slot, name: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
     let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
@@ -54,12 +55,12 @@ pub unsafe extern "C" fn lathunt_trace_thread_init_slot(slot: Slot, name: *const
     }
 }
 
-/// Packet switch; 0 where the event is discarded (and counted).
+/// Packet switch; 0 if the event is discarded (and counted).
 ///
 /// # Safety
 /// `ring` is the calling thread's, or the init ring under its lock.
 #[cold]
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_trace_switch(ring: *const SharedRing, words: u64, ticks: u64) -> c_int {
     if thread::is_no_ring(ring) {
         declare::count_no_ring();
@@ -70,13 +71,14 @@ pub unsafe extern "C" fn lathunt_trace_switch(ring: *const SharedRing, words: u6
 }
 
 /// `CLOCK_MONOTONIC` for rings that are stamped with it.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_trace_monotonic_ns() -> u64 {
     clock::monotonic_ns()
 }
 
-/// Takes the init ring, which is never overwritten; null where there is none. Not for signal handlers.
-#[no_mangle]
+/// Locks the init ring, which is never overwritten, and returns it; null if there is none. Not for signal
+/// handlers.
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_trace_init_begin() -> *const SharedRing {
     if !lock(true) {
         return std::ptr::null();
@@ -93,8 +95,8 @@ pub extern "C" fn lathunt_trace_init_begin() -> *const SharedRing {
     ring
 }
 
-/// Gives the init ring back. Only after a `lathunt_trace_init_begin` that gave one.
-#[no_mangle]
+/// Unlocks the init ring. Only after a `lathunt_trace_init_begin` that returned one.
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_trace_init_end() {
     unlock();
 }

@@ -1,14 +1,15 @@
-//! Which counter stamps the events: the time stamp counter where it is invariant and the kernel itself trusts it,
-//! else `CLOCK_MONOTONIC` through the vDSO.
+//! The counter that stamps events: the time stamp counter if it is invariant and the kernel itself trusts it, else
+//! `CLOCK_MONOTONIC` through the vDSO.
 //!
 //! The counter is stored raw. Each packet begins and ends with an anchor (counter, `CLOCK_MONOTONIC`), and the reader
-//! interpolates between anchors: the hot path does no arithmetic, and NTP's steering of the clock is followed exactly.
+//! interpolates between anchors: the hot path does no arithmetic, and NTP's corrections of the clock are followed
+//! exactly.
 
 use std::ffi::CStr;
 
 use crate::ring::Anchor;
 
-/// What a counter value means.
+/// Meaning of a counter value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Kind {
@@ -38,7 +39,7 @@ pub fn counter() -> u64 {
     monotonic_ns()
 }
 
-/// `CLOCK_MONOTONIC` in ns; no system call where the vDSO serves it.
+/// `CLOCK_MONOTONIC` in ns; no system call if the vDSO serves it.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -64,8 +65,8 @@ pub fn anchor(kind: Kind) -> Anchor {
     }
 }
 
-/// The counter where the CPU says it is invariant *and* the kernel keeps time with it: a kernel that has
-/// found the counter unstable (or a hypervisor that scales it) has another clocksource.
+/// Counter, if the CPU reports it as invariant *and* the kernel keeps time with it: a kernel that has found the
+/// counter unstable (or a hypervisor that scales it) uses another clocksource.
 #[must_use]
 pub fn choose() -> Kind {
     if invariant() && kernel_uses(c"/sys/devices/system/clocksource/clocksource0/current_clocksource") {
@@ -84,7 +85,7 @@ fn invariant() -> bool {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn invariant() -> bool {
-    cfg!(target_arch = "aarch64") // the architecture defines CNTVCT so
+    cfg!(target_arch = "aarch64") // guaranteed for CNTVCT by the architecture
 }
 
 fn kernel_uses(path: &CStr) -> bool {

@@ -1,7 +1,8 @@
 //! Events: from a static descriptor in the program to an id, a declaration in the shared memory, and an enable byte.
 //!
-//! Declarations are text in an append-only area that nothing overwrites, so the memory of a dead process can always be
-//! read. A descriptor that occurs several times (a header used in several files, a library loaded twice) gets one id.
+//! Declarations are text in an append-only area that is never overwritten, so the memory of a dead process can always
+//! be read. A descriptor that occurs several times (a header used in several files, a library loaded twice) gets one
+//! id.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, CStr};
@@ -34,14 +35,14 @@ pub struct Field {
     pub labels: *const Label,
     /// How many.
     pub label_count: u32,
-    /// Bytes of `chars` and `bytes`; most bytes of `str` and `blob`.
+    /// Bytes of `chars` and `bytes`; maximum bytes of `str` and `blob`.
     pub size: u32,
 }
 
 /// An event as the program declares it; static, and registered before it is used.
 #[repr(C)]
 pub struct Event {
-    /// Not 0 behind it: the event is wanted.
+    /// The event is enabled if the byte is not 0.
     pub enabled: AtomicPtr<AtomicU8>,
     /// `provider:name`.
     pub name: *const c_char,
@@ -62,7 +63,7 @@ unsafe impl Sync for Field {}
 unsafe impl Sync for Label {}
 
 impl Event {
-    /// A descriptor that is not registered yet, hence off.
+    /// A descriptor that is not registered yet, hence disabled.
     #[must_use]
     pub const fn new(name: &'static CStr, fields: &'static [Field]) -> Event {
         Event {
@@ -75,7 +76,7 @@ impl Event {
         }
     }
 
-    /// Whether anybody wants it now: one load through a pointer that never changes after registration.
+    /// Whether it is enabled now: one load through a pointer that never changes after registration.
     #[inline(always)]
     #[must_use]
     pub fn wanted(&self) -> bool {
@@ -85,12 +86,12 @@ impl Event {
 }
 
 static OFF: AtomicU8 = AtomicU8::new(0);
-/// In a child of fork every event is on until the first one has made the child's own share.
+/// In a child of fork every event is enabled until the first one has created the child's own share.
 static WAKE: AtomicU8 = AtomicU8::new(1);
 
 struct Registry {
     first: AtomicPtr<Event>,
-    /// Where each declaration's body starts and ends. Guarded by the process lock.
+    /// Start and end of each declaration's body. Guarded by the process lock.
     bodies: UnsafeCell<[(u32, u32); EVENTS_MAX]>,
 }
 
@@ -100,7 +101,7 @@ unsafe impl Sync for Registry {}
 static REGISTRY: Registry =
     Registry { first: AtomicPtr::new(std::ptr::null_mut()), bodies: UnsafeCell::new([(0, 0); EVENTS_MAX]) };
 
-/// Takes the event into the process's table. Not for signal handlers; constructors call it.
+/// Adds the event to the process's table. Not for signal handlers; constructors call it.
 pub fn register(event: &'static Event) {
     let first = locked(true, |process| {
         let first = process.control.is_null() && !process.refused;
@@ -114,10 +115,10 @@ pub fn register(event: &'static Event) {
     }
 }
 
-/// Forgets the descriptor, whose memory is about to go (dlclose, exit). Its declaration stays.
+/// Removes the descriptor, whose memory is about to be freed (dlclose, exit). Its declaration stays.
 ///
 /// # Safety
-/// Nobody may emit the event any more.
+/// The event is not emitted any more.
 pub unsafe fn unregister(event: *const Event) {
     locked(true, |_| {
         let mut link = &REGISTRY.first;
@@ -126,7 +127,7 @@ pub unsafe fn unregister(event: *const Event) {
             if here.is_null() {
                 return;
             }
-            // SAFETY: what is in the list has not been unregistered.
+            // SAFETY: entries of the list have not been unregistered.
             let entry = unsafe { &*here };
             if std::ptr::eq(entry, event) {
                 link.store(entry.next.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -142,19 +143,19 @@ pub unsafe fn unregister(event: *const Event) {
 fn each(mut act: impl FnMut(&'static Event)) {
     let mut here = REGISTRY.first.load(Ordering::Relaxed);
     while !here.is_null() {
-        // SAFETY: what is in the list has not been unregistered.
+        // SAFETY: entries of the list have not been unregistered.
         let event: &'static Event = unsafe { &*here };
         here = event.next.load(Ordering::Relaxed);
         act(event);
     }
 }
 
-/// In a new child: the parent's enable bytes are not ours.
+/// In a new child: the parent's enable bytes do not apply.
 pub(crate) fn wake_after_fork() {
     each(|event| event.enabled.store((&raw const WAKE).cast_mut(), Ordering::Relaxed));
 }
 
-/// Declares everything again, into the share that a child of fork has just made. Under the process lock.
+/// Declares everything again, in the share that a child of fork has just created. Under the process lock.
 pub(crate) fn declare_all(process: &mut Process) {
     each(|event| declare(process, event));
 }
@@ -164,7 +165,7 @@ fn declare(process: &mut Process, event: &'static Event) {
     let Some(control) = process.attached() else { return };
     let known = control.events.load(Ordering::Relaxed) as usize;
     let written = control.declared_bytes.load(Ordering::Relaxed) as usize;
-    // SAFETY: the declarations area is mapped, and under the lock nobody else writes it.
+    // SAFETY: the declarations area is mapped, and under the lock no other thread writes it.
     let area = unsafe {
         std::slice::from_raw_parts_mut(process.control.add(DECLARATIONS_AT), CONTROL_BYTES - DECLARATIONS_AT)
     };
@@ -196,7 +197,7 @@ fn declare(process: &mut Process, event: &'static Event) {
     event.enabled.store(enabled, Ordering::Release);
 }
 
-/// Appends the declaration; where its body (all but the id) starts. `None`: no room.
+/// Appends the declaration; returns the start of its body (all but the id). `None`: no room.
 fn write_declaration(text: &mut Text, id: usize, event: &Event) -> Option<usize> {
     // SAFETY: descriptors hold NUL-terminated texts and arrays of the lengths they say.
     unsafe {
@@ -230,7 +231,7 @@ fn write_declaration(text: &mut Text, id: usize, event: &Event) -> Option<usize>
     }
 }
 
-/// Events discarded because no ring could be had.
+/// Counts an event discarded because its thread has no ring.
 pub(crate) fn count_no_ring() {
     let control = crate::thread::CONTROL.load(Ordering::Acquire);
     if !control.is_null() {

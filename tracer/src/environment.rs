@@ -1,10 +1,10 @@
-//! What the process is and what its environment asks for.
+//! Facts about the process and its environment variables.
 
 use std::ffi::CStr;
 
 use crate::file::read_small;
 
-/// Start time of this process in clock ticks since boot; 0 where /proc is not there.
+/// Start time of this process in clock ticks since boot; 0 if /proc is not mounted.
 pub(crate) fn start_ticks() -> u64 {
     let mut text = [0; 1024];
     let length = read_small(c"/proc/self/stat", &mut text);
@@ -21,12 +21,12 @@ pub(crate) fn read_comm(comm: &mut [u8; 16]) {
     }
 }
 
-extern "C" {
+unsafe extern "C" {
     fn secure_getenv(name: *const libc::c_char) -> *const libc::c_char;
 }
 
 pub(crate) fn env(name: &CStr) -> Option<&'static CStr> {
-    // SAFETY: the text stays as long as nobody changes the environment, which programs do before they start threads.
+    // SAFETY: the text stays valid while the environment is unchanged; programs change it before they start threads.
     unsafe {
         let value = secure_getenv(name.as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value))

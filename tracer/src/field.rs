@@ -1,15 +1,16 @@
-//! Types of an event's fields in Rust: how they are passed, how they lie in a record, and what they are called there.
+//! Types of an event's fields in Rust: how they are passed, their layout in a record, and their names in the
+//! declaration.
 
 /// A field's place in a record: packed, little endian, in the order of declaration.
 ///
 /// # Safety
-/// `put` writes exactly `length` bytes and returns the address behind them.
+/// `put` writes exactly `length` bytes and returns the address after them.
 pub unsafe trait FieldType {
-    /// What `emit` takes.
+    /// Type passed to `emit`.
     type Value<'a>: Copy;
     /// Name of the kind in the declaration.
     const KIND: &'static std::ffi::CStr;
-    /// Bytes (or most bytes) where the kind needs it, else 0.
+    /// Bytes (or maximum bytes) if the kind needs it, else 0.
     const SIZE: u32 = 0;
     /// Integer kind below an enumeration.
     const BASE: Option<&'static std::ffi::CStr> = None;
@@ -20,7 +21,7 @@ pub unsafe trait FieldType {
     /// Writes the value.
     ///
     /// # Safety
-    /// `length` bytes at `at` may be written.
+    /// `length` bytes at `at` are writable.
     unsafe fn put(value: Self::Value<'_>, at: *mut u8) -> *mut u8;
 }
 
@@ -49,13 +50,13 @@ macro_rules! number {
 number!(u8 => c"u8", u16 => c"u16", u32 => c"u32", u64 => c"u64", i8 => c"s8", i16 => c"s16", i32 => c"s32",
     i64 => c"s64", f32 => c"f32", f64 => c"f64", bool => c"bool");
 
-/// Text of at most `MAX` bytes (more are cut off), ended by a NUL; cut at the first NUL of its own.
+/// Text of at most `MAX` bytes (truncated), ended by a NUL; cut at the first NUL of its own.
 pub struct Text<const MAX: usize>;
 /// Text in exactly `SIZE` bytes, padded with NULs.
 pub struct Chars<const SIZE: usize>;
 /// Exactly `SIZE` bytes.
 pub struct Bytes<const SIZE: usize>;
-/// At most `MAX` bytes (more are cut off), with their number before them.
+/// At most `MAX` bytes (truncated), preceded by their number.
 pub struct Blob<const MAX: usize>;
 
 #[inline(always)]

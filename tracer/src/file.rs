@@ -1,4 +1,4 @@
-//! Files and mappings by bare system calls: nothing here allocates, and all of it may run in a child of fork.
+//! Files and mappings by plain system calls: nothing here allocates, and all of it may run in a child of fork.
 
 use std::ffi::CStr;
 
@@ -12,7 +12,7 @@ pub(crate) fn map(fd: i32, at: u64, bytes: u64) -> Option<*mut u8> {
     if memory == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: inside the mapping just made. A refused lock (RLIMIT_MEMLOCK) leaves the pages as present as they are.
+    // SAFETY: inside the mapping just made. If the lock is refused (RLIMIT_MEMLOCK), the pages stay present.
     unsafe {
         libc::mlock(memory, bytes as usize);
         for page in (0..bytes as usize).step_by(4096) {
@@ -48,7 +48,7 @@ pub(crate) fn same_file(fd: i32, path: &[u8]) -> bool {
     }
 }
 
-/// The user's directory, made where it is missing; refused where it belongs to somebody else.
+/// The user's directory, created if missing; refused if it belongs to another user.
 pub(crate) fn own_directory(path: &CStr, uid: u32) -> bool {
     // SAFETY: all-zero is a valid stat; the path is NUL-terminated.
     unsafe {
@@ -60,7 +60,7 @@ pub(crate) fn own_directory(path: &CStr, uid: u32) -> bool {
     }
 }
 
-/// Reads the start of a small file; the number of bytes, 0 on any error.
+/// Reads the start of a small file; returns the number of bytes, 0 on any error.
 pub(crate) fn read_small(path: &CStr, text: &mut [u8]) -> usize {
     // SAFETY: a NUL-terminated path, and a buffer of the given length.
     unsafe {
@@ -74,9 +74,10 @@ pub(crate) fn read_small(path: &CStr, text: &mut [u8]) -> usize {
     }
 }
 
-/// The same, but only where the file is `owner`'s.
+/// Reads the start of a small file that belongs to `owner`; returns the number of bytes, 0 on any error or for another
+/// owner.
 pub(crate) fn read_owned(path: &CStr, owner: u32, text: &mut [u8]) -> usize {
-    // Everybody may place files where it lies: neither a link nor a FIFO of theirs may be followed or waited for.
+    // Other users can place files there: a link must not be followed, and a FIFO must not block.
     let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
     // SAFETY: all-zero is a valid stat; the path is NUL-terminated, and the buffer has the given length.
     unsafe {

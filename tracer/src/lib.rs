@@ -1,16 +1,17 @@
-//! Low-latency tracing for programs with deadlines: an event costs tens of nanoseconds, always, and nothing that was
-//! committed is lost when the program dies.
+//! Low-latency tracing for programs with deadlines: an event costs tens of nanoseconds, always, and committed events are not
+//! lost when the program dies.
 //!
-//! Each thread writes into a ring of its own, in memory that outlives the process (a file in `/dev/shm`); the
-//! consumer (`lathunt trace`) polls that memory and is never woken. On the hot path there is no system call, no lock,
-//! no locked instruction, no page fault and no allocation: one relaxed load tells whether the event is wanted, then
-//! come the time stamp counter, one compare-exchange, plain stores, and one release store that commits.
+//! Each thread writes into its own ring, in memory that outlives the process (a file in `/dev/shm`); the consumer (`lathunt
+//! trace`) polls that memory and is never woken. On the hot path there is no system call, no lock, no locked instruction, no
+//! page fault and no allocation: one relaxed load shows whether the event is enabled, followed by the time stamp counter, one
+//! compare-exchange, plain stores, and one release store that commits.
 //!
 //! - Rust programs use [`event!`], [`enumeration!`] and [`thread_init`]; C and C++ programs `lathunt/trace.h`.
-//! - [`ring`]: the protocol. [`layout`]: the shared memory (LAYOUT.md). [`process`], [`thread`]: who owns what, across
-//!   fork, dlopen and threads that come and go. [`declare`]: events. [`session`]: what a running session wants.
+//! - [`ring`]: the protocol. [`layout`]: the shared memory (LAYOUT.md). [`process`], [`thread`]: ownership across fork,
+//!   dlopen and threads that start and end. [`declare`]: events. [`session`]: the running session.
 //!
-//! The one dependency is libc, and nothing here allocates after the program has started. Not here: reading the memory (`lathunt-host::channel`).
+//! The only dependency is libc, and nothing here allocates after the program has started. Not here: reading the memory
+//! (`lathunt-host::channel`).
 #![cfg(target_endian = "little")]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods))]
 

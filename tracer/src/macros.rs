@@ -1,5 +1,5 @@
-//! The Rust API: [`crate::event!`], [`crate::enumeration!`], [`crate::span!`]. What a use expands to is the hot path
-//! of `trace_ring.h` in Rust.
+//! The Rust API: [`crate::event!`], [`crate::enumeration!`], [`crate::span!`]. Their expansion is the hot path of
+//! `trace_ring.h` in Rust.
 
 use crate::declare::Event;
 use crate::layout::{record_word, PACKET_HEADER_WORDS};
@@ -20,7 +20,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reserves a record of `length` bytes behind its header, in the calling thread's ring.
+    /// Reserves a record with `length` bytes of fields, in the calling thread's ring.
     #[doc(hidden)]
     #[inline(always)]
     pub fn begin(event: &'static Event, length: usize) -> Option<Record> {
@@ -33,7 +33,7 @@ impl Record {
 
     #[inline(always)]
     fn begin_in(ring: *const SharedRing, event: &'static Event, length: usize) -> Option<Record> {
-        // SAFETY: the calling thread's ring, or the one that stands for none and is never written.
+        // SAFETY: the calling thread's ring, or the placeholder, which is never written.
         let memory = unsafe { Mapped::new(ring) };
         let bytes = length as u64 + 8;
         if bytes > 0xffff {
@@ -62,7 +62,7 @@ impl Record {
         self.memory.word(slot, start.words() + index)
     }
 
-    /// Where the fields go.
+    /// Address of the fields.
     #[doc(hidden)]
     #[inline(always)]
     #[must_use]
@@ -83,14 +83,14 @@ fn declare_lost() {
     crate::declare::count_no_ring();
 }
 
-/// The slow way to a ring: the thread has none yet. In a child of fork the event may turn out not to be wanted.
+/// Slow path: the thread has no ring yet. In a child of fork the event may turn out to be disabled.
 #[cold]
 fn first_event(event: &'static Event) -> Option<*const SharedRing> {
     let ring = SLOT.with(|slot| thread::claim(slot.as_ptr(), false, None));
     event.wanted().then_some(ring)
 }
 
-/// An event for the init ring: kept whatever happens later, also before any session runs. Not for signal handlers.
+/// An event for the init ring: always kept, even before any session runs. Not for signal handlers.
 #[doc(hidden)]
 pub fn init_event(event: &'static Event, length: usize, fill: impl FnOnce(*mut u8)) {
     let ring = crate::capi::lathunt_trace_init_begin();
@@ -144,12 +144,12 @@ macro_rules! event {
                     $crate::declare::register(&EVENT);
                 }
                 #[used]
-                #[cfg_attr(target_os = "linux", link_section = ".init_array")]
+                #[cfg_attr(target_os = "linux", unsafe(link_section = ".init_array"))]
                 static REGISTER: extern "C" fn() = register;
                 &EVENT
             }
 
-            /// Whether the event is wanted now; to save the work of preparing its fields.
+            /// Whether the event is enabled now; to save the work of preparing its fields.
             #[inline(always)]
             $visible fn wanted() -> bool {
                 $name::descriptor().wanted()
@@ -171,7 +171,7 @@ macro_rules! event {
                 }
             }
 
-            /// Records the event in the ring that is never overwritten, wanted or not: for what happens once, at the start.
+            /// Records the event in the ring that is never overwritten, enabled or not: for one-time events at the start.
             $visible fn emit_init($($field: <$type as $crate::field::FieldType>::Value<'_>),*) {
                 let length = 0 $(+ <$type as $crate::field::FieldType>::length($field))*;
                 $crate::init_event($name::descriptor(), length, |at| {
@@ -185,7 +185,7 @@ macro_rules! event {
 }
 
 /// Declares the two events of an interval, `NAME_begin` with fields and `NAME_end` without:
-/// `span!(Compute = "control:compute" { axis: u32 });` then `let _passage = Compute::begin(axis);`
+/// `span!(Compute = "control:compute" { axis: u32 });` then `let _interval = Compute::begin(axis);`
 #[macro_export]
 macro_rules! span {
     ($(#[$doc:meta])* $visible:vis $name:ident = $text:literal { $($field:ident : $type:ty),* $(,)? }) => {

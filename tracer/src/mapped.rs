@@ -6,7 +6,7 @@ use crate::clock;
 use crate::layout::{Packet, Ring, RING_HEADER_BYTES};
 use crate::ring::{Anchor, Memory};
 
-/// A ring's header as it lies in memory.
+/// A ring's header in memory.
 pub type SharedRing = Ring<AtomicU64>;
 
 /// A mapped ring, to be used by the thread that owns it.
@@ -15,7 +15,7 @@ pub struct Mapped(&'static SharedRing);
 
 impl Mapped {
     /// # Safety
-    /// `ring` must stay mapped for the life of the process, with its packets behind it as the header says, and
+    /// `ring` must stay mapped for the life of the process, followed by its packets as the header says, and
     /// only the calling thread may write events to it.
     #[inline(always)]
     #[must_use]

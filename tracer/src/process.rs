@@ -1,8 +1,8 @@
 //! The process's share: one file with the control area, the init ring and a ring per thread.
 //!
-//! The file stays when the process dies, at whatever instruction. A record lock on it, which the kernel drops at
-//! death and at exec, says that the process lives. A child of fork gets a file of its own when it first needs one.
-//! All space is reserved with `fallocate`, so that a full tmpfs refuses here and never with SIGBUS later.
+//! The file persists when the process dies, at any instruction. A record lock on it, which the kernel drops at
+//! death and at exec, shows that the process lives. A child of fork gets its own file when it first needs one. All
+//! space is reserved with `fallocate`, so that a full tmpfs fails here and never with SIGBUS later.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -19,26 +19,26 @@ use crate::session::Session;
 use crate::text::{path_into, text_of};
 use crate::thread;
 
-/// The control area as it lies in memory.
+/// The control area in memory.
 pub type SharedControl = Control<AtomicU64>;
 
-/// Packets are this large: small enough that a switch touches one page, large enough that it is rare.
+/// Size of a packet: small enough that a switch touches one page, large enough that it is rare.
 pub const PACKET_BYTES: u64 = 4096;
 const INIT_RING_PACKETS: u64 = 16;
-/// A thread's packets where nobody says otherwise: 100 ms of events at 80 MB/s.
+/// Default size of a thread's packets: 100 ms of events at 80 MB/s.
 const RING_BYTES_DEFAULT: u64 = 8 << 20;
 const RING_BYTES_MIN: u64 = 4 * PACKET_BYTES;
 const MEMORY_MAX_DEFAULT: u64 = 1 << 30;
 
-/// What this process knows about its own share. Guarded by [`locked`].
+/// State of this process's own share. Guarded by [`locked`].
 pub struct Process {
-    /// The mapped control area; null before the first use, after fork, and where tracing is off.
+    /// The mapped control area; null before the first use, after fork, and if tracing is off.
     pub control: *mut u8,
     /// Mapped rings; index 0 is the init ring.
     pub rings: [*const SharedRing; RINGS_MAX],
     /// Entries of `rings` in use.
     pub ring_count: usize,
-    /// Refused for good: switched off, or no memory.
+    /// Refused permanently: switched off, or no memory.
     pub refused: bool,
     fd: i32,
     file_bytes: u64,
@@ -78,8 +78,8 @@ static SHARE: Guarded = Guarded {
     }),
 };
 
-/// Runs `act` under the lock. `None` where another has it and `wait` is false: a signal handler must not wait for
-/// the thread that it interrupted.
+/// Runs `act` under the lock. `None` if another thread has it and `wait` is false: a signal handler must not wait
+/// for the thread that it interrupted.
 pub fn locked<T>(wait: bool, act: impl FnOnce(&mut Process) -> T) -> Option<T> {
     if !lock(wait) {
         return None;
@@ -113,7 +113,7 @@ pub(crate) fn unlock() {
     unsafe { libc::pthread_mutex_unlock(SHARE.lock.get()) };
 }
 
-/// In the child of fork, which has inherited the lock: the parent's share is not ours.
+/// In the child of fork, which has inherited the lock: drops the parent's share.
 pub(crate) fn forget_after_fork() {
     // SAFETY: the child has one thread, and it holds the lock.
     let process = unsafe { &mut *SHARE.process.get() };
@@ -133,11 +133,11 @@ extern "C" fn at_exit() {
 }
 
 #[used]
-#[cfg_attr(target_os = "linux", link_section = ".fini_array")]
+#[cfg_attr(target_os = "linux", unsafe(link_section = ".fini_array"))]
 static AT_EXIT: extern "C" fn() = at_exit;
 
 impl Process {
-    /// The control area, made on the first use. `None`: tracing is off or refused.
+    /// The control area, created on first use. `None`: tracing is off or refused.
     pub fn attached(&mut self) -> Option<&'static SharedControl> {
         if self.control.is_null() && !self.refused {
             self.refused = !self.attach();
@@ -176,7 +176,7 @@ impl Process {
         true
     }
 
-    /// Where and how much, from the environment; set-user-id programs ignore it.
+    /// Reads directory and sizes from the environment; set-user-id programs ignore it.
     fn configure(&mut self) {
         if self.base_length == 0 {
             let base = env(c"LATHUNT_TRACE_DIR").map_or(&b"/dev/shm"[..], CStr::to_bytes);
@@ -251,8 +251,8 @@ impl Process {
         false
     }
 
-    /// A ring for one more thread: as large as asked while that is at most 1/64 of what the limit leaves, so that
-    /// the first threads get much and the five-hundredth still gets something.
+    /// A ring for one more thread: of the requested size while that is at most 1/64 of what the limit leaves, so
+    /// that the first threads get large ones and the five-hundredth still gets a small one.
     pub fn add_thread_ring(&mut self) -> Option<&'static SharedRing> {
         let left = self.memory_max.saturating_sub(self.file_bytes);
         let fair = (left / 64).max(RING_BYTES_MIN).min(self.ring_bytes);
@@ -293,7 +293,7 @@ impl Process {
         Some(ring)
     }
 
-    /// Programs that close all descriptors (daemons) take ours away too: then the file is opened and locked again.
+    /// Programs that close all descriptors (daemons) close ours too: then the file is opened and locked again.
     fn descriptor_is_ours(&mut self) -> bool {
         if same_file(self.fd, &self.path) {
             return true;
@@ -305,14 +305,14 @@ impl Process {
         self.fd >= 0 && lock_file(self.fd)
     }
 
-    /// Where this user's files lie. Allocates.
+    /// Directory of this user's files. Allocates.
     #[must_use]
     pub fn directory(&self) -> std::path::PathBuf {
         let path = text_of(&self.path).to_string_lossy().into_owned();
         std::path::Path::new(&path).parent().map_or_else(Default::default, std::path::Path::to_path_buf)
     }
 
-    /// At an orderly exit. Without a session nobody will want the memory: it goes at once.
+    /// At an orderly exit. Without a session the memory is not needed: it is removed at once.
     pub fn end(&mut self) {
         if self.control.is_null() {
             return;

@@ -1,15 +1,15 @@
 //! The ring's protocol: reserve, write, commit, and the packet switch. `trace_ring.h` is the same in C.
 //!
-//! One thread writes a ring, so no instruction needs a LOCK prefix; what may come between two instructions is a
-//! signal handler of the same thread, which always runs to its end. Hence:
+//! One thread writes a ring, so no instruction needs a LOCK prefix; only a signal handler of the same thread can run
+//! between two instructions, and it always runs to completion. Hence:
 //! - A record is reserved by a compare-exchange that is atomic against signals only, with the time read inside the
 //!   retry loop, so that times never go backwards.
-//! - Only the outermost writer commits (the one whose record starts where `committed` stands): by then every nested
+//! - Only the outermost writer commits (the one whose record starts at `committed`): by then every nested
 //!   handler has finished. A nested record becomes visible with the record it interrupted.
-//! - A packet switch first closes the packet, then `switching` turns nested handlers away (their event is counted).
+//! - A packet switch first closes the packet, then `switching` rejects nested handlers (their event is counted).
 //!
 //! Written against [`Memory`], so that the tests run this very code with a handler, a consumer, or death at every step
-//! (`tests/interleavings.rs`). The same in C runs under ThreadSanitizer (`cli/tests/user_trace/examples.rs`).
+//! (`tests/interleavings.rs`). The C version runs under ThreadSanitizer (`cli/tests/user_trace/examples.rs`).
 
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
@@ -21,9 +21,9 @@ pub trait Word {
     fn load(&self, order: Ordering) -> u64;
     /// Atomic store.
     fn store(&self, value: u64, order: Ordering);
-    /// Stores `new` where the word holds `old`; atomic against signal handlers of this thread, not against others.
+    /// Stores `new` if the word holds `old`; atomic against signal handlers of this thread, not against other threads.
     fn replace_if(&self, old: u64, new: u64) -> bool;
-    /// Adds; atomic against everybody. Only on slow paths.
+    /// Adds; atomic against all threads. Only on slow paths.
     fn add(&self, more: u64);
     /// Release fence.
     fn fence();
@@ -54,7 +54,7 @@ impl Word for AtomicU64 {
 #[inline(always)]
 fn replace_if_local(word: &AtomicU64, old: u64, new: u64) -> bool {
     let replaced: u8;
-    // SAFETY: `word` is valid for reads and writes; the instruction touches nothing else but the named registers.
+    // SAFETY: `word` is valid for reads and writes; the instruction touches only the named registers.
     unsafe {
         std::arch::asm!(
             "cmpxchg qword ptr [{word}], {new}",
@@ -69,7 +69,7 @@ fn replace_if_local(word: &AtomicU64, old: u64, new: u64) -> bool {
     replaced != 0
 }
 
-/// Elsewhere the exclusive-access instructions cost the same with and without other threads in mind.
+/// On other architectures, exclusive-access instructions cost the same with and without other threads.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 fn replace_if_local(word: &AtomicU64, old: u64, new: u64) -> bool {
@@ -85,7 +85,7 @@ pub struct Anchor {
     pub ns: u64,
 }
 
-/// Where a ring lives and what time it is there.
+/// Access to a ring and its clock.
 pub trait Memory {
     /// Its words.
     type W: Word;
@@ -104,13 +104,13 @@ pub trait Memory {
 /// A reserved record.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserved {
-    /// Where it starts; hand it to [`commit`].
+    /// Its start; pass it to [`commit`].
     pub start: State,
     /// Counter ticks since the packet began, below 2^32.
     pub ticks: u64,
 }
 
-/// Reserves `words` for a record; `None` where there is no room: then the event has been counted as discarded.
+/// Reserves `words` for a record; `None` if there is no room: the event has been counted as discarded.
 #[inline(always)]
 pub fn reserve<M: Memory>(memory: &M, words: u64) -> Option<Reserved> {
     let ring = memory.ring();
@@ -129,7 +129,7 @@ pub fn reserve<M: Memory>(memory: &M, words: u64) -> Option<Reserved> {
     }
 }
 
-/// Makes the record, and every record that a signal handler put behind it, visible.
+/// Makes the record, and every record that a signal handler put after it, visible.
 #[inline(always)]
 pub fn commit<M: Memory>(memory: &M, start: State) {
     let ring = memory.ring();
@@ -140,7 +140,7 @@ pub fn commit<M: Memory>(memory: &M, start: State) {
     loop {
         let reached = ring.reserve.load(Ordering::Relaxed);
         ring.committed.store(reached, Ordering::Release);
-        compiler_fence(Ordering::SeqCst); // look again only now: a handler may have reserved meanwhile
+        compiler_fence(Ordering::SeqCst); // check again only now: a handler may have reserved in between
         if ring.reserve.load(Ordering::Relaxed) == reached {
             return;
         }
@@ -149,7 +149,7 @@ pub fn commit<M: Memory>(memory: &M, start: State) {
 
 /// Closes the open packet and opens the next one. Bounded: no loop over packets, no system call.
 ///
-/// `ticks` is the distance that did not fit in 32 bits, if that is the reason. `false`: the event is discarded and
+/// `ticks` is the offset that did not fit in 32 bits, if that is the reason. `false`: the event is discarded and
 /// counted.
 #[cold]
 pub fn switch<M: Memory>(memory: &M, words: u64, ticks: u64) -> bool {
@@ -189,7 +189,7 @@ pub fn close<M: Memory>(memory: &M) {
     ring.switching.store(0, Ordering::Relaxed);
 }
 
-/// Lets no further record into the packet; returns what it holds.
+/// Closes the packet to further records; returns what it holds.
 fn shut<W: Word>(ring: &Ring<W>) -> State {
     loop {
         let old = State(ring.reserve.load(Ordering::Relaxed));
@@ -204,7 +204,7 @@ fn close_and_open<M: Memory>(memory: &M, words: u64, ticks: u64) -> bool {
     let open = State(ring.reserve.load(Ordering::Relaxed));
     let fits = open.words() + words <= ring.packet_words.load(Ordering::Relaxed);
     if fits && ticks >> 32 == 0 {
-        return true; // a signal handler has switched between our check and here
+        return true; // a signal handler has switched between our check and this point
     }
     let old = shut(ring);
     let idle = ring.committed.load(Ordering::Relaxed) == old.0;
@@ -216,7 +216,7 @@ fn close_and_open<M: Memory>(memory: &M, words: u64, ticks: u64) -> bool {
     };
     let room = u64::from((next as u32).wrapping_sub(taken)) <= ring.packet_mask.load(Ordering::Relaxed);
     if !room && old.words() == State::CLOSED {
-        return false; // still full: cheap, because then it happens at every event
+        return false; // still full: must be cheap, because it happens at every event
     }
     let now = memory.anchor();
     finish_packet(memory, old, now);
@@ -224,12 +224,12 @@ fn close_and_open<M: Memory>(memory: &M, words: u64, ticks: u64) -> bool {
     if idle {
         ring.committed.store(reached.0, Ordering::Release);
     }
-    // Last: from here on a signal handler can reserve, and must find `committed` where its record starts.
+    // Last: from here on a signal handler can reserve, and must find `committed` at the start of its record.
     ring.reserve.store(reached.0, Ordering::Release);
     room
 }
 
-/// Writes what is known at the end into the packet's header, unless it was closed before.
+/// Writes the final values into the packet's header, unless it was closed before.
 fn finish_packet<M: Memory>(memory: &M, old: State, now: Anchor) {
     if old.words() == State::CLOSED {
         return;

@@ -1,7 +1,7 @@
-//! What the running session wants from programs that start now: read from `BASE/lathunt-UID.session`.
+//! The running session's settings for programs that start now: read from `BASE/lathunt-UID.session`.
 //!
-//! A program that was there before the session is told by the consumer instead, which writes the enable bytes. The
-//! file of root's session counts for everybody. Only files that belong to root or to the user are believed.
+//! In programs that were running before the session, the consumer writes the enable bytes instead. The file of
+//! root's session applies to all users. Only files of root or the user are trusted.
 
 use std::ffi::CStr;
 
@@ -17,7 +17,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// The session that covers this user, or none. `base` is the directory of all shared memory.
+    /// The session that covers this user, if any. `base` is the directory of all shared memory.
     #[must_use]
     pub fn read(base: &[u8], uid: u32) -> Option<Session> {
         let mut session = Session { text: [0; TEXT_MAX], length: 0 };
@@ -47,13 +47,13 @@ impl Session {
         self.values("mode").any(|mode| mode == b"overwrite")
     }
 
-    /// Bytes of packets per thread, where the session says so.
+    /// Bytes of packets per thread, if the session sets them.
     #[must_use]
     pub fn ring_bytes(&self) -> Option<u64> {
         std::str::from_utf8(self.values("ring_bytes").next()?).ok()?.parse().ok()
     }
 
-    /// Whether the program called `comm` with process id `pid` takes part.
+    /// Whether the program called `comm` with process id `pid` is selected.
     #[must_use]
     pub fn covers(&self, comm: &CStr, pid: u64) -> bool {
         let pid_fits = match self.values("pid").next() {
@@ -67,7 +67,7 @@ impl Session {
         pid_fits && comm_fits
     }
 
-    /// Whether the event is wanted: the last `enable` or `disable` line that matches its name decides.
+    /// Whether the event is enabled: the last `enable` or `disable` line that matches its name decides.
     #[must_use]
     pub fn wants(&self, event: &CStr) -> bool {
         let mut wanted = false;

@@ -1,14 +1,14 @@
-//! Dead programs leave their memory for whoever wants to read it. That must not fill the machine: when a program starts, only the
-//! newest few of its user's dead files stay.
+//! Dead programs leave their memory for later readers. That must not fill the machine: when a program starts, only the newest
+//! few of its user's dead files are kept.
 
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Files of dead programs that stay: enough for the last crashes, small beside the memory of those who live.
+/// Files of dead programs that are kept: enough for the last crashes, small compared with the memory of live programs.
 const KEPT: usize = 8;
-/// The same while a session runs: its consumer takes them away, unless it has died itself.
+/// The same while a session runs: its consumer removes them, unless it has died itself.
 const KEPT_FOR_CONSUMER: usize = 256;
 
 /// Removes the oldest files of dead programs in `directory`.
@@ -31,14 +31,14 @@ pub fn sweep(directory: &Path, session: bool) {
     }
 }
 
-/// Nobody holds its lock, and no process has its number.
+/// No process holds its lock, and none has its process id.
 fn is_dead(path: &Path) -> bool {
     let pid: Option<i32> = path
         .file_name()
         .and_then(|name| name.to_str()?.split('-').next()?.parse().ok())
         .filter(|&pid| pid > 0);
     let (Some(pid), Ok(file)) = (pid, fs::File::open(path)) else { return false };
-    // SAFETY: all-zero is a valid flock; signal 0 only asks.
+    // SAFETY: all-zero is a valid flock; signal 0 only checks.
     unsafe {
         let mut whole: libc::flock = std::mem::zeroed();
         whole.l_type = libc::F_RDLCK as libc::c_short;

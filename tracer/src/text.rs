@@ -7,7 +7,7 @@ pub(crate) fn text_of(bytes: &[u8]) -> &CStr {
     CStr::from_bytes_until_nul(bytes).unwrap_or_default()
 }
 
-/// `head` followed by `tail` as a C string in `buffer`; `None` where it does not fit.
+/// `head` followed by `tail` as a C string in `buffer`; `None` if it does not fit.
 pub(crate) fn path_into<'a>(buffer: &'a mut [u8], tail: fmt::Arguments, head: &[u8]) -> Option<&'a CStr> {
     let mut text = Text { bytes: buffer, length: 0 };
     text.push(head)?;

@@ -1,8 +1,8 @@
-//! A ring for each thread: claimed at `thread_init` (or, counted, at the first event), given back at the thread's end.
+//! A ring for each thread: claimed at `thread_init` (or, counted, at the first event), released at the thread's end.
 //!
-//! Every loaded object (program, shared library, plug-in) caches the thread's ring in a thread-local pointer of its
-//! own, its *slot*: that is the only way to have it in one instruction everywhere. The slots are remembered here, so
-//! that all of them are cleared when the thread ends or finds itself in a child of fork.
+//! Every loaded object (program, shared library, plug-in) caches the thread's ring in its own thread-local pointer, its
+//! *slot*: that is the only way to get it with one instruction everywhere. The slots are registered here, so that all of
+//! them are cleared when the thread ends or is in a child of fork.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -25,10 +25,10 @@ thread_local! {
         const { [const { AtomicPtr::new(std::ptr::null_mut()) }; SLOTS] };
 }
 
-/// The control area once it is there; for counting without the lock.
+/// The control area once it exists; for counting without the lock.
 pub(crate) static CONTROL: AtomicPtr<SharedControl> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Stands in for the ring of a thread that cannot have one: always full, never written. Not in shared memory.
+/// Placeholder for the ring of a thread that cannot have one: always full, never written. Not in shared memory.
 static NO_RING: SharedRing = {
     #[allow(clippy::declare_interior_mutable_const)] // each use is a word of its own
     const ZERO: AtomicU64 = AtomicU64::new(0);
@@ -55,24 +55,24 @@ static NO_RING: SharedRing = {
     }
 };
 
-/// The ring stands for none.
+/// Whether the ring is the placeholder.
 pub(crate) fn is_no_ring(ring: *const SharedRing) -> bool {
     std::ptr::eq(ring, &NO_RING)
 }
 
-/// Gives the calling thread its ring now, ready to be written without a page fault, and the thread a name in the
-/// trace (`None`: what the kernel calls it). `false`: no memory, limit reached, or tracing is off; the thread's events are
-/// then counted and dropped.
+/// Gives the calling thread its ring now, ready to be written without a page fault, and the thread a name in the trace
+/// (`None`: the kernel's name). `false`: no memory, limit reached, or tracing is off; the thread's events are then counted
+/// and dropped.
 pub fn thread_init(name: Option<&CStr>) -> bool {
     let ring = claim(std::ptr::null_mut(), true, name);
     !is_no_ring(ring)
 }
 
-/// The ring of the calling thread, claimed where it has none. `eager`: by intention, not by a first event.
+/// The ring of the calling thread, claimed if it has none. `eager`: by intention, not by a first event.
 pub(crate) fn claim(slot: Slot, eager: bool, name: Option<&CStr>) -> *const SharedRing {
     let own = OWN.get();
     if own.is_null() || (eager && is_no_ring(own)) {
-        // Only an intended claim waits: a first event may be in a signal handler that interrupted the lock's owner.
+        // Only an eager claim waits: a first event may be in a signal handler that interrupted the lock's owner.
         if locked(eager, |process| OWN.set(take(process, eager))).is_none() {
             return &raw const NO_RING; // not cached: the next event tries again
         }
@@ -88,7 +88,7 @@ pub(crate) fn claim(slot: Slot, eager: bool, name: Option<&CStr>) -> *const Shar
 fn take(process: &mut Process, eager: bool) -> *const SharedRing {
     let own = OWN.get();
     if !own.is_null() && !is_no_ring(own) {
-        return own; // a signal handler has been faster
+        return own; // a signal handler was faster
     }
     let fresh = process.control.is_null();
     let Some(control) = process.attached() else { return &raw const NO_RING };
@@ -109,14 +109,14 @@ fn take(process: &mut Process, eager: bool) -> *const SharedRing {
     ring
 }
 
-/// Makes the calling thread the owner of `ring`, with the name the kernel knows it by.
+/// Makes the calling thread the owner of `ring`, with its kernel name.
 pub(crate) fn adopt(ring: &'static SharedRing) {
     // SAFETY: no preconditions.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u64;
     if ring.owner.swap(tid, Ordering::Relaxed) == tid {
         return;
     }
-    // SAFETY: the caller has made sure that no other thread writes the ring. A packet names one thread.
+    // SAFETY: the caller ensures that no other thread writes the ring. A packet names one thread.
     ring::close(&unsafe { Mapped::new(ring) });
     ring.generation.fetch_add(1, Ordering::Relaxed);
     let mut comm = [0u8; 16];
@@ -146,12 +146,12 @@ fn store_name(ring: &SharedRing, name: &[u8; 16]) {
     }
 }
 
-/// Caches `ring` in `slot`, unless more objects than can be remembered ask: then theirs stay empty, and slow.
+/// Caches `ring` in `slot`, unless there are more objects than can be registered: their slots stay empty, and slow.
 fn remember(slot: Slot, ring: *const SharedRing) {
     if slot.is_null() {
         return;
     }
-    // The exchange is for signal handlers of this thread that remember a slot at the same time.
+    // The exchange is for signal handlers of this thread that register a slot at the same time.
     let kept = CACHES.with(|places| {
         places.iter().any(|place| {
             let before =
@@ -171,8 +171,8 @@ fn forget() {
     CACHES.with(|places| {
         for place in places {
             let slot = place.swap(std::ptr::null_mut(), Ordering::Relaxed);
-            // SAFETY: a slot lies in the calling thread's static TLS block, which lives as long as the thread, even when
-            // its object has been unloaded; then it may hold something else, which the comparison leaves alone.
+            // SAFETY: a slot is in the calling thread's static TLS block, which lives as long as the thread, even after
+            // its object was unloaded; then it may hold something else, which the comparison leaves alone.
             unsafe {
                 if !slot.is_null() && *slot == own {
                     *slot = std::ptr::null();
@@ -182,7 +182,7 @@ fn forget() {
     });
 }
 
-/// Arranges for the ring's return when the thread ends. Under the process lock.
+/// Arranges for the ring's release when the thread ends. Under the process lock.
 fn give_back_at_exit(ring: &'static SharedRing) {
     static KEY: AtomicU64 = AtomicU64::new(u64::MAX);
     let mut key = KEY.load(Ordering::Relaxed) as libc::pthread_key_t;
@@ -190,7 +190,7 @@ fn give_back_at_exit(ring: &'static SharedRing) {
     unsafe {
         if KEY.load(Ordering::Relaxed) == u64::MAX {
             if libc::pthread_key_create(&mut key, Some(give_back)) != 0 {
-                return; // the ring stays with the dead thread: memory lost, nothing worse
+                return; // the ring stays with the dead thread: memory is lost, nothing worse
             }
             KEY.store(u64::from(key), Ordering::Relaxed);
         }
@@ -198,7 +198,7 @@ fn give_back_at_exit(ring: &'static SharedRing) {
     }
 }
 
-/// Once, before the process has anything that a child could inherit. Under the process lock.
+/// Called once, before the process has anything that a child could inherit. Under the process lock.
 pub(crate) fn watch_forks() {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.swap(true, Ordering::Relaxed) {
@@ -218,7 +218,7 @@ extern "C" fn give_back(ring: *mut libc::c_void) {
     let memory = unsafe { Mapped::new(ring) };
     ring::close(&memory);
     forget();
-    // SAFETY: mapped. From here on another thread may take it.
+    // SAFETY: mapped. From here on another thread may claim it.
     unsafe { (*ring).owner.store(0, Ordering::Release) };
 }
 

@@ -149,7 +149,8 @@ fn declare(name: &str, fields: &[Sample]) -> &'static Event {
 #[test]
 fn random_events_come_out_of_babeltrace_and_of_our_own_reader_as_they_went_in() {
     let memory = tempfile::tempdir().unwrap();
-    std::env::set_var("LATHUNT_TRACE_DIR", memory.path());
+    // SAFETY: the only test of this program; no other thread reads the environment.
+    unsafe { std::env::set_var("LATHUNT_TRACE_DIR", memory.path()) };
     let out = tempfile::tempdir().unwrap();
     let session = Session { clock_offset_ns: 0, ..Session::new(out.path().join("trace")) };
     let mut consumer = Consumer::start(Place::new(memory.path().into()), session).unwrap();

@@ -1,5 +1,6 @@
 // The least that a round trip costs: one thread sleeps until a stimulus is due, sends and waits for the answer; another one
-// answers. No sequence number, no checksum, no histogram. Prints minimum, median and mean in ns.
+// answers. No sequence number, no checksum, no histogram. Prints minimum, median and mean in ns. Over UDP both are processes, as
+// box and responder are; else threads of one process, as those of `box --pair`.
 //
 // pingpong KIND INTERVAL_US COUNT CPU_FROM CPU_TO PRIORITY     KIND: pipe, eventfd, futex, udp
 #define _GNU_SOURCE
@@ -7,6 +8,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,6 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -145,7 +148,15 @@ int main(int count, char **words)
     int64_t *took = calloc(n, sizeof(*took)), sum = 0;
     mlockall(MCL_CURRENT | MCL_FUTURE);
     pthread_t thread;
-    if (pthread_create(&thread, NULL, answer, &pong))
+    int apart = !strcmp(words[1], "udp");
+    pid_t other = apart ? fork() : -1;
+    if (other == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        mlockall(MCL_CURRENT | MCL_FUTURE);
+        answer(&pong);
+        return 0;
+    }
+    if (apart ? other < 0 : pthread_create(&thread, NULL, answer, &pong))
         return 1;
     usleep(10000);
     place(atoi(words[4]), priority);
@@ -160,7 +171,10 @@ int main(int count, char **words)
         took[at] = now() - sent;
         sum += took[at];
     }
-    pthread_join(thread, NULL);
+    if (apart)
+        waitpid(other, NULL, 0);
+    else
+        pthread_join(thread, NULL);
     qsort(took, n, sizeof(*took), order);
     printf("%lld %lld %lld\n", (long long)took[0], (long long)took[n / 2], (long long)(sum / n));
     return 0;

@@ -1,6 +1,6 @@
 //! EXAMPLES of each manual page. `cli/tests/first_hour/examples.rs` runs them.
 
-/// Of a page (`lathunt`, `lathunt-isolate-plan`): what is typed, and what that does.
+/// Examples of a page (`lathunt`, `lathunt-isolate-plan`): the command line, and what it does.
 pub fn of(page: &str) -> &'static [(&'static str, &'static str)] {
     let found = EXAMPLES.iter().find(|(name, _)| *name == page);
     found.map_or(&[], |(_, examples)| examples)

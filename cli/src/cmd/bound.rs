@@ -1,4 +1,4 @@
-//! `lathunt bound`: what may still come, from what was seen.
+//! `lathunt bound`: estimates of latencies not seen yet.
 
 mod database;
 mod pictures;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{anyhow, bail, Context as _, Result};
+use anyhow::{anyhow, bail, Result};
 use lathunt_core::bound::analyse::{analyse, Input, Order, Request};
 use lathunt_core::bound::answer::{Answer, Observed};
 use lathunt_core::bound::blocks::analyse_maxima;
@@ -111,7 +111,7 @@ pub struct BoundArgs {
     plot: Option<PathBuf>,
 }
 
-/// An answer with what its plots are drawn from; block maxima have none.
+/// An answer with the data of its plots; block maxima have none.
 struct Analysed {
     answer: Answer,
     basis: Option<(Input, Request)>,
@@ -120,7 +120,7 @@ struct Analysed {
 /// Reads, analyses, prints.
 ///
 /// # Errors
-/// One line: which option or file, and what is wrong with it.
+/// One line: the option or file, and what is wrong with it.
 pub fn run(args: BoundArgs) -> Result<ExitCode> {
     let outputs: Vec<&Path> = args.output.iter().chain(&args.plot).map(PathBuf::as_path).collect();
     let converts = args
@@ -138,7 +138,7 @@ pub fn run(args: BoundArgs) -> Result<ExitCode> {
         bail!("--threshold {level}: must be a number");
     }
     if args.needed {
-        out::print(&needed(args.interval)).context("cannot write to stdout")?;
+        out::print(&needed(args.interval))?;
         return Ok(ExitCode::SUCCESS);
     }
     args.plot.as_deref().map(pictures::supported).transpose()?;
@@ -153,12 +153,12 @@ pub fn run(args: BoundArgs) -> Result<ExitCode> {
         (true, all) => serde_json::to_string_pretty(all)? + "\n",
         (false, all) => all.iter().copied().map(text).collect::<Vec<_>>().join("\n"),
     };
-    out::print(&printed).context("cannot write to stdout")?;
+    out::print(&printed)?;
     pictures::write(&args, &analysed)?;
     Ok(judged(&args, &answers))
 }
 
-/// Observed beyond the deadline, or perhaps; or not measured as the criteria ask for.
+/// Exit code: observed beyond the deadline, or possibly; or criteria not met.
 fn judged(args: &BoundArgs, answers: &[&Answer]) -> ExitCode {
     let of_deadline = |deadline: Ns| {
         if answers.iter().any(|answer| answer.observed.max_ns > deadline.0 as f64) {
@@ -171,7 +171,7 @@ fn judged(args: &BoundArgs, answers: &[&Answer]) -> ExitCode {
             0
         }
     };
-    // Plain numbers have no criteria: none is met.
+    // Plain numbers have no criteria: all count as unmet.
     let unmet = |answer: &&Answer| {
         answer.criteria.is_empty() || answer.criteria.iter().any(|one| one.met != Some(true))
     };
@@ -251,10 +251,10 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Analysed> {
     Ok(Analysed { answer: analyse(&input, &request), basis: Some((input, request)) })
 }
 
-/// Sizes of numbers, beside 0, whose likelihoods can be computed.
+/// Magnitudes, besides 0, for which likelihoods can be computed.
 const SIZES: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 
-/// Within a millionth of a class: decimal fractions are none of the machine's.
+/// Within a millionth of a class: decimal fractions are not exact in binary.
 fn is_multiple(value: f64, width: f64) -> bool {
     let classes = value / width;
     classes.is_finite() && (classes - classes.round()).abs() <= 1e-6
@@ -269,7 +269,7 @@ fn of_runs(args: &BoundArgs) -> Result<Vec<Analysed>> {
     let quantity = match &args.quantity {
         Some(name) => named(name)?,
         None => of_run::main_quantity(&first.run)
-            .ok_or_else(|| anyhow!("{} has no sample: nothing can be said", first.path.display()))?,
+            .ok_or_else(|| anyhow!("{} has no sample to analyse", first.path.display()))?,
     };
     let cpus = match &args.cpus {
         Some(list) => {
@@ -281,7 +281,7 @@ fn of_runs(args: &BoundArgs) -> Result<Vec<Analysed>> {
     for other in loaded.iter().skip(1).filter(|_| !args.mixed) {
         let differ = of_run::differences(&first.run, &other.run, quantity);
         if !differ.is_empty() {
-            bail!("{} and {} are of different configurations ({}): their samples are not of one distribution; give --mixed to analyse each separately", first.path.display(), other.path.display(), differ.join(", "));
+            bail!("{} and {} have different configurations ({}): their samples do not have one distribution; give --mixed to analyse each separately", first.path.display(), other.path.display(), differ.join(", "));
         }
     }
     let pairs = loaded

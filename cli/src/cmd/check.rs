@@ -59,10 +59,10 @@ pub struct CheckArgs {
     quiet: bool,
 }
 
-/// Gathers, judges, prints.
+/// Collects, evaluates, prints.
 ///
 /// # Errors
-/// One line about the file that cannot be read or written, or the CPUs that are not there.
+/// One line about the file that cannot be read or written, or the CPUs that do not exist.
 pub fn run(args: CheckArgs) -> Result<ExitCode> {
     let snapshot = gather(&args)?;
     if let Some(path) = &args.snapshot {
@@ -74,15 +74,15 @@ pub fn run(args: CheckArgs) -> Result<ExitCode> {
     if let Some(cpus) = args.cpus.as_ref().filter(|_| !facts.online.is_empty()) {
         let absent = cpus.minus(&facts.online);
         if cpus.is_empty() {
-            bail!("cannot check no CPU at all: online are {}", facts.online);
+            bail!("cannot check an empty list of CPUs: online are {}", facts.online);
         }
         if !absent.is_empty() {
-            bail!("cannot check CPU {absent}: online are {}", facts.online);
+            bail!("cannot check CPU {absent}: it is not online; online are {}", facts.online);
         }
     }
     let mut findings = check::check(&facts);
     if snapshot.of == check::Origin::Kconfig {
-        // Of a bare configuration, only what it can tell is worth a line.
+        // For a bare configuration, only rules that it can decide are shown.
         findings.retain(|finding| {
             finding.outcome != check::Outcome::Unknown && !finding.found.starts_with("a day at")
         });
@@ -122,7 +122,7 @@ fn gather(args: &CheckArgs) -> Result<Snapshot> {
         let text = read(path)?;
         return Snapshot::of_kconfig(&text).ok_or_else(|| {
             anyhow!(
-                "cannot judge {}: it has no line CONFIG_…, so it is no kernel configuration",
+                "cannot judge {}: it has no line CONFIG_…, so it is not a kernel configuration",
                 path.display()
             )
         });
@@ -132,7 +132,7 @@ fn gather(args: &CheckArgs) -> Result<Snapshot> {
         Some(root) if root.is_dir() => {
             let snapshot = snapshot::take(root, Duration::ZERO);
             if snapshot.files.is_empty() && snapshot.config.is_none() {
-                bail!("cannot check {}: it holds neither proc nor sys of a machine", root.display());
+                bail!("cannot check {}: it contains neither /proc nor /sys of a machine", root.display());
             }
             Ok(snapshot)
         }
@@ -145,12 +145,12 @@ fn gather(args: &CheckArgs) -> Result<Snapshot> {
 /// Largest file read: a snapshot of a machine with 10000 threads has about 30 MB.
 const LARGEST_BYTES: u64 = 1 << 28;
 
-/// A text file, unpacked where it is gzip (`/proc/config.gz`).
+/// A text file, decompressed if gzip (`/proc/config.gz`).
 fn read(path: &Path) -> Result<String> {
     let shown = path.display();
     let bytes = lathunt_host::facts::packed::read(path, LARGEST_BYTES)
         .with_context(|| format!("cannot read {shown}"))?;
-    String::from_utf8(bytes).map_err(|_| anyhow!("cannot read {shown}: it is no text"))
+    String::from_utf8(bytes).map_err(|_| anyhow!("cannot read {shown}: it is not text"))
 }
 
 fn watch(text: &str) -> Result<Duration, String> {

@@ -42,11 +42,11 @@ pub struct ClockArgs {
 /// Measures and prints.
 ///
 /// # Errors
-/// When CPUs are not there or the priority is refused.
+/// If CPUs do not exist or the priority is refused.
 pub fn run(args: ClockArgs) -> Result<ExitCode> {
     let topology = Topology::read(std::path::Path::new(LIVE))?;
     let cpus = topology.select(args.cpus.as_ref())?;
-    let Some(cpu) = cpus.iter().next_back() else { bail!("cannot measure on no CPU at all") };
+    let Some(cpu) = cpus.iter().next_back() else { bail!("cannot measure on an empty list of CPUs") };
     signals::install()?;
     let terminal = out::can_draw();
     let begins: fn(&str) = if terminal { |path| eprint!("\rreading by {path} …\x1b[K") } else { |_| () };

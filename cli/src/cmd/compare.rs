@@ -47,20 +47,20 @@ pub struct CompareArgs {
 fn level(text: &str) -> Result<f64, String> {
     let level = text.parse().ok().filter(|level| (0.5..1.0).contains(level));
     level.ok_or_else(|| {
-        format!("'{text}' is no confidence; write a number from 0.5 to below 1, for example 0.95")
+        format!("'{text}' is not a confidence; write a number from 0.5 to below 1, for example 0.95")
     })
 }
 
-/// What the limits say of one run.
+/// Result of the limits for one run.
 #[derive(serde::Serialize)]
 struct Checked {
-    /// Where it was read from.
+    /// File it was read from.
     run: String,
-    /// What its series are.
+    /// Quantity of its series.
     quantity: &'static str,
-    /// Why nothing can be told of it, whatever its figures are.
+    /// Why it proves nothing, whatever its figures.
     doubt: Option<String>,
-    /// All of them together.
+    /// Overall outcome.
     outcome: Outcome,
     /// One for each series and limit.
     figures: Vec<Finding>,
@@ -97,7 +97,7 @@ pub fn run(args: CompareArgs) -> Result<ExitCode> {
     };
     let to_stdout = args.plot.as_deref() == Some(Path::new("-"));
     if !to_stdout {
-        crate::out::print(&text).context("cannot write to stdout")?;
+        crate::out::print(&text)?;
     }
     if let Some(output) = args.plot {
         super::plot::of_runs(args.runs, output)?;
@@ -109,7 +109,7 @@ pub fn run(args: CompareArgs) -> Result<ExitCode> {
     })
 }
 
-/// By the quantity that the reference is about.
+/// Compares the quantity that the reference is about.
 fn against(reference: &Run, name: &str, run: &Run, args: &CompareArgs) -> Result<Checked> {
     let judged = reference.verdict.as_ref().and_then(|verdict| verdict.quantity);
     let Some(quantity) = judged.or_else(|| quantities(reference).first().copied()) else {
@@ -118,7 +118,7 @@ fn against(reference: &Run, name: &str, run: &Run, args: &CompareArgs) -> Result
         return Ok(Checked { run, quantity: "", doubt, outcome, figures });
     };
     let pairs = pairs(reference, run, quantity)
-        .with_context(|| format!("{name}: threads of one CPU cannot be added up"))?;
+        .with_context(|| format!("{name}: cannot merge the series of the threads on one CPU"))?;
     let figures = check(&pairs, &args.fail_on, args.confidence);
     let doubt = doubt(reference).map(|why| format!("the reference {why}")).or_else(|| doubt(run));
     let outcome = match (overall(&figures), &doubt) {
@@ -129,7 +129,7 @@ fn against(reference: &Run, name: &str, run: &Run, args: &CompareArgs) -> Result
     Ok(Checked { run: name.to_owned(), quantity: quantity.name(), doubt, outcome, figures })
 }
 
-/// Why a run says nothing for certain.
+/// Why a run proves nothing.
 fn doubt(run: &Run) -> Option<String> {
     if !run.complete {
         return Some("is not complete".to_owned());
@@ -143,9 +143,9 @@ fn checked_text(checked: &[Checked], comparison: &Comparison) -> String {
     let mut lines = Vec::new();
     for (run, side) in checked.iter().zip(comparison.runs.iter().skip(1)) {
         let said = match run.outcome {
-            Outcome::Within => "no figure is above what is allowed",
-            Outcome::NotSignificant => "no figure is above what is allowed by more than chance",
-            Outcome::Undecided => "it cannot be told whether it is worse than allowed",
+            Outcome::Within => "no figure exceeds its limit",
+            Outcome::NotSignificant => "no figure exceeds its limit by more than chance explains",
+            Outcome::Undecided => "undecided: it may be worse than allowed",
             Outcome::Worse => "worse than allowed, and not by chance",
         };
         lines.push(String::new());

@@ -17,7 +17,7 @@ pub struct CompletionsArgs {
 }
 
 /// # Errors
-/// When stdout cannot be written.
+/// If stdout is not writable.
 pub fn run(args: &CompletionsArgs, command: &mut clap::Command) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, command, "lathunt", &mut script);

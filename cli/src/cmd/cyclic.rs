@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use clap::Args;
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
@@ -37,11 +37,11 @@ use crate::until::{Until, UntilArg};
 use crate::{exit, out, stopped};
 use reservation::Reserved;
 
-/// Evidence for a latency that broke a measurement off: the seam where a recorder is attached.
+/// Evidence for a latency above the break limit: the interface to a recorder.
 pub trait BreakWatch {
-    /// What thread `index` calls on its peaks and on the break.
+    /// Hook of thread `index` for peaks and the break.
     fn on_peak(&mut self, index: usize) -> Option<Box<dyn OnPeak>>;
-    /// What happened, in lines for people; called once, after the threads have ended.
+    /// Explanation, in lines of text; called once, after the threads have ended.
     fn explain(self: Box<Self>, results: &[ThreadResult]) -> Vec<String>;
 }
 
@@ -132,7 +132,7 @@ enum ClockName {
     Realtime,
 }
 
-/// Measures; with `--break-at`, `watch` is asked for evidence.
+/// Measures; with `--break-at`, `watch` provides evidence.
 pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let mut options = options(&args)?;
     let traces = Err("cyclic records no evidence; hunt does");
@@ -173,7 +173,9 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     }
     let before = crate::conditions::before_measuring(&cpus);
     if let Some(start) = args.start_at {
-        let Some(begin) = start.wait()? else { bail!("--start-at {start}: ended by a signal before that") };
+        let Some(begin) = start.wait()? else {
+            bail!("--start-at {start}: stopped by a signal before that time")
+        };
         set_up::begin_at(&begin, &mut options);
         conditions.common_start = Some(begin.common);
     }
@@ -190,10 +192,10 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     conditions.during = before.during(Path::new(LIVE), &cpus);
     drop(held);
     let failed = || results.iter().filter_map(|result| Some((result.series.label(), result.error.as_ref()?)));
-    if results.iter().all(|result| result.series.histogram.count() == 0) {
-        if let Some((_, error)) = failed().next() {
-            bail!("{error}");
-        }
+    if results.iter().all(|result| result.series.histogram.count() == 0)
+        && let Some((_, error)) = failed().next()
+    {
+        bail!("{error}");
     }
     conditions.during.left_cpu = results.iter().filter_map(|result| result.left.clone()).collect();
     let ended_early = &mut conditions.during.ended_early;
@@ -209,7 +211,7 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     on_late.into_iter().for_each(|on_late| on_late.finish(&mut run));
     let broke = broke.map(|(thread, latency)| {
         let (latency, limit) = latency.told_apart(args.break_at.unwrap_or_default());
-        format!("broke off: {latency} on {}, above {limit}", results[thread].series.label())
+        format!("stopped: {latency} on {}, above {limit}", results[thread].series.label())
     });
     run.conditions.notes.extend(broke.clone());
     let verdict = args.strict.judge(exit::judged(args.deadline, &run, Quantity::Cyclic));
@@ -221,7 +223,7 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     for line in warm_up.into_iter().chain(acted) {
         match args.json {
             true => eprintln!("{line}"),
-            false => _ = writeln!(text, "# {line}"), // to a String
+            false => _ = writeln!(text, "# {line}"), // writing to a String cannot fail
         }
     }
     if let Some(line) = &broke {
@@ -230,13 +232,13 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
             if args.json {
                 eprintln!("{line}");
             } else {
-                let _ = writeln!(text, "# {line}"); // to a String
+                let _ = writeln!(text, "# {line}"); // writing to a String cannot fail
             }
         }
     }
-    // Neither a file that cannot be written nor a stdout that cannot takes the other along.
+    // A failure to write the file does not suppress stdout, nor the reverse.
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
-    out::print(&text).context("cannot write to stdout")?;
+    out::print(&text)?;
     saved?;
     Ok(match broke {
         Some(_) => exit::EXCEEDED.into(),
@@ -244,7 +246,7 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     })
 }
 
-/// That a signal ended it before its time; without a length, that is the end that was asked for.
+/// Whether a signal ended it early; without a length, a signal is the normal end.
 fn cut_short(args: &CyclicArgs, measured: Ns) -> Option<String> {
     let planned = match (args.duration, args.loops) {
         (Some(duration), _) => stopped::length(duration),
@@ -255,7 +257,7 @@ fn cut_short(args: &CyclicArgs, measured: Ns) -> Option<String> {
 }
 
 fn options(args: &CyclicArgs) -> Result<Options> {
-    // A CPU that is named need not be inherited: with isolcpus= a shell has the other CPUs only.
+    // A named CPU need not be in the inherited affinity: with isolcpus= a shell has only the other CPUs.
     let cpus = match &args.cpus {
         Some(named) => Topology::read(Path::new(LIVE))?.select(Some(named))?,
         None => sched::affinity()?,
@@ -279,7 +281,7 @@ fn options(args: &CyclicArgs) -> Result<Options> {
     Ok(options)
 }
 
-/// Locks memory where it is wanted; measures without where the kernel refuses, and says so in a note.
+/// Locks memory if requested; if the kernel refuses, measures without and adds a note.
 fn lock_memory(options: &mut Options, lock: impl Fn() -> lathunt_host::error::Result<()>) -> Option<String> {
     let error = options.lock_memory.then(lock)?.err()?;
     options.lock_memory = false;

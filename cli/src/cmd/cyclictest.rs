@@ -73,7 +73,7 @@ fn refuse(name: &str, error: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// `cyclictest V 2.40`, for whoever asks which cyclictest this is.
+/// `cyclictest V 2.40`, for version queries.
 pub fn version_line() -> String {
     format!("cyclictest V {RT_TESTS_VERSION}\n")
 }

@@ -1,4 +1,4 @@
-//! `--deadline` and `--deadlines`, of every command that holds threads to deadlines.
+//! `--deadline` and `--deadlines`, for every command that checks deadlines of threads.
 
 use std::path::Path;
 
@@ -8,18 +8,18 @@ use lathunt_host::trusted::{self, Owner};
 
 use super::units::microseconds;
 
-/// Deadlines of this size fit in any file of them.
+/// Maximum size of a file of deadlines.
 const BYTES: u64 = 1 << 20;
 
 /// The value of `--deadline`.
 ///
 /// # Errors
-/// One line: what cannot be read, or is said twice.
+/// One line: the entry that cannot be parsed, or is given twice.
 pub fn deadlines(text: &str) -> std::result::Result<Deadlines, String> {
     Deadlines::parse(text, microseconds)
 }
 
-/// Those given, or those in the file, or none.
+/// Those given, those in the file, or none.
 ///
 /// # Errors
 /// One line: what is wrong with the file.

@@ -1,4 +1,4 @@
-//! `lathunt explain`: from a recorded trace and a question to the intervals it means, and to their causes.
+//! `lathunt explain`: from a recorded trace and a query to the matching intervals, and their causes.
 
 mod cores;
 mod exports;
@@ -22,6 +22,7 @@ use lathunt_core::explain::text::Options;
 use lathunt_core::explain::tracers;
 use lathunt_core::explain::Interval;
 use lathunt_core::time::{parse_duration, Mono, Ns, Tid};
+use lathunt_core::trace::normalize::is_text;
 use lathunt_core::trace::source::Source;
 use lathunt_core::trace::syscall_names::SyscallTable;
 use lathunt_host::restrict::{to_reading, Programs};
@@ -32,12 +33,12 @@ use crate::trace_file::{TraceFile, WithSymbols};
 use exports::{Drawing, Exports};
 use nothing::{damage, leave_out_below, nothing};
 
-/// What stands below the options.
+/// Text below the options.
 const AFTER: &str = "Without a query, explain prints the summary of a directory and explains one latency: that in the output of a kernel tracer (wakeup, irqsoff, timerlat, hwlat, osnoise, function_graph, rtla's analysis), the sample that exceeded cyclictest's threshold, else the worst wake-up of a real-time thread.
 
 In a tree, ~ marks a part that is inferred from other events, not recorded (`inferred` in the JSON).
 
-Exit status: 0 answered, also if intervals reach --threshold or none was found; 1 error or invalid arguments; 3 inconclusive: the trace is damaged (missing intervals may be worse), or lacks the events that the query needs.";
+Exit status: 0 answered, also if intervals reach --threshold or none was found; 1 error or invalid arguments; 3 inconclusive: the trace is damaged (missing intervals may be worse), an interval over lost events is longer than the worst, or the trace lacks the events that the query needs.";
 
 /// Explain latencies in a recorded trace: where the time went, and the cause.
 #[derive(Debug, clap::Args)]
@@ -106,7 +107,7 @@ pub struct ExplainArgs {
 /// Reads the trace, finds the intervals, explains the worst.
 ///
 /// # Errors
-/// One line about the trace that cannot be read, or the question that it cannot answer.
+/// One line: the trace that cannot be read, or the query that it cannot answer.
 pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     if args.questions() > 1 {
         bail!("one question at a time: --between, --wakeups, --syscall, --at, --irq-to-thread, --periods or --summary");
@@ -116,10 +117,10 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     }
     let trace = input::trace_of(&args.trace)?;
     let args = ExplainArgs { trace, ..args };
-    // The mappings of a process that runs are nobody's business but root's.
+    // Only root may read the mappings of other users' running processes.
     if !args.maps.as_ref().is_some_and(|maps| maps.bytes().all(|byte| byte.is_ascii_digit())) {
         let is_there = args.trace.is_file() || args.trace.is_dir();
-        let held = (!is_there).then(std::env::temp_dir); // a pipe is read into a file without a name
+        let held = (!is_there).then(std::env::temp_dir); // a pipe is copied to an unnamed file
         to_reading(
             &args.exports.outputs().into_iter().chain(held.as_deref()).collect::<Vec<_>>(),
             Programs::None,
@@ -127,7 +128,8 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     }
     let file = TraceFile::open(&args.trace)?;
     let asks_nothing = !args.asks() && args.exports.ctf.is_none();
-    if let Some(report) = file.text().filter(|_| asks_nothing).and_then(|text| tracers::read(&text)) {
+    let text = if asks_nothing { file.text() } else { None };
+    if let Some(report) = text.and_then(|text| tracers::read(&text)) {
         return tracer(&args, report);
     }
     let source = file.source();
@@ -159,7 +161,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         let summary = cores::by_all(source);
         if summary.events == 0 {
             bail!(
-                "cannot read {}: it holds no events{}",
+                "cannot read {}: it contains no events{}",
                 args.trace.display(),
                 damage(source, &Found::default())
             );
@@ -181,7 +183,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         }
     };
     if found.events == 0 {
-        bail!("cannot read {}: it holds no events{}", args.trace.display(), damage(source, &found));
+        bail!("cannot read {}: it contains no events{}", args.trace.display(), damage(source, &found));
     }
     let below = args.threshold.and_then(|threshold| leave_out_below(&mut found, threshold));
     let mut names = files::Names::new(args.maps.as_deref(), args.root.clone(), source.info())?;
@@ -205,8 +207,11 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         answers.limits.extend(names::absent(source, &whose));
         answers.limits.push(nothing(&found, &question));
     }
+    let is_doubtful = found.may_hide_worse();
     let mut drawing = Drawing::new(&args.exports);
-    for (place, interval) in found.intervals.iter().enumerate() {
+    // Taken out of `found`, so that each is freed when it is answered: there may be 100,000.
+    for (place, interval) in std::mem::take(&mut found.intervals).into_iter().enumerate() {
+        let interval = &interval;
         answers.intervals.push(if place < args.worst.unwrap_or(1) {
             let mut window = window(source, &found, interval.begin, interval.end);
             noted.fill(&mut window);
@@ -224,35 +229,36 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         serde_json::to_string_pretty(&answers)? + "\n"
     } else {
         let answer = answers.to_text(Options { evidence: args.evidence, stacks: true });
-        // Who asks nothing of a whole recording wants to see first what is in it.
+        // Without a query on a whole recording, show its summary first.
         match asks_nothing && args.trace.is_dir() {
             true => format!("{}\n{answer}", cores::by_all(source).to_text()),
             false => answer,
         }
     };
     out::print(&text)?;
-    Ok(answered(found.is_damaged || found.unanswerable.is_some() || !found.impossible.is_empty()))
+    let lacks = found.unanswerable.is_some() || !found.impossible.is_empty();
+    Ok(answered(found.is_damaged || is_doubtful || lacks))
 }
 
-/// What a trace answers without being asked: the sample that hit cyclictest's threshold, else the worst wake-up of a
-/// real-time thread, else of any.
+/// Default answer: the sample that hit cyclictest's threshold, else the worst wake-up of a real-time thread, else of any
+/// thread.
 fn obvious(source: &dyn Source, whose: &Whose) -> (Question, String, Found) {
-    let found = find(source, &Question::Threshold, whose);
-    if !found.intervals.is_empty() {
+    let has_texts = source.catalogue().classes().iter().any(is_text);
+    let found = has_texts.then(|| find(source, &Question::Threshold, whose));
+    if let Some(found) = found.filter(|found| !found.intervals.is_empty()) {
         return (Question::Threshold, "over cyclictest's threshold, from expiry to report".to_owned(), found);
     }
     let found = find_realtime_wakeups(source, whose);
     if !found.intervals.is_empty() {
-        let asked =
-            "of real-time threads from waking to switched in (nothing was asked: --help lists the questions)";
+        let asked = "of real-time threads from waking to switched in (no query given: --help lists them)";
         return (Question::Wakeups, asked.to_owned(), found);
     }
     let found = find(source, &Question::Wakeups, whose);
-    let asked = "from waking to switched in (nothing was asked, and no real-time thread was woken)";
+    let asked = "from waking to switched in (no query given, and no real-time thread was woken)";
     (Question::Wakeups, asked.to_owned(), found)
 }
 
-/// The answer of a tracer's own text.
+/// Explains the text output of a tracer.
 fn tracer(args: &ExplainArgs, report: tracers::Report) -> Result<ExitCode> {
     let answers = Answers::of_tracer(args.trace.display().to_string(), report);
     let text = match args.json {
@@ -263,7 +269,7 @@ fn tracer(args: &ExplainArgs, report: tracers::Report) -> Result<ExitCode> {
     Ok(answered(answers.intervals.is_empty()))
 }
 
-/// How a question ends that has its answer.
+/// Exit code of an answered query.
 fn answered(is_damaged: bool) -> ExitCode {
     match is_damaged {
         true => exit::INCONCLUSIVE.into(),
@@ -277,7 +283,7 @@ fn explained(record: &Record, interval: &FoundInterval) -> Answer {
 }
 
 impl ExplainArgs {
-    /// How many questions there are.
+    /// Number of queries.
     fn questions(&self) -> usize {
         let asked = [
             self.between.is_some(),
@@ -291,7 +297,7 @@ impl ExplainArgs {
         asked.iter().filter(|asked| **asked).count()
     }
 
-    /// What is asked, and an option that it would pass over.
+    /// The query, and an option that it would ignore.
     fn ignored(&self) -> Option<(&'static str, &'static str)> {
         let of_intervals = [
             (self.worst.is_some(), "--worst"),
@@ -320,7 +326,7 @@ impl ExplainArgs {
     }
 }
 
-/// The question and how to call it.
+/// The query and its name.
 fn question(args: &ExplainArgs, source: &dyn Source) -> Result<(Question, String)> {
     if let Some([from, to]) = args.between.as_deref() {
         let by = args.pair.as_ref().map_or("by thread".to_owned(), |field| format!("by {field}"));
@@ -330,12 +336,13 @@ fn question(args: &ExplainArgs, source: &dyn Source) -> Result<(Question, String
     if let Some(name) = &args.syscall {
         let table = SyscallTable::of_machine(&source.info().machine);
         let number = name.parse().ok().or_else(|| table.number(name));
-        let number = number.ok_or_else(|| anyhow!("'{name}' is no system call: give its name or number"))?;
+        let number =
+            number.ok_or_else(|| anyhow!("'{name}' is not a system call; give its name or number"))?;
         let called = table.name(number).map_or_else(|| format!("sys {number}"), str::to_owned);
         return Ok((Question::Syscall(number), format!("in {called}")));
     }
     if let Some([irq, tid]) = args.irq_to_thread.as_deref() {
-        let line = u32::try_from(*irq).map_err(|_| anyhow!("{irq} is no interrupt line"))?;
+        let line = u32::try_from(*irq).map_err(|_| anyhow!("{irq} is not an interrupt line"))?;
         return Ok((Question::IrqToThread(line, Tid(*tid)), format!("from IRQ {irq} to thread {tid}")));
     }
     if let Some(time) = &args.at {
@@ -344,7 +351,7 @@ fn question(args: &ExplainArgs, source: &dyn Source) -> Result<(Question, String
     Ok((Question::Wakeups, "from waking to switched in".to_owned()))
 }
 
-/// A time as traces print it: seconds with up to nine decimals, exactly.
+/// A time as printed in traces: seconds with up to nine decimals, exactly.
 fn moment(text: &str) -> Result<Mono> {
     let wrong = || anyhow!("'{text}' is not a time: write seconds as the trace does, such as 5402.670061712");
     let (seconds, decimals) = text.split_once('.').unwrap_or((text, ""));

@@ -1,4 +1,4 @@
-//! `lathunt history`: what a monitor has recorded: the maxima of consecutive windows.
+//! `lathunt history`: the maxima of consecutive windows recorded by a monitor.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -55,10 +55,10 @@ pub struct HistoryArgs {
     plot: Option<PathBuf>,
 }
 
-/// Where the table goes to no terminal.
+/// Width of the table if stdout is not a terminal.
 const WIDTH: usize = 132;
 
-/// Reads and shows.
+/// Reads and prints.
 ///
 /// # Errors
 /// One line about the database or the file that cannot be read or written.
@@ -78,7 +78,7 @@ pub fn run(args: HistoryArgs) -> Result<ExitCode> {
     if !args.series.is_empty() {
         let known: Vec<String> = history.by_series().keys().map(ToString::to_string).collect();
         history = history.only(|key| args.series.iter().any(|wanted| wanted.is(key)));
-        // A program that reads CSV or JSON finds nothing, which is no error.
+        // For a program that reads CSV or JSON, an empty result is not an error.
         if history.rows.is_empty() && !known.is_empty() && !args.json && !args.csv {
             bail!("no such series {}; there are: {}", history.asked(), known.join(", "));
         }
@@ -115,7 +115,7 @@ fn draw(history: &History, wanted: &[Wanted], ending: &str) -> Result<Vec<u8>> {
         return Ok(report::history::page(history, &plots)?.into_bytes());
     }
     if plots.len() > 1 && !wanted.is_empty() {
-        bail!("an .{ending} holds one quantity: ask for series of one, or let the file's name end in .html");
+        bail!("an .{ending} file can plot only one quantity; select its series, or write an .html file");
     }
     match ending {
         "png" => super::plot::to_png(&svg::standalone(first)),
@@ -123,7 +123,7 @@ fn draw(history: &History, wanted: &[Wanted], ending: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// A bare number counts in hours.
+/// A bare number means hours.
 pub(super) fn since(text: &str) -> Result<Ns, String> {
     match parse_duration(text, Ns(3_600_000_000_000)) {
         Ok(Ns::ZERO) => Err("must be more than nothing".to_owned()),

@@ -1,4 +1,4 @@
-//! `lathunt hunt`: the main job. Facts, calibration, measurement under load, explanation, verdict, report.
+//! `lathunt hunt`: the main command. Facts, calibration, measurement under load, explanation, verdict, report.
 
 mod calibrate;
 mod finish;
@@ -97,7 +97,7 @@ pub struct HuntArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// When nothing could be measured, or the result could not be written.
+/// If nothing could be measured, or the result could not be written.
 pub fn run(args: HuntArgs) -> anyhow::Result<ExitCode> {
     let on_late = args.on_late.wanted();
     on_late.check(args.deadline.is_some(), "--deadline", Ok(()))?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::hwlat::{text, Hwlat, FORMAT, VERSION};
 use lathunt_core::peak::Peak;
@@ -68,7 +68,7 @@ pub struct HwlatArgs {
 /// Watches and prints.
 ///
 /// # Errors
-/// When the CPUs are not there, the times make no sense, or the detector asked for does not work here.
+/// If the CPUs do not exist, the times make no sense, or the requested detector does not work here.
 pub fn run(args: HwlatArgs) -> Result<ExitCode> {
     if args.width >= args.window {
         bail!("cannot watch {} of every {}: --width must be shorter than --window", args.width, args.window);
@@ -129,14 +129,14 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
     if args.histogram && !args.json {
         told += &histograms(&report);
     }
-    // Neither a file that cannot be written nor a stdout that cannot takes the other along.
+    // A failure to write the file does not suppress stdout, nor the reverse.
     let run = || {
         let mut run = to_run(&report, &cpus, started);
         early.iter().for_each(|why| run.stopped(why.clone()));
         run.to_json()
     };
     let saved = output.map_or(Ok(()), |file| write_atomic(&file, run().as_bytes()));
-    out::print(&told).context("cannot write to stdout")?;
+    out::print(&told)?;
     saved?;
     let judged = args.hardlimit.map_or(ExitCode::SUCCESS, |limit| verdict(&report, limit));
     let left = report.found.iter().flat_map(|found| &found.left).map(ToString::to_string);
@@ -148,7 +148,7 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
     Ok(exit::INCONCLUSIVE.into())
 }
 
-/// Only the worst gaps are judged: where more of them are above the limit, the others may be anybody's.
+/// Only the worst gaps are judged: if more are above the limit, the cause of the others is unknown.
 fn verdict(report: &Hwlat, limit: Ns) -> ExitCode {
     if report.worst_surely_not_software().is_some_and(|worst| worst > limit) {
         return exit::EXCEEDED.into();
@@ -170,7 +170,7 @@ fn verdict(report: &Hwlat, limit: Ns) -> ExitCode {
     }
 }
 
-/// The gaps as a run; of two detectors the first, which is the kernel's.
+/// The gaps as a run; with two detectors, those of the first, the kernel's.
 fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
     let mut conditions = facts::gather(Path::new(LIVE), cpus);
     conditions.started = started;
@@ -206,7 +206,7 @@ fn histograms(report: &Hwlat) -> String {
     let mut text = String::new();
     for found in &report.found {
         for (cpu, histogram) in &found.histograms {
-            let _ = writeln!(text, "\nGaps on CPU {cpu}, {}", found.detector); // to a String
+            let _ = writeln!(text, "\nGaps on CPU {cpu}, {}", found.detector); // writing to a String cannot fail
             for (low, high, count) in histogram.occupied() {
                 let _ = writeln!(text, "  {:>12.3} to {:>12.3} µs {count:>12}", low.as_us(), high.as_us());
             }

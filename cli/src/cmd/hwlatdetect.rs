@@ -1,6 +1,6 @@
-//! When the binary is called `hwlatdetect`: the options, report and exit codes of rt-tests' program of that name.
+//! When the binary is called `hwlatdetect`: options, report and exit codes of the program of that name in rt-tests.
 //!
-//! Where that one ends with a Python traceback (no tracer in the kernel) there is one clear line, and exit code 1.
+//! Instead of its Python traceback (no tracer in the kernel) there is one clear line, and exit code 1.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::{exit, out};
 
 /// Looks for latencies of the hardware with the kernel's hwlat tracer.
 #[derive(Debug, Parser)]
-// Python's argparse takes any beginning of an option that is no other's.
+// Python's argparse accepts any unambiguous prefix of an option.
 #[command(name = "hwlatdetect", disable_version_flag = true, infer_long_args = true)]
 struct Args {
     /// total time to test for hardware latency: \<n\>{smdw}
@@ -70,7 +70,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
                 return ExitCode::SUCCESS;
             }
             eprintln!("hwlatdetect: error: {}", usage_error(&error));
-            return ExitCode::from(2); // as argparse does
+            return ExitCode::from(2); // like argparse
         }
     };
     detect(&args).unwrap_or_else(|error| {
@@ -79,7 +79,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     })
 }
 
-/// An earlier report: one sample a line.
+/// An earlier report: one sample per line.
 fn samples_kind() -> Kind {
     Kind::Text("ts: #.#, inner:#, outer:#".to_owned())
 }
@@ -145,7 +145,7 @@ fn detect(args: &Args) -> Result<ExitCode> {
     debug("detector module disabled")?;
     say(&hwlatdetect_tail(&found))?;
     if let Some(smi) = smi {
-        out::print(&hwlatdetect_smis(&smi))?; // --quiet does not silence these there
+        out::print(&hwlatdetect_smis(&smi))?; // its --quiet does not silence these
         say(&format!("SMIs during run: {}\n", smi.iter().sum::<u64>()))?;
     }
     let samples: String = found.samples.iter().map(hwlatdetect_sample).collect();
@@ -155,14 +155,14 @@ fn detect(args: &Args) -> Result<ExitCode> {
         anyhow::Ok(())
     });
     if !args.watch {
-        out::print(&samples)?; // also when they could not be saved
+        out::print(&samples)?; // even if they could not be saved
     }
     saved.transpose().context("cannot save the report")?;
     let limit = args.hardlimit.unwrap_or(args.threshold);
     Ok(ExitCode::from(u8::from(found.max_ns.is_some_and(|max| max > limit))))
 }
 
-/// What `--debug` says of the settings before the test.
+/// `--debug` output about the settings before the test.
 fn settings(args: &Args, window: Ns, width: Ns, seconds: u64, cpus: &CpuSet) -> Vec<String> {
     let us = |ns: Ns| ns.0 / 1000;
     let mut lines = vec!["debugging prints turned on".to_owned()];
@@ -189,8 +189,8 @@ fn settings(args: &Args, window: Ns, width: Ns, seconds: u64, cpus: &CpuSet) -> 
     lines
 }
 
-/// The kernel's own window and width where none is given. A window too short for the width halves that, a width too long
-/// for the window doubles that, as there.
+/// The kernel's own window and width if none is given. Like the original, a window too short for the width halves the
+/// width, and a width too long for the window doubles the window.
 fn cycle(window: Option<Ns>, width: Option<Ns>) -> (Ns, Ns) {
     let (default_window, default_width) = (Ns(1_000_000_000), Ns(500_000_000));
     match (window, width) {

@@ -1,4 +1,4 @@
-//! `lathunt import`: the result of another latency tool becomes a run file.
+//! `lathunt import`: converts the result of another latency tool to a run file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,13 +34,13 @@ pub fn run(args: ImportArgs) -> Result<ExitCode> {
     to_reading(&[&args.output], Programs::None)?;
     let mut files: Vec<Loaded> = Vec::new();
     for path in &args.files {
-        // A command line with other bytes may be in there; the figures are ASCII.
+        // A command line in it may not be UTF-8; the figures are ASCII.
         let bytes = contents(path)?;
         let text = String::from_utf8_lossy(&bytes);
         let run = read(&text, unit).with_context(|| format!("cannot import {}", path.display()))?;
         if let Some(same) = files.iter().find(|file| file.run == run) {
             let (path, same) = (path.display(), same.path.display());
-            bail!("{path} has the same as {same}: what was measured once would count twice");
+            bail!("{path} has the same samples as {same}: they would count twice; import one of the files");
         }
         files.push(Loaded { path: path.clone(), run });
     }

@@ -1,10 +1,9 @@
-//! `lathunt inject`: a known disturbance, to prove that instruments see it.
+//! `lathunt inject`: a known disturbance, to prove that instruments detect it.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use lathunt_core::time::{parse_duration, Cpu, Ns};
 use lathunt_host::inject::{inject, Kind, Options, Report};
 use lathunt_host::{signals, threads};
@@ -40,10 +39,10 @@ pub struct InjectArgs {
     pub json: bool,
 }
 
-/// Injects and prints what was done.
+/// Injects and prints a report.
 ///
 /// # Errors
-/// When it was refused or did not work; nothing is held any more then.
+/// If it was refused or did not work; no CPU is held any more then.
 pub fn run(args: InjectArgs) -> anyhow::Result<ExitCode> {
     signals::install()?;
     let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -55,7 +54,7 @@ pub fn run(args: InjectArgs) -> anyhow::Result<ExitCode> {
         yes_really: args.yes_really,
         ..Options::once(args.cpu, args.length)
     };
-    // Ctrl-C ends it after the pulse that it is in, and what was done is told.
+    // Ctrl-C ends it after the present pulse, and the report is printed.
     let report = std::thread::scope(|scope| {
         threads::scoped(scope, || {
             while !over.load(Ordering::Relaxed) && signals::stop_requested().is_none() {
@@ -68,7 +67,7 @@ pub fn run(args: InjectArgs) -> anyhow::Result<ExitCode> {
         report
     })?;
     let text = if args.json { serde_json::to_string(&report)? + "\n" } else { text(&report) };
-    crate::out::print(&text).context("cannot write to stdout")?;
+    crate::out::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,7 +93,7 @@ fn cpu(text: &str) -> Result<Cpu, String> {
     text.parse().map(Cpu).map_err(|_| format!("'{text}' is not a CPU number"))
 }
 
-/// A bare number counts in microseconds.
+/// A bare number means microseconds.
 fn micros(text: &str) -> Result<Ns, String> {
     parse_duration(text, Ns::from_us(1)).map_err(|error| error.to_string())
 }

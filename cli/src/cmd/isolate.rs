@@ -1,4 +1,4 @@
-//! `lathunt isolate`: gives CPUs to real time, and puts everything back.
+//! `lathunt isolate`: reserves CPUs for real-time tasks, and restores everything.
 
 mod hold;
 mod show;
@@ -19,7 +19,7 @@ use lathunt_host::{signals, wall};
 use super::units;
 use crate::out;
 
-const NONE_YET: &str = "no CPU is isolated yet: give those to isolate with -c";
+const NONE_YET: &str = "no CPU is isolated yet: select CPUs to isolate with -c";
 
 /// Isolate CPUs for real-time work, verify the isolation, restore everything
 ///
@@ -157,7 +157,7 @@ impl More {
 /// Runs the action.
 ///
 /// # Errors
-/// When the request makes no sense on this machine, or the kernel refuses; everything is as before then.
+/// If the request makes no sense on this machine, or the kernel refuses; everything is unchanged then.
 pub fn run(args: IsolateArgs) -> Result<ExitCode> {
     match args.action {
         Action::Plan { what } => {
@@ -194,7 +194,7 @@ fn apply(what: &What) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Isolates, and says what a killed predecessor had left. `later`: what is to be kept may start later.
+/// Isolates, and reports changes left by a killed predecessor. `later`: programs to keep may start later.
 fn start(request: &Request, common: &Common, later: bool) -> Result<Isolation> {
     if !request.keep.is_empty() {
         show::known_to_keep(&survey::read(std::path::Path::new(LIVE))?, request, later)?;
@@ -202,7 +202,7 @@ fn start(request: &Request, common: &Common, later: bool) -> Result<Isolation> {
     let since = wall::now_rfc3339().unwrap_or_default();
     let (isolation, _, before) = Isolation::apply(&common.directory(), request, since)?;
     if !before.is_empty() && !common.quiet {
-        eprintln!("put back {} settings that a killed lathunt had left changed", before.len());
+        eprintln!("restored {} settings that a killed lathunt had left changed", before.len());
     }
     Ok(isolation)
 }
@@ -217,14 +217,14 @@ fn restore(common: &Common, patience: Ns) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(show::failed(&restored) > 0)))
 }
 
-/// At the start of any other command: what a killed `isolate` left is put back.
+/// At the start of any other command: restores changes left by a killed `isolate`.
 pub fn recover_after_kill() {
     let directory = isolate::default_directory();
     let left = lathunt_host::knob::left(&directory).unwrap_or_default();
     if left.kept || left.changes.is_empty() {
         return;
     }
-    // When its owner runs, the lock is held, and that is no error here.
+    // If its owner is running, the lock is held, which is not an error here.
     if let Ok(restored) = lathunt_host::knob::recover(&directory) {
         eprint!("a killed `lathunt isolate` had left CPUs isolated. {}", show::restored(&restored, false));
     }

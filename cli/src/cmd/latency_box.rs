@@ -1,4 +1,4 @@
-//! `lathunt box`: how long from a stimulus to its answer, seen from outside?
+//! `lathunt box`: how long from a stimulus to its answer, measured from outside?
 
 mod answers;
 mod calibrate;
@@ -130,7 +130,7 @@ pub struct BoxArgs {
 /// Measures.
 ///
 /// # Errors
-/// One line: no responder, no right, no such device, a file that cannot be written.
+/// One line: no responder, a missing privilege, no such device, a file that cannot be written.
 pub fn run(args: BoxArgs) -> Result<ExitCode> {
     if let Some((at, twice)) =
         args.channels.iter().enumerate().find(|(at, channel)| args.channels[..*at].contains(channel))
@@ -138,7 +138,7 @@ pub fn run(args: BoxArgs) -> Result<ExitCode> {
         bail!("{twice} is named twice (the second time as channel {}): each channel has one box", at + 1);
     }
     if args.pair.is_empty() && (args.smp || args.matrix) {
-        bail!("-S and --matrix are of pairs of threads: name one with --pair, for example --pair eventfd");
+        bail!("-S and --matrix need a pair of threads: select one with --pair, for example --pair eventfd");
     }
     if args.compare.is_some() && !args.pair.iter().any(|pair| matches!(pair, Pair::Preempt(_))) {
         return compare::run(&args);
@@ -158,12 +158,12 @@ pub fn run(args: BoxArgs) -> Result<ExitCode> {
 pub enum Pair {
     /// Two of them.
     Local(Local),
-    /// So many, of rising priority.
+    /// Several, of rising priority.
     Preempt(u32),
 }
 
 impl BoxArgs {
-    /// The pairs of two.
+    /// The kinds of pairs.
     #[must_use]
     pub fn locals(&self) -> Vec<Local> {
         let local = |pair: &Pair| match pair {
@@ -194,7 +194,7 @@ fn preempt(args: &BoxArgs) -> Result<Option<u32>> {
     ];
     match excluded.iter().find(|(given, _)| *given) {
         Some((_, what)) => {
-            bail!("--pair preempt is measured alone and on a periodic schedule: leave {what} out")
+            bail!("--pair preempt is measured alone and on a periodic schedule: drop {what}")
         }
         None => Ok(found),
     }

@@ -41,7 +41,7 @@ pub struct MergeArgs {
 pub fn run(args: MergeArgs) -> Result<ExitCode> {
     to_reading(&[&args.output], Programs::None)?;
     let loaded: Vec<Loaded> = args.runs.iter().map(|path| read_run(path)).collect::<Result<_>>()?;
-    let output = std::fs::canonicalize(&args.output).ok(); // none: it is not there yet
+    let output = std::fs::canonicalize(&args.output).ok(); // none: it does not exist yet
     let is_input = |one: &&Loaded| output.is_some() && std::fs::canonicalize(&one.path).ok() == output;
     if let Some(input) = loaded.iter().find(is_input) {
         bail!("{} is one of the runs: name another file with -o, or it would be lost", input.path.display());
@@ -74,7 +74,7 @@ fn pair(loaded: &[Loaded]) -> Result<Run> {
         .map_err(|error| anyhow!("cannot pair: {error}"))
 }
 
-/// The host's name where it is known, else that of the file; numbered where two are the same.
+/// The host's name if known, else that of the file; numbered if two are the same.
 pub(super) fn named(loaded: Vec<Loaded>) -> Vec<(String, Run)> {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let name = |one: Loaded| {

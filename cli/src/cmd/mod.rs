@@ -1,5 +1,5 @@
-//! One file per command: its arguments and what it does with them, the longer ones step by step in a folder. What is measured and judged lives in `host` and
-//! `core`.
+//! One file per command: its arguments and what it does with them, longer ones in a folder with one file per step.
+//! Measurement and evaluation are in `host` and `core`.
 
 pub mod bound;
 pub mod check;

@@ -19,7 +19,7 @@ use super::on_late::OnLateArgs;
 use super::units;
 use session::Plan;
 
-/// Where windows are kept unless told otherwise.
+/// Default database.
 pub const DATABASE: &str = "/var/lib/lathunt/monitor.sqlite";
 
 /// Record the latency of every real-time task of a production system, continuously.
@@ -95,7 +95,7 @@ struct Listen(Option<SocketAddr>);
 /// Records until a signal comes.
 ///
 /// # Errors
-/// One line: what hinders it.
+/// One line: what prevents it.
 pub fn run(args: MonitorArgs) -> anyhow::Result<ExitCode> {
     let MonitorArgs { window, database, keep, size, cpus, tasks, task_names, listen: Listen(listen), .. } =
         args;
@@ -131,13 +131,15 @@ fn window(text: &str) -> Result<Ns, String> {
     match length {
         length if length < Ns::from_ms(100) => Err("is shorter than 100 ms".to_owned()),
         length if length > DAY => Err("is longer than a day".to_owned()),
-        length if !length.0.is_multiple_of(1_000_000) => Err("is no whole number of milliseconds".to_owned()),
+        length if !length.0.is_multiple_of(1_000_000) => {
+            Err("is not a whole number of milliseconds".to_owned())
+        }
         length => Ok(length),
     }
 }
 
 fn keep(text: &str) -> Result<Ns, String> {
-    // What is deleted by a wrong guess is gone.
+    // Data deleted by a wrong guess are gone.
     if text.trim().ends_with(|last: char| !last.is_alphabetic()) {
         return Err(format!("'{text}' has no unit; write for example 400d, 12h or 90s"));
     }
@@ -152,12 +154,14 @@ fn listen(text: &str) -> Result<Listen, String> {
     match text {
         "off" => Ok(Listen(None)),
         _ => text.parse().map(|address| Listen(Some(address))).map_err(|_| {
-            format!("'{text}' is no address with a port; write for example 127.0.0.1:9745, [::1]:9745 or off")
+            format!(
+                "'{text}' is not an address with a port; write for example 127.0.0.1:9745, [::1]:9745 or off"
+            )
         }),
     }
 }
 
-/// A database needs some room before it holds anything.
+/// A database needs some space before it contains anything.
 fn size(text: &str) -> Result<u64, String> {
     match units::bytes(text)? {
         bytes if bytes < 1 << 20 => Err("is less than 1M".to_owned()),

@@ -13,7 +13,7 @@ use lathunt_host::monitor::store::Reader;
 use super::monitor::DATABASE;
 use crate::out;
 
-/// Names the database in munin-node's configuration of the plug-in.
+/// Variable with the database in munin-node's configuration of the plug-in.
 const VARIABLE: &str = "LATHUNT_DATABASE";
 
 /// Report the maxima recorded by `lathunt monitor` as a Munin plug-in.

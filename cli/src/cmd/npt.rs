@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::npt::text;
@@ -140,7 +140,7 @@ enum Clock {
 /// Measures and prints.
 ///
 /// # Errors
-/// When the CPUs are not there, the probe is not, or the result cannot be written.
+/// If the CPUs or the probe do not exist, or the result cannot be written.
 pub fn run(args: NptArgs) -> Result<ExitCode> {
     let topology = Topology::read(Path::new(LIVE))?;
     let cpus = match &args.cpus {
@@ -191,10 +191,10 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     if args.histogram {
         text.push_str(&text::histogram(&run));
     }
-    // Neither a file that cannot be written nor a stdout that cannot takes the others along.
+    // A failure to write one file does not suppress the others, or stdout.
     let listed = gaps.map_or(Ok(()), |(file, gaps)| write_atomic(&file, gaps.as_bytes()));
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
-    out::print(&text).context("cannot write to stdout")?;
+    out::print(&text)?;
     listed.and(saved)?;
     Ok(match stopped_at {
         Some(why) => {
@@ -205,7 +205,7 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     })
 }
 
-/// A thread that never stops wants a CPU that nobody else needs.
+/// A thread that never stops needs a CPU that no other work needs.
 fn default_cpus(topology: &Topology) -> Result<CpuSet> {
     let usable = sched::affinity()?;
     let isolated: CpuSet = topology.isolated.iter().filter(|cpu| usable.contains(*cpu)).collect();
@@ -217,7 +217,7 @@ fn options(args: &NptArgs, cpus: CpuSet, conditions: &mut Conditions) -> Result<
     const SHORTEST: Ns = Ns(100);
     if args.threshold < SHORTEST {
         bail!(
-            "cannot call {} a gap: the loop itself takes tens of ns; give --threshold {SHORTEST} at least",
+            "--threshold {} is too short: the loop itself takes tens of ns; give at least {SHORTEST}",
             args.threshold
         );
     }
@@ -233,19 +233,19 @@ fn options(args: &NptArgs, cpus: CpuSet, conditions: &mut Conditions) -> Result<
         }
     }
     if args.drain && args.probe != Probe::Lathunt {
-        bail!("--drain belongs to --probe lathunt");
+        bail!("--drain requires --probe lathunt");
     }
     if args.read_timer && args.probe != Probe::Lttng {
-        bail!("--read-timer belongs to --probe lttng");
+        bail!("--read-timer requires --probe lttng");
     }
     let mut priority = args.priority;
-    if priority > 0 {
-        if let Err(error) = sched::may_be_realtime(priority) {
-            let note = format!("measured as an ordinary thread: {error}");
-            eprintln!("warning: {note}");
-            conditions.notes.push(note);
-            priority = 0;
-        }
+    if priority > 0
+        && let Err(error) = sched::may_be_realtime(priority)
+    {
+        let note = format!("measured as an ordinary thread: {error}");
+        eprintln!("warning: {note}");
+        conditions.notes.push(note);
+        priority = 0;
     }
     let (best, why) = Read::best();
     let read = match args.clock {
@@ -274,7 +274,7 @@ fn options(args: &NptArgs, cpus: CpuSet, conditions: &mut Conditions) -> Result<
 }
 
 impl Clock {
-    /// As it stands on the command line.
+    /// Its spelling on the command line.
     fn word(self) -> &'static str {
         match self {
             Clock::Auto => "auto",
@@ -374,10 +374,10 @@ fn to_run(mut conditions: Conditions, options: &Options, found: Found) -> Run {
     run
 }
 
-/// First line of the list of gaps.
+/// Header of the list of gaps.
 const HEADING: &str = "cpu,begin_ns,gap_ns,part_ns,who";
 
-/// One line a gap and source; the sources of a gap add up to it.
+/// One line per gap and source; the sources of a gap add up to it.
 fn csv(found: &Found) -> String {
     let mut text = format!("{HEADING}\n");
     for told in &found.gaps {

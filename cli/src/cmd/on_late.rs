@@ -38,7 +38,7 @@ pub struct OnLateArgs {
 }
 
 impl OnLateArgs {
-    /// What they ask for.
+    /// The requested actions.
     #[must_use]
     pub fn wanted(&self) -> Wanted {
         Wanted {

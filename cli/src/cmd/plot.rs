@@ -62,7 +62,8 @@ enum Axis {
 /// Reads, draws, writes.
 ///
 /// # Errors
-/// One line: a file that cannot be read or written, a quantity nobody measured, a PNG without `rsvg-convert`.
+/// One line: a file that cannot be read or written, a quantity that was not measured, a PNG without
+/// `rsvg-convert`.
 pub fn run(args: PlotArgs) -> Result<ExitCode> {
     let to_stdout = args.output == Path::new("-");
     let ending = if to_stdout { "svg".to_owned() } else { ending_of(&args.output)? };
@@ -100,7 +101,7 @@ pub fn run(args: PlotArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Leaves one series of `quantity`, where there are several.
+/// Merges the series of `quantity` into one.
 fn merge(loaded: &mut Loaded, quantity: Quantity) -> Result<()> {
     if loaded.run.of(quantity).filter(|series| series.histogram.count() > 0).count() < 2 {
         return Ok(());
@@ -121,7 +122,7 @@ fn ending_of(output: &Path) -> Result<String> {
     Ok(ending)
 }
 
-/// As `compare --plot` does: the runs laid over each other.
+/// For `compare --plot`: the runs overlaid.
 ///
 /// # Errors
 /// As [`run`].
@@ -176,7 +177,7 @@ fn deadline(loaded: &[Loaded]) -> Option<Ns> {
     loaded.iter().all(|other| of(other) == Some(first)).then_some(first)
 }
 
-/// The quantity asked for, or the first run's main one.
+/// The requested quantity, or the first run's main one.
 fn quantity(asked: Option<&str>, loaded: &[Loaded]) -> Result<Quantity> {
     let mut measured: Vec<Quantity> = Vec::new();
     for quantity in loaded.iter().flat_map(|loaded| figures::quantities(&loaded.run)) {
@@ -189,11 +190,11 @@ fn quantity(asked: Option<&str>, loaded: &[Loaded]) -> Result<Quantity> {
     };
     measured.iter().copied().find(|quantity| quantity.name() == asked).ok_or_else(|| {
         let names: Vec<&str> = measured.iter().map(|quantity| quantity.name()).collect();
-        anyhow!("cannot plot '{asked}': measured were {}", names.join(", "))
+        anyhow!("cannot plot '{asked}': the runs have {}", names.join(", "))
     })
 }
 
-/// The picture with the name of its program in it, by which it is known as one that may be overwritten.
+/// The picture with the name of its program in it, which marks it as one that may be overwritten.
 fn marked(mut picture: Vec<u8>) -> Vec<u8> {
     if picture.len() > PICTURE_HEAD {
         picture.splice(PICTURE_HEAD..PICTURE_HEAD, *PICTURE_MARK);
@@ -215,7 +216,7 @@ pub(super) fn to_png(drawing: &str) -> Result<Vec<u8>> {
         )
     })?;
     let mut input = child.stdin.take().context("rsvg-convert has no input")?;
-    // It reads all before it writes anything, so one after the other cannot block.
+    // It reads everything before it writes, so this sequence cannot block.
     let fed = input.write_all(drawing.as_bytes());
     drop(input);
     let output = child.wait_with_output().context("cannot make a PNG: rsvg-convert")?;

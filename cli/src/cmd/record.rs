@@ -1,4 +1,4 @@
-//! `lathunt record`: how late is every real-time task of the running system, and whose fault is it?
+//! `lathunt record`: how late is every real-time task of the running system, and why?
 
 mod late;
 mod nobody;
@@ -147,7 +147,7 @@ pub struct RecordArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// When nothing could be recorded, or the result could not be written.
+/// If nothing could be recorded, or the result could not be written.
 pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     let deadlines = deadlines::of(args.deadline, args.deadlines.as_deref())?;
     let follows_command = !args.command.is_empty() && args.tasks.is_none();
@@ -174,7 +174,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         is_application || deadlines.is_empty() || deadlines.plain().is_some(),
         "a deadline for each thread needs an application: name it with --tasks pid:N or comm:GLOB, or start a COMMAND"
     );
-    // The period of a thread is not known while it runs.
+    // The period of a thread is unknown while it runs.
     let on_late = args.on_late.wanted();
     on_late.check(deadlines.shortest().is_some(), "--deadline", Ok(()))?;
     session::run(&Plan {
@@ -205,7 +205,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Patterns for names of threads, at least two.
+/// Name patterns of threads, at least two.
 #[derive(Clone, Debug)]
 struct Chain(Vec<String>);
 
@@ -213,7 +213,7 @@ fn chain(text: &str) -> Result<Chain, String> {
     let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
     match names.iter().enumerate().find(|(nth, name)| name.is_empty() || names[..*nth].contains(name)) {
         Some((_, name)) if name.is_empty() => Err("a name is empty".to_owned()),
-        Some((_, name)) => Err(format!("'{name}' is there twice: each thread is one link of the chain")),
+        Some((_, name)) => Err(format!("'{name}' appears twice: each thread is one link of the chain")),
         None if names.len() < 2 => {
             Err("name at least two threads, the first of which is released (A,B,C)".to_owned())
         }
@@ -221,7 +221,7 @@ fn chain(text: &str) -> Result<Chain, String> {
     }
 }
 
-/// Reports add what a descriptor is: `read 7 (timerfd)` is the place `read 7`.
+/// Reports append the kind of descriptor: `read 7 (timerfd)` is the place `read 7`.
 fn without_detail(place: &str) -> String {
     place.split_once(" (").map_or(place, |(place, _)| place).to_owned()
 }

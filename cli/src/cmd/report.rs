@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use lathunt_core::report::{ci, html, text};
 use lathunt_host::restrict::{to_reading, Programs};
 
@@ -76,6 +76,6 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         eprintln!("report: {}", output.display());
     }
     let printed = out::print(&text).and_then(|()| out::print_with_commands(&annotations));
-    printed.and_then(|()| out::print(&tests)).context("cannot write to stdout")?;
+    printed.and_then(|()| out::print(&tests))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `lathunt restore`: puts back what a killed lathunt left changed on this machine.
+//! `lathunt restore`: restores settings that a killed lathunt left changed on this machine.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,10 +36,10 @@ pub struct RestoreArgs {
     journal: Option<PathBuf>,
 }
 
-/// Exit code 0 when nothing is left to do, 1 when something could not be put back.
+/// Exit code 0 if nothing is left to do, 1 if a setting could not be restored.
 ///
 /// # Errors
-/// When another lathunt holds the knobs, or the journal cannot be read.
+/// If another lathunt holds the knobs, or the journal cannot be read.
 pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     let directory = args.journal.clone().unwrap_or_else(knob::default_directory);
     if args.list {
@@ -47,7 +47,7 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     }
     if args.forget {
         let count = knob::forget(&directory)? + knob::forget(&directory.join("isolate"))?;
-        out::print(&format!("{count} entries discarded, nothing put back.\n"))?;
+        out::print(&format!("{count} entries discarded, nothing restored.\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut restored = knob::recover(&directory)?;
@@ -64,11 +64,11 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
             .into_iter()
             .map(|(id, done)| Restored { path: semaphores(id), outcome: removed(done) }),
     );
-    restored.extend(knob::recover(&directory.join("isolate"))?); // where `isolate` keeps its own
+    restored.extend(knob::recover(&directory.join("isolate"))?); // the journal of `isolate`
     let text = if args.json {
         serde_json::to_string_pretty(&restored)? + "\n"
     } else if restored.is_empty() && !args.quiet {
-        "Nothing to put back.\n".to_owned()
+        "Nothing to restore.\n".to_owned()
     } else {
         let told = restored.iter().filter(|one| !args.quiet || one.outcome.is_due());
         told.map(|one| printable::line(&one.to_string()).into_owned() + "\n").collect()
@@ -78,14 +78,14 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// As what a set of semaphores is listed, which has no name.
+/// The path listed for a set of semaphores, which has no name.
 fn semaphores(id: i32) -> PathBuf {
     PathBuf::from(format!("semaphore set {id}"))
 }
 
-/// Trace buffers of recordings that were killed.
+/// Removes trace buffers of killed recordings.
 fn remove_instances() -> Vec<Restored> {
-    let Ok(tracefs) = Tracefs::open() else { return Vec::new() }; // no tracefs, no recording
+    let Ok(tracefs) = Tracefs::open() else { return Vec::new() }; // no tracefs, so no recording
     let done = tracefs::remove_left(&tracefs).into_iter();
     done.map(|(path, done)| Restored { path, outcome: removed(done) }).collect()
 }

@@ -44,10 +44,10 @@ enum Command {
     Convert(convert::ConvertArgs),
 }
 
-/// Does what the subcommand says.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// One line about the file that cannot be read or written, or the set that cannot be.
+/// One line: the file that cannot be read or written, or the set that cannot be run.
 pub fn run(args: TasksArgs) -> Result<ExitCode> {
     match args.command {
         Command::Run(args) => run::run(&args),
@@ -69,7 +69,7 @@ fn read(path: &Path) -> Result<TaskSet> {
     TaskSet::from_json(text).with_context(|| format!("cannot read the task set {shown}"))
 }
 
-/// At most this many warnings are printed; a set of thousands of tasks may have one for each.
+/// Maximum number of warnings printed; a set of thousands of tasks may have one for each.
 const WARNINGS: usize = 20;
 
 /// Prints warnings on stderr.

@@ -1,4 +1,4 @@
-//! `lathunt trace`: what is to be recorded, of the kernel and of instrumented programs.
+//! `lathunt trace`: records the kernel and instrumented programs.
 
 mod kernel;
 mod maps;
@@ -58,15 +58,15 @@ pub struct TraceArgs {
     command: Vec<OsString>,
 }
 
-/// Records, or runs a session's verb.
+/// Records, or runs a subcommand of a session.
 ///
 /// # Errors
-/// When nothing can be recorded, with what to do about it.
+/// If nothing can be recorded, with a remedy.
 pub fn run(args: TraceArgs) -> anyhow::Result<ExitCode> {
     if let Some(verb) = args.verb {
         return programs::run(verb);
     }
-    let session = args.session.context("say where the trace goes: -o DIR")?;
+    let session = args.session.context("no output directory: name one with -o DIR")?;
     let kernel = args.kernel_events.is_some() || args.function || !args.user;
     session::record(&Plan {
         place: Place::from_environment(),

@@ -1,8 +1,8 @@
-//! Times on the command line, with the unit that a bare number has in the option at hand.
+//! Times on the command line, with the unit of bare numbers for each option.
 
 use lathunt_core::time::{parse_duration, Ns};
 
-/// A length of a measurement: a bare number counts in seconds. At most a year.
+/// A length of a measurement: bare numbers are seconds. At most a year.
 ///
 /// # Errors
 /// One line for clap.
@@ -10,7 +10,7 @@ pub fn seconds(text: &str) -> Result<Ns, String> {
     within(text, Ns(1_000_000_000), Ns(366 * 86_400 * 1_000_000_000))
 }
 
-/// An interval, deadline or threshold: a bare number counts in µs. At most an hour.
+/// An interval, deadline or threshold: bare numbers are µs. At most an hour.
 ///
 /// # Errors
 /// One line for clap.
@@ -21,7 +21,7 @@ pub fn microseconds(text: &str) -> Result<Ns, String> {
     within(text, Ns(1_000), Ns(3_600 * 1_000_000_000))
 }
 
-/// Distance of two activations of a measuring thread, as [`microseconds`]: below 10 µs nothing but it would run.
+/// Period of a measuring thread, as [`microseconds`]: below 10 µs nothing else would run.
 ///
 /// # Errors
 /// One line for clap.
@@ -33,7 +33,7 @@ pub fn interval(text: &str) -> Result<Ns, String> {
     }
 }
 
-/// The time that leaving an idle state may take: a bare number counts in µs; 0 is none at all.
+/// Maximum exit latency of idle states: bare numbers are µs; 0: none allowed.
 ///
 /// # Errors
 /// One line for clap.
@@ -73,13 +73,13 @@ fn within(text: &str, bare_unit: Ns, longest: Ns) -> Result<Ns, String> {
     }
 }
 
-/// A count, also as `1e8`.
+/// A count; also as `1e8`.
 ///
 /// # Errors
 /// One line for clap.
 pub fn count(text: &str) -> Result<u64, String> {
     let value: f64 =
-        text.parse().map_err(|_| format!("'{text}' is no number; write for example 1000000 or 1e8"))?;
+        text.parse().map_err(|_| format!("'{text}' is not a number; write for example 1000000 or 1e8"))?;
     const MOST: f64 = 1e12;
     match value.fract() == 0.0 && (1.0..=MOST).contains(&value) {
         true => Ok(value as u64),

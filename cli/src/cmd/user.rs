@@ -1,11 +1,11 @@
-//! As whom COMMAND runs.
+//! The user for COMMAND.
 
 use std::ffi::OsString;
 
 use lathunt_host::user::User;
 
-/// As whom `command` runs: as `named` by `option`, or as the user who called sudo, which is said, because what it may do is
-/// theirs. `None`: as this process.
+/// The user for `command`: `named` by `option`, or the one who called sudo, which is reported, because the command has that
+/// user's rights. `None`: that of this process.
 ///
 /// # Errors
 /// There is no such user, or this process may not become them.

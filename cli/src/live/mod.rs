@@ -1,6 +1,6 @@
-//! What is shown while a measurement runs: a table that is redrawn on a terminal, a line now and then elsewhere.
+//! Display of a running measurement: a table that is redrawn on a terminal, a line now and then elsewhere.
 //!
-//! [`state`] never draws, [`view`] never computes; [`Display`] owns the terminal and nothing else.
+//! [`state`] never draws, [`view`] never computes; [`Display`] owns only the terminal.
 
 pub mod state;
 pub mod ticker;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use state::Progress;
 
 /// Redraws the table on a terminal (twice a second); elsewhere writes one line every ten seconds. All on stderr, so
-/// that stdout carries the result alone.
+/// that stdout carries only the result.
 pub struct Display {
     terminal: bool,
     quiet: bool,
@@ -35,7 +35,7 @@ impl Display {
         }
     }
 
-    /// Whether it is time to show something new: twice a second on a terminal, every ten seconds elsewhere.
+    /// Whether an update is due: twice a second on a terminal, every ten seconds elsewhere.
     #[must_use]
     pub fn is_due(&self) -> bool {
         let every = if self.terminal { Duration::from_millis(500) } else { Duration::from_secs(10) };
@@ -69,7 +69,7 @@ impl Display {
         }
     }
 
-    /// A message that stays on the screen, above the table.
+    /// Prints a message that stays on the screen, above the table.
     pub fn say(&mut self, message: &str) {
         if self.quiet {
             return;
@@ -85,7 +85,7 @@ impl Display {
         self.keys = !self.keys;
     }
 
-    /// To the first line of the table. A terminal that became narrower has broken lines into several.
+    /// Moves to the first line of the table. A terminal that became narrower has wrapped lines.
     fn up(&self, columns: usize) -> String {
         let lines: usize = self.drawn.iter().map(|&length| length.div_ceil(columns.max(1)).max(1)).sum();
         if lines > 0 {

@@ -11,7 +11,7 @@ pub struct Row {
     pub count: u64,
     /// Smallest latency; `None` before the first sample, as all below.
     pub min: Option<Ns>,
-    /// The latest.
+    /// The most recent.
     pub now: Option<Ns>,
     /// Mean, ns.
     pub mean_ns: Option<f64>,
@@ -19,22 +19,22 @@ pub struct Row {
     pub p999: Option<Ns>,
     /// Largest.
     pub max: Option<Ns>,
-    /// Activations that passed inside a stall.
+    /// Activations that passed during a stall.
     pub missed: u64,
     /// Cause of the latest explained peak.
     pub culprit: String,
 }
 
-/// How far a measurement is.
+/// Progress of a measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// What is going on: `measuring under load`.
+    /// Present phase: `measuring under load`.
     pub phase: String,
     /// Time since the measurement began.
     pub elapsed: Ns,
     /// Planned length; `None`: until stopped.
     pub planned: Option<Ns>,
-    /// One row a CPU.
+    /// One row per CPU.
     pub rows: Vec<Row>,
 }
 

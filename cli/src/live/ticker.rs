@@ -1,4 +1,5 @@
-//! One line on a terminal, once a second, for measurements that say nothing until they end; elsewhere nothing.
+//! One line on a terminal, once a second, for measurements without other output until they end; elsewhere
+//! nothing.
 
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -6,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use lathunt_core::time::Ns;
 
-/// Shows how far a measurement of known length is, until it is dropped.
+/// Shows the progress of a measurement of known length, until it is dropped.
 pub struct Ticker(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl Ticker {
-    /// Begins now. `what` is done.
+    /// Starts now. `what` names the activity.
     #[must_use]
     pub fn start(what: &'static str, length: Ns) -> Ticker {
         if !crate::out::can_draw() {
@@ -25,7 +26,7 @@ impl Ticker {
             eprint!("\r\x1b[K");
         };
         Ticker(lathunt_host::threads::spawn(show).ok().map(|thread| (end, thread)))
-        // without: silent
+        // no thread: silent
     }
 }
 

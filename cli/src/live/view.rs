@@ -4,16 +4,17 @@ use lathunt_core::time::Ns;
 
 use super::state::{Progress, Row};
 
-/// Rows shown at most: more CPUs than this are summed up in one line, the worst shown.
+/// Maximum number of rows: further CPUs are summed up in one line, the worst shown.
 const ROWS: usize = 16;
 
 /// What the keys do.
 pub const KEYS: [&str; 2] = ["q  ends, with the summary (as Ctrl-C)", "?  shows these lines, or hides them"];
 
-/// The table, one string a line, none wider than `columns`, and in fewer lines than the terminal has: the heading stays.
+/// The table, one string per line, none wider than `columns`, and fewer lines than the terminal has: the heading stays
+/// visible.
 #[must_use]
 pub fn table(progress: &Progress, columns: usize, lines: usize) -> Vec<String> {
-    // Bar, heading, the line of those left out, and the cursor's.
+    // Bar, heading, the line of omitted rows, and the cursor's.
     let most = lines.saturating_sub(4).clamp(1, ROWS);
     let mut lines = vec![bar(progress, columns)];
     let mut rows: Vec<&Row> = progress.rows.iter().collect();
@@ -80,7 +81,7 @@ fn bar(progress: &Progress, columns: usize) -> String {
 /// One figure of each row.
 struct Column {
     name: &'static str,
-    /// The one with the largest number is left out first where there is no room.
+    /// Without room, the column with the largest number is dropped first.
     dispensable: u8,
     cell: fn(&Row) -> String,
 }
@@ -95,7 +96,7 @@ const COLUMNS: [Column; 7] = [
     Column { name: "missed", dispensable: 2, cell: |row| row.missed.to_string() },
 ];
 
-/// So much is left for the culprit, before a figure is shown beside it.
+/// Width reserved for the culprit before a figure is shown beside it.
 const CULPRIT: usize = 22;
 
 fn fitting(columns: usize) -> Vec<&'static Column> {

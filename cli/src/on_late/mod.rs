@@ -1,8 +1,8 @@
-//! `--on-late`: which late cases are acted on, and what is kept of it.
+//! `--on-late`: selects the late cases to act on, and records the actions.
 //!
-//! One case at a time, and no more in a minute than was asked for. An action begins some ms after its case, when the loop
-//! that collects samples comes round: the measuring threads know nothing of it. What runs is started by a process of its own
-//! (`lathunt_host::on_late`); traces are kept here, because the recorder is here.
+//! One case at a time, and at most the requested number per minute. An action starts some ms after its case, in the loop
+//! that collects samples: the measuring threads are not involved. A separate process (`lathunt_host::on_late`) starts
+//! programs; traces are kept here, because the recorder is here.
 
 mod samples;
 mod wanted;
@@ -24,10 +24,10 @@ pub use samples::{late_samples, LateReceiver, LateSample};
 pub use wanted::{Wanted, What};
 
 const MINUTE: Ns = Ns(60_000_000_000);
-/// Traces of one measurement: each is some MB.
+/// Maximum traces of one measurement: each is some MB.
 const TRACES: usize = 64;
 
-/// What a measurement does on late cases, while it runs.
+/// Actions of a measurement on late cases, while it runs.
 pub struct OnLate {
     attendant: Option<Attendant>,
     wants_traces: bool,
@@ -40,8 +40,8 @@ pub struct OnLate {
 }
 
 impl OnLate {
-    /// Gets ready; `None`: nothing was asked for. Call it before threads are started, memory is locked, or rights are given
-    /// up. `above`: from where on a case is late, if that is the same for all.
+    /// Prepares; `None`: nothing was requested. Call it before threads are started, memory is locked, or privileges are
+    /// dropped. `above`: the limit for a late case, if it is the same for all.
     ///
     /// # Errors
     /// One line: a process that cannot be signalled, a user that does not exist, or what the kernel refuses.
@@ -61,7 +61,7 @@ impl OnLate {
             }
             if on_measured {
                 eprintln!(
-                    "lathunt: --on-late: every usable CPU is measured, so actions run on CPUs {cpus} too; cases meanwhile are marked"
+                    "lathunt: --on-late: every usable CPU is measured, so actions run on CPUs {cpus} too; cases during an action are marked"
                 );
             }
             (kept.cpus, kept.on_measured) = (Some(cpus.to_string()), on_measured);
@@ -81,13 +81,13 @@ impl OnLate {
         }))
     }
 
-    /// From where on a case is late, where that is the same for all.
+    /// The limit for a late case, if it is the same for all.
     #[must_use]
     pub fn above(&self) -> Option<Ns> {
         self.kept.above_ns
     }
 
-    /// Whether a case may be acted on now: nothing runs, and there were not too many in this minute.
+    /// Whether a case may be acted on now: no action is running, and the limit per minute is not reached.
     pub fn is_ready(&mut self) -> bool {
         if let Some(done) = self.attendant.as_mut().and_then(Attendant::done) {
             self.ended(Some(done));
@@ -98,7 +98,7 @@ impl OnLate {
         acts && self.running.is_none() && self.begun.len() < self.per_minute
     }
 
-    /// Counts what measuring threads report. The largest of it, if that may be acted on now.
+    /// Counts reports of measuring threads. Returns the largest, if an action is allowed now.
     pub fn samples(&mut self, receivers: &mut [LateReceiver]) -> Option<LateSample> {
         let ready = self.is_ready();
         let mut worst: Option<LateSample> = None;
@@ -114,26 +114,26 @@ impl OnLate {
         worst.filter(|_| ready)
     }
 
-    /// Whether a case that began at `begin` did so before the last action was over.
+    /// Whether a case that began at `begin` overlaps the last action.
     fn is_own_doing(&self, begin: Mono) -> bool {
         begin < self.until
     }
 
-    /// Whether a case is of the process that acts, or began before the last action was over.
+    /// Whether a case is of the acting process, or overlaps the last action.
     #[must_use]
     pub fn is_own(&self, peak: &Peak) -> bool {
         let acts = self.attendant.as_ref().map(Attendant::pid);
         Some(peak.victim.tid.0) == acts || self.is_own_doing(peak.begin)
     }
 
-    /// `cases` more were late.
+    /// Counts `cases` more late cases.
     pub fn noticed(&mut self, cases: u64) {
         self.kept.cases += cases;
         self.kept.withheld += cases;
     }
 
-    /// Acts on `peak`, one of those that were noticed. `trace` keeps a trace of the time before it, with its case beside it,
-    /// and says where.
+    /// Acts on `peak`, one of those counted. `trace` keeps a trace of the time before it, with its case, and returns its
+    /// path.
     pub fn act(&mut self, peak: &Peak, trace: impl FnOnce(&str) -> Result<String>) {
         let begin = clock::mono();
         let json = serde_json::to_string(peak)
@@ -166,7 +166,7 @@ impl OnLate {
         }
     }
 
-    /// Nobody is there to act: what counts is the trace, if one was kept.
+    /// No process is left to act: only the trace counts, if one was kept.
     fn undone(&mut self, action: Action) {
         if action.did.is_empty() {
             self.begun.pop_back();
@@ -209,13 +209,13 @@ impl OnLate {
         self.kept.acted(action);
     }
 
-    /// What was done so far, for a file that survives a kill.
+    /// Actions so far, for a file that survives a kill.
     #[must_use]
     pub fn so_far(&self) -> Kept {
         self.kept.clone()
     }
 
-    /// Waits until what runs is over, at most as long as it may take. What was done.
+    /// Waits until running actions are over, at most their time limit. Returns all actions.
     #[must_use]
     pub fn end(mut self) -> Kept {
         if self.running.is_some() {
@@ -225,7 +225,7 @@ impl OnLate {
         self.kept
     }
 
-    /// The same, and says all of it in `run`.
+    /// The same, and stores them in `run`.
     pub fn finish(self, run: &mut Run) {
         let kept = self.end();
         kept.mark(&mut run.peaks);
@@ -233,8 +233,7 @@ impl OnLate {
     }
 }
 
-/// Where actions run: on usable CPUs that are not measured, on those that are not isolated if there are any; else, and then
-/// that is true, on all.
+/// CPUs for actions: usable CPUs that are not measured, preferably not isolated; else all, and then the flag is true.
 fn place(measured: &CpuSet) -> Result<(CpuSet, bool)> {
     let topology = Topology::read(std::path::Path::new("/")).context("--on-late")?;
     let usable = match lathunt_host::trusted::me() {

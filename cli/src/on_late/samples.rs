@@ -1,4 +1,4 @@
-//! Late samples of measuring threads: every one is noticed, whether or not it is one of the worst.
+//! Late samples of measuring threads: every one is counted, whether or not it is one of the worst.
 
 use lathunt_core::peak::Peak;
 use lathunt_core::series::{Quantity, Thread};
@@ -7,7 +7,7 @@ use lathunt_host::instrument::cyclic::OnSample;
 use lathunt_host::instrument::peak_queue::{peak_queue, NewPeak, PeakReceiver, PeakSender};
 use lathunt_host::sched;
 
-/// Runs in a measuring thread: one comparison where a sample is in time, no system call where it is not.
+/// Runs in a measuring thread: one comparison if a sample is in time, and never a system call.
 struct Late {
     above: Ns,
     sender: PeakSender,
@@ -22,13 +22,13 @@ impl OnSample for Late {
     }
 }
 
-/// The end of the collecting loop.
+/// The collecting loop's end.
 pub struct LateReceiver {
     receiver: PeakReceiver,
     dropped: u64,
 }
 
-/// The hook for a measuring thread, and where its late samples arrive.
+/// The hook for a measuring thread, and the receiver of its late samples.
 #[must_use]
 pub fn late_samples(above: Ns) -> (Box<dyn OnSample>, LateReceiver) {
     let (sender, receiver) = peak_queue();
@@ -38,14 +38,15 @@ pub fn late_samples(above: Ns) -> (Box<dyn OnSample>, LateReceiver) {
 /// A late sample of one thread.
 #[derive(Clone, Copy, Debug)]
 pub struct LateSample {
-    /// When it was due, when it came.
+    /// When it was due, and when it was taken.
     pub sample: NewPeak,
-    /// Whose, by index.
+    /// Its thread, by index.
     pub thread: usize,
 }
 
 impl LateReceiver {
-    /// How many came since the last call, and the largest of them, as far as the queue had room (256).
+    /// Number of late samples since the last call, and the largest of them, as far as the queue had room
+    /// (256).
     pub fn take(&mut self, thread: usize) -> (u64, Option<LateSample>) {
         let dropped = self.receiver.dropped();
         let mut count = dropped - self.dropped;
@@ -62,7 +63,7 @@ impl LateReceiver {
 }
 
 impl LateSample {
-    /// As a peak without evidence.
+    /// Converts it to a peak without evidence.
     #[must_use]
     pub fn peak(&self, victim: Thread, why: &str) -> Peak {
         let cpu = self.sample.cpu;

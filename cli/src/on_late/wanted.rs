@@ -1,4 +1,4 @@
-//! What is to be done on late cases.
+//! Requested actions on late cases.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use lathunt_core::time::Ns;
 use lathunt_host::on_late::{Action, Target};
 use lathunt_host::user::User;
 
-/// One action, as it was written.
+/// One action, as given by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A shell command.
@@ -18,18 +18,18 @@ pub enum What {
     Trace,
 }
 
-/// What a user asked for.
+/// All requests.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// What is done on each case; empty: nothing.
+    /// Actions on each case; empty: none.
     pub what: Vec<What>,
-    /// Above which latency a case is late; `None`: above its deadline.
+    /// Limit above which a case is late; `None`: its deadline.
     pub above: Option<Ns>,
-    /// Cases that are acted on, at most.
+    /// Maximum number of cases acted on per minute.
     pub per_minute: usize,
-    /// How long a command may take.
+    /// Time limit of a command.
     pub timeout: Duration,
-    /// As whom commands run; `None`: as the user who called sudo, else as this process.
+    /// User for commands; `None`: the user who called sudo, else that of this process.
     pub user: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Wanted {
         !self.what.is_empty()
     }
 
-    /// What must be done by a process of its own, and whether traces are wanted.
+    /// The actions for a separate process, and whether traces are requested.
     ///
     /// # Errors
     /// One line: a process that cannot be signalled.
@@ -56,7 +56,7 @@ impl Wanted {
         Ok((actions, self.what.contains(&What::Trace)))
     }
 
-    /// That it can be done by a command that has, or has not, a deadline from `option`, and `traces`.
+    /// Checks that the command supports them: whether it has a deadline from `option`, and `traces`.
     ///
     /// # Errors
     /// One line: what is missing, and which command has it.
@@ -65,7 +65,7 @@ impl Wanted {
             return Ok(());
         }
         if !deadline && self.above.is_none() {
-            bail!("--on-late: nothing says what is late; give {option} or --on-late-above");
+            bail!("--on-late: no limit for late cases; give {option} or --on-late-above");
         }
         self.actions()?;
         User::of_command(self.user.as_deref())?;

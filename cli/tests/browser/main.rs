@@ -170,7 +170,7 @@ fn a_logarithmic_axis_zooms_and_reads_right_too() {
     let (lower, upper) = (class.0.as_us(), (class.1 .0 + 1) as f64 / 1e3);
     let reading = text(&mut browser, "#latency-cyclic .reading").replace(' ', "");
     assert!(reading.starts_with(&format!("{lower}to{upper}µs,CPU0:1sample")), "{reading}");
-    // The cursor stands where the drawn maximum's class begins, zoomed or not.
+    // The cursor is at the lower edge of the maximum's bin, zoomed or not.
     for _ in 0..4 {
         let apart = browser.eval(
             "(() => { const c = plots[0].cursor.getBoundingClientRect(); \

@@ -12,7 +12,8 @@ use serde_json::{json, Value};
 use super::devtools::Browser;
 use super::{example, opened, text};
 
-/// What reaches beyond a page of 400 px without scrolling by itself, or is a drawn text of less than 9 px.
+/// What reaches beyond a page of 400 px without scrolling by itself, a table that scrolls sideways, a drawn text of less
+/// than 9 px, one that is cut off, and two that overlap.
 pub fn at_400_pixels(browser: &mut Browser) -> Vec<String> {
     let metrics = json!({"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": false});
     browser.call("Emulation.setDeviceMetricsOverride", metrics);
@@ -22,11 +23,18 @@ pub fn at_400_pixels(browser: &mut Browser) -> Vec<String> {
          const scrolls = (e) => { for (let p = e; p; p = p.parentElement) \
            if (['auto', 'scroll', 'hidden', 'clip'].includes(getComputedStyle(p).overflowX)) return true; return false; }; \
          for (const e of document.querySelectorAll('body *')) { const b = e.getBoundingClientRect(); \
-           if (b.width && b.right > 401 && !scrolls(e) && !e.closest('svg svg, clipPath, .skip')) \
+           if (b.width && b.right > 401 && !scrolls(e) && !e.closest('svg svg, clipPath, [clip-path], .skip')) \
              bad.push(e.tagName + '.' + e.getAttribute('class') + ' to ' + b.right); } \
          for (const t of document.querySelectorAll('svg text')) { \
            const m = t.getScreenCTM(), size = parseFloat(getComputedStyle(t).fontSize) * Math.hypot(m.a, m.b); \
            if (t.getBoundingClientRect().width && size < 9) bad.push(size + ' px: ' + t.textContent); } \
+         for (const s of document.querySelectorAll('.scroll')) \
+           if (s.querySelector('table') && s.scrollWidth > s.clientWidth) bad.push('sideways: ' + s.textContent.slice(0, 60)); \
+         for (const plot of document.querySelectorAll('svg.plot')) { \
+           const texts = [...plot.querySelectorAll('text')].map((t) => [t.getBoundingClientRect(), t.textContent]).filter(([b]) => b.width); \
+           for (const [b, text] of texts) if (b.left < 0 || b.right > 400) bad.push('cut off: ' + text); \
+           texts.forEach(([a, s], i) => texts.slice(i + 1).forEach(([b, t]) => { \
+             if (a.left < b.right - 2 && b.left < a.right - 2 && a.top + 3 < b.bottom && b.top + 3 < a.bottom) bad.push(s + ' | ' + t); })); } \
          return bad; })()",
     );
     browser.call("Emulation.clearDeviceMetricsOverride", json!({}));
@@ -67,12 +75,27 @@ pub fn worst_contrast(browser: &mut Browser) -> f64 {
 
 #[test]
 fn the_report_fits_a_phone_and_its_plots_stay_legible() {
-    let Some((_directory, mut browser)) = opened("the_report_on_a_phone", &example::run(4, 60_000)) else {
-        return;
-    };
+    let mut run = example::run(4, 60_000);
+    // As a real run has them: a latency that needs six digits, names without a place to break a line.
+    run.series[0].histogram.record(Ns(153_392_000));
+    let path = "/sys/kernel/debug/sched/fair_server/a_name_without_a_space_to_break_at/runtime";
+    run.conditions.notes.push(format!("{path}: cannot be read"));
+    run.conditions.host = Some(path.to_owned());
+    let Some((_directory, mut browser)) = opened("the_report_on_a_phone", &run) else { return };
     browser.eval("document.querySelectorAll('details').forEach((d) => (d.open = true))");
     assert_eq!(at_400_pixels(&mut browser), Vec::<String>::new());
+    browser.eval("document.querySelector('#latency-cyclic [data-do=in]').click()");
+    assert_eq!(at_400_pixels(&mut browser), Vec::<String>::new(), "zoomed");
     assert!(worst_contrast(&mut browser) >= 4.5);
+    // A sheet of A4 has 700 px between its margins; the short print draws its plots small.
+    let paper = json!({"width": 700, "height": 1000, "deviceScaleFactor": 1, "mobile": false});
+    browser.call("Emulation.setDeviceMetricsOverride", paper);
+    browser.call("Emulation.setEmulatedMedia", json!({"media": "print"}));
+    let smallest = browser.eval(
+        "Math.min(...[...document.querySelectorAll('svg.plot text')].filter((t) => t.getBoundingClientRect().width) \
+         .map((t) => parseFloat(getComputedStyle(t).fontSize) * t.getScreenCTM().a))",
+    );
+    assert!(smallest.as_f64().unwrap() >= 9.0, "{smallest} px on paper");
 }
 
 /// CPU 0 of a monitor: half an hour with a gap of one window, the largest in the window from 22:50.

@@ -1,4 +1,4 @@
-//! What may be done without root, and as whom under sudo. With a second user id.
+//! Permissions without root, and the user under sudo. With a second user id.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

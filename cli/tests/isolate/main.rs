@@ -63,10 +63,10 @@ fn what_makes_no_sense_is_refused_in_one_line() {
             vec!["plan", "-c", "0", "--housekeeping", "8000"],
             "cannot use CPU 8000 for housekeeping; online are",
         ),
-        (vec!["plan", "-c", ""], "no CPU at all"),
+        (vec!["plan", "-c", ""], "no CPU to isolate"),
         (vec!["plan", "-c", "one"], "not a CPU list"),
         (vec!["apply"], "--cpus"),
-        (vec!["run"], "give those to isolate with -c"),
+        (vec!["run"], "select CPUs to isolate with -c"),
         (vec!["plan", "-c", "0", "--by", "magic"], "magic"),
         (vec!["plan", "-c", "0", "--idle-latency", "fast"], "fast"),
         (vec!["plan", "-c", "0", "--keep", "no-such-program"], "cannot keep no-such-program where it is"),
@@ -81,7 +81,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     let status = isolate(journal.path(), &["status"]);
     assert_eq!(stdout(&status), "No CPU is isolated by lathunt.\n");
     let restored = isolate(journal.path(), &["restore"]);
-    assert_eq!((restored.status.code(), stdout(&restored).as_str()), (Some(0), "Nothing to put back.\n"));
+    assert_eq!((restored.status.code(), stdout(&restored).as_str()), (Some(0), "Nothing to restore.\n"));
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn a_read_only_proc_irq_is_a_clear_error_and_changes_nothing() {
         assert!(told.contains(place) && told.contains("read-only") && told.lines().count() == 1, "{told}");
         let differences = before.differences(&Snapshot::take(), &sleepers, false);
         assert!(differences.is_empty(), "{differences:#?}");
-        assert_eq!(stdout(&isolate(journal.path(), &["restore"])), "Nothing to put back.\n");
+        assert_eq!(stdout(&isolate(journal.path(), &["restore"])), "Nothing to restore.\n");
     }
 }
 

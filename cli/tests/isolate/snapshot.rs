@@ -80,7 +80,7 @@ impl Snapshot {
                     continue;
                 };
                 let flags: u64 = words[6].parse().unwrap_or(0);
-                // One that is about to end, or has ended and nobody asked for its status, is moved nowhere any more.
+                // An exiting thread or a zombie cannot be moved any more.
                 if flags & 0x4 != 0 {
                     continue; // PF_EXITING
                 }

@@ -1,4 +1,4 @@
-//! Jobs at the ends of what there is: nothing is lost without a word, and the worst is always explained.
+//! Extreme jobs: no loss is unreported, and the worst is always explained.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -24,7 +24,7 @@ struct Recorded {
     memory_kb: u64,
 }
 
-/// Where so many events leave the recorder's reader no time, the lost ones make the run inconclusive: then once more.
+/// If the recorder's reader cannot keep up, lost events make the run inconclusive: then it is repeated.
 fn recorded(mode: &str, amount: &str, deadline: &str) -> Recorded {
     let mut tries = (0..4).map(|_| tried(mode, amount, deadline));
     let whole = tries.find_map(Result::ok);

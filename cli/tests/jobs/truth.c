@@ -192,6 +192,15 @@ static void job(int file)
 			fresh[page * PAGE] = 1;
 		munmap(fresh, PAGES * PAGE);
 	}
+	if (is("cow")) { /* private pages of a file, there to be read */
+		if (ftruncate(file, PAGES * PAGE))
+			exit(4);
+		fresh = mmap(NULL, PAGES * PAGE, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0);
+		mprotect(fresh, PAGES * PAGE, PROT_READ | PROT_WRITE);
+		for (long page = 0; page < PAGES; page++)
+			fresh[page * PAGE] = 1;
+		munmap(fresh, PAGES * PAGE);
+	}
 	if (is("file")) {
 		memset(buffer, 1, sizeof(buffer));
 		if (pwrite(file, buffer, sizeof(buffer), 0) != (ssize_t)sizeof(buffer) || fsync(file))

@@ -33,7 +33,7 @@ pub fn shown(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The names of the instances of the trace buffer that are lathunt's, also where nobody has mounted tracefs.
+/// Names of lathunt's trace instances, also if tracefs is not mounted.
 pub fn instances() -> Vec<String> {
     let tracefs = Tracefs::open().unwrap();
     let entries = std::fs::read_dir(tracefs.root().join("instances")).unwrap();

@@ -45,7 +45,7 @@ const COMMANDS: [(&str, &[&str]); 18] = [
 const SET: &str = r#"{"tasks": {"a": {"policy": "SCHED_FIFO", "priority": 30, "cputime": 300, "timer": {"ref": "unique", "period": 2000}},
     "b": {"policy": "SCHED_FIFO", "priority": 20, "mem": 2000, "cputime": 500, "timer": {"ref": "unique", "period": 5000}}},
     "global": {"lock_pages": true}}"#;
-/// What is there where nobody asks for a latency.
+/// The state without a latency request.
 const NO_REQUEST: &str = "PM QoS Some(2000000000)";
 /// How long `make test` kills.
 const SHARE: Duration = Duration::from_secs(45);
@@ -284,7 +284,7 @@ fn what_a_kill_could_leave_is_seen_while_a_command_runs() {
     }
 }
 
-/// The keeper of a load is killed together with its measurement: nobody is left who could remove its files.
+/// The keeper of a load is killed together with its measurement: no process is left to remove its files.
 #[test]
 #[ignore = "needs root"]
 fn restore_removes_the_files_of_a_load_whose_keeper_was_killed() {

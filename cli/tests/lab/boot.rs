@@ -124,14 +124,14 @@ fn unpack(sent: &Path, results: &Path) -> Result<String, NoGuest> {
 
 /// The directory with kernel and initrd: `LATHUNT_LAB` when they were prepared before, else `lab/prepare` makes them.
 fn prepared(guest: &Guest) -> Result<PathBuf, NoGuest> {
-    if let Some(directory) = std::env::var_os("LATHUNT_LAB").map(PathBuf::from) {
-        if guest.is_in(&directory) {
-            return Ok(directory);
-        }
+    if let Some(directory) = std::env::var_os("LATHUNT_LAB").map(PathBuf::from)
+        && guest.is_in(&directory)
+    {
+        return Ok(directory);
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/prepare");
     let output =
-        Command::new(&script).arg(guest.kernel).output().map_err(|error| failed("run", &script, &error))?;
+        Command::new(&script).arg(guest.kernel()).output().map_err(|error| failed("run", &script, &error))?;
     let (said, talk) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     match output.status.code() {
         Some(0) => Ok(said.lines().last().unwrap_or_default().into()),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// One machine.
 pub struct Guest {
     pub name: &'static str,
-    /// As `lab/prepare` names it: architecture, version.
+    /// As `lab/prepare` names it: architecture, version. [`Guest::kernel`] is the one that is booted.
     pub kernel: &'static str,
     /// What it is made of, for QEMU.
     pub machine: &'static [&'static str],
@@ -104,7 +104,7 @@ impl Guest {
             .args(self.machine)
             .args(["-net", "none", "-append", &line])
             .arg("-kernel")
-            .arg(directory.join(format!("{}.kernel", self.kernel)))
+            .arg(directory.join(format!("{}.kernel", self.kernel())))
             .arg("-initrd")
             .arg(directory.join(format!("{architecture}.initrd")))
             .args(["-serial", &format!("file:{}", console.display())]);
@@ -120,6 +120,14 @@ impl Guest {
         qemu.stdin(Stdio::null()).spawn()
     }
 
+    /// The kernel that is booted: the one for this architecture in `LATHUNT_LAB_KERNELS` ("amd64-6.12 arm64-6.1"), which
+    /// `make lab-all` sets, else its own.
+    pub fn kernel(&self) -> String {
+        let chosen = std::env::var("LATHUNT_LAB_KERNELS").unwrap_or_default();
+        let of_this = |name: &&str| name.split('-').next() == Some(self.architecture());
+        chosen.split_ascii_whitespace().find(of_this).unwrap_or(self.kernel).to_owned()
+    }
+
     /// As Debian names it; the initrd has that name.
     fn architecture(&self) -> &'static str {
         if self.kernel.starts_with("arm64") {
@@ -131,7 +139,7 @@ impl Guest {
 
     /// Whether `directory` has all that is booted.
     pub fn is_in(&self, directory: &Path) -> bool {
-        [format!("{}.kernel", self.kernel), format!("{}.initrd", self.architecture())]
+        [format!("{}.kernel", self.kernel()), format!("{}.initrd", self.architecture())]
             .iter()
             .all(|file| directory.join(file).exists())
     }

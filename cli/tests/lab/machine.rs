@@ -215,7 +215,7 @@ fn a_cpu_that_goes_offline_in_between_is_a_clear_error_and_nothing_is_lost() {
     for again in ["offline-restore", "offline-again"] {
         let told = lab.text(again);
         assert!(
-            told.contains("lathunt-isolated: could not be put back: CPU 1 is offline"),
+            told.contains("lathunt-isolated: could not be restored: CPU 1 is offline"),
             "{again}: {told}"
         );
         assert!(told.contains("settings wait for /sys/fs/cgroup/lathunt-isolated"), "{again}: {told}");

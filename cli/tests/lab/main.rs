@@ -2,8 +2,8 @@
 //! scenarios of `lab/scenarios/`, and what they left behind is judged here, outside.
 //!
 //! Each machine of [`GUESTS`] is booted once, for all tests that ask for it. Where it has two CPUs, sizes are judged
-//! generously: an emulated CPU is itself late by milliseconds. What is exact there is *whom* a latency is blamed on, and
-//! that parts add up. In virtual time sizes are exact, too.
+//! generously: an emulated CPU is itself late by milliseconds. Exact there are the *causes* of latencies, and that
+//! parts add up. In virtual time sizes are exact, too.
 
 mod arm64;
 mod boot;

@@ -30,8 +30,8 @@ fn clock_steps_and_cpus_that_come_and_go_are_recorded_and_no_window_spans_them()
         "{windows:?}"
     );
     let rows = json["rows"].as_array().unwrap();
-    // A maximum is told by the clock of its time: each was in its window, but for how late the slow guest closes one. That
-    // of a thread may be of a window before, by whose clock it is told: a turn counts where it ends.
+    // The time of a maximum is in its window, except for the delay with which the slow guest closes one. That of a
+    // thread may be in an earlier window: a job counts in the window in which it ends.
     let around = |begin: i64, end: i64, at: i64| (begin - 5_000..end + 5_000).contains(&at);
     for row in rows.iter().filter(|row| row["max_at"].is_i64()) {
         let [begin, end, at] = ["begin", "end", "max_at"].map(|name| row[name].as_i64().unwrap());

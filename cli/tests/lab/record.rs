@@ -74,8 +74,8 @@ fn pulses_are_found_and_blamed(outcome: &Outcome, run: &Run) {
     }
 }
 
-/// The same where the reader of the evidence is too slow for all pulses, and `run` says so: nobody but the
-/// injector is blamed for a pulse, and it is for one of each kind at least.
+/// The same if the reader of the evidence is too slow for all pulses, as `run` states: no task but the injector is
+/// blamed for a pulse, and it is for one of each kind at least.
 pub fn pulses_with_evidence_are_blamed(outcome: &Outcome, run: &Run) {
     for kind in [inject::Kind::Irqoff, inject::Kind::Preemptoff, inject::Kind::Thread] {
         let pulses = pulses(outcome, kind);

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::boot::Outcome;
 
-/// The kernel's clocks stand for two seconds, and the guest is slow.
+/// The kernel's clocks stop for two seconds, and the guest is slow.
 const SLEPT_MS: std::ops::Range<f64> = 1_000.0..10_000.0;
 
 #[test]
@@ -22,7 +22,10 @@ fn a_sleep_of_the_machine_is_recorded_and_is_no_latency() {
 
     let rows = json["rows"].as_array().unwrap();
     let (mut over, mut after) = (0, 0);
-    for row in rows.iter().filter(|row| row["quantity"] == "timer+wakeup" && row["cpu"] == 0) {
+    // A guest that the host starves may have a first window with one lost sample and no other.
+    let sampled = |row: &&Value| row["histogram"]["count"].as_u64() > Some(0);
+    let of_cpu = rows.iter().filter(|row| row["quantity"] == "timer+wakeup" && row["cpu"] == 0);
+    for row in of_cpu.filter(sampled) {
         let [begin, end, at] = ["begin", "end", "max_at"].map(|name| row[name].as_i64().unwrap());
         let max_ns = row["histogram"]["max_ns"].as_u64().unwrap();
         assert!(max_ns < 1_000_000_000, "{max_ns} ns: the sleep counts as latency");

@@ -18,7 +18,7 @@ pub enum Defect {
     OldRecordFirst,
     /// The thread that sends is killed in the middle of a record.
     CutRecord,
-    /// A record of memory that nobody wrote.
+    /// A record of uninitialised memory.
     MemoryFirst,
     DiesInARecord,
     DiesAtOnce,

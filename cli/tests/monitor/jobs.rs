@@ -109,7 +109,10 @@ fn late_jobs_are_counted_and_explained_through_a_kill_and_a_restart() {
         assert!(told.iter().any(|told| told.contains("its own ")), "{told:?}");
         assert!(!page.contains("task=\"innocent\",le="), "it has no deadline");
         let (told, metric) = exceedance(&monitor);
-        assert_eq!(told, metric, "what the windows before the kill and after it say");
+        // Of a number in JSON the last bit may be read differently.
+        let [told, metric] = [told, metric].map(|value| value.expect("a limit"));
+        let what = "what the windows before the kill and after it say";
+        assert!((told - metric).abs() <= told * 1e-12, "{what}: {told} {metric}");
         monitor.signal(libc::SIGTERM);
         monitor.child.wait().unwrap();
     }

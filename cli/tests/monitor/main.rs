@@ -1,6 +1,7 @@
 //! The monitor from outside: a daemon that records, survives, refuses, and tells Prometheus and Munin the same.
 
 mod daemon;
+mod fleet;
 mod http;
 mod jobs;
 mod munin;

@@ -66,7 +66,7 @@ fn node(peers: &Path, place: &Path, database: &Path) -> (Running, u16) {
         format!("log_level 2\nlog_file {at}/log\npid_file {at}/pid\nbackground 0\nsetsid 0\nuser root\ngroup root\nhost 127.0.0.1\nport {port}\nallow ^127\\.0\\.0\\.1$\n"),
     )
     .unwrap();
-    // The plug-in runs as nobody, who may not reach our binary where it was built.
+    // The plug-in runs as `nobody`, without access to the build directory.
     let binary = place.join("lathunt");
     fs::copy(env!("CARGO_BIN_EXE_lathunt"), &binary).unwrap();
     let settings =

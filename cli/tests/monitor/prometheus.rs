@@ -13,21 +13,21 @@ use super::{
     disturb, disturbed_until, http, last_cpu, peers, wait_for, Monitor, Running, INJECTED, NO_PEERS,
 };
 
-fn packaging(file: &str) -> PathBuf {
+pub fn packaging(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging").join(file)
 }
 
-struct Prometheus {
+pub struct Prometheus {
     _running: Running,
     port: u16,
 }
 
 impl Prometheus {
-    /// Scrapes `target` every second; everything it writes is below `place`.
-    fn start(peers: &Path, place: &Path, target: u16, native: bool) -> Prometheus {
+    /// Scrapes `targets` every second; everything it writes is below `place`.
+    pub fn start(peers: &Path, place: &Path, targets: &[&str], native: bool) -> Prometheus {
         fs::create_dir_all(place).unwrap();
         let scrape = fs::read_to_string(packaging("prometheus/scrape.yml")).unwrap();
-        let scrape = scrape.replace("127.0.0.1:9745", &format!("127.0.0.1:{target}"));
+        let scrape = scrape.replace("127.0.0.1:9745", &targets.join("\", \""));
         assert!(scrape.contains("scrape_interval: 60s"), "the shipped file is what is tested");
         let short = "global:\n  evaluation_interval: 1s\n".to_owned();
         fs::write(place.join("prometheus.yml"), short + &scrape.replace("60s", "1s")).unwrap();
@@ -47,14 +47,14 @@ impl Prometheus {
         Prometheus { _running: running, port }
     }
 
-    fn api(&self, path: &str) -> Option<Value> {
+    pub fn api(&self, path: &str) -> Option<Value> {
         let text = http::text(self.port, &format!("/api/v1/{path}"), "application/json")?;
         let answer: Value = serde_json::from_str(&text).ok()?;
         (answer["status"] == "success").then(|| answer["data"].clone())
     }
 
     /// The value of a query with one result.
-    fn value(&self, query: &str) -> Option<f64> {
+    pub fn value(&self, query: &str) -> Option<f64> {
         let data = self.api(&format!("query?query={}", http::encoded(query)))?;
         data["result"][0]["value"][1].as_str()?.parse().ok()
     }
@@ -70,8 +70,9 @@ fn prometheus_knows_the_injected_maximum_with_native_histograms_and_without() {
     let peers = peers().unwrap();
     let place = tempfile::tempdir().unwrap();
     let monitor = Monitor::with(place.path(), "2s", &["--deadline", "5ms"]);
-    let with = Prometheus::start(&peers, &place.path().join("native"), monitor.port, true);
-    let without = Prometheus::start(&peers, &place.path().join("classic"), monitor.port, false);
+    let target = format!("127.0.0.1:{}", monitor.port);
+    let with = Prometheus::start(&peers, &place.path().join("native"), &[&target], true);
+    let without = Prometheus::start(&peers, &place.path().join("classic"), &[&target], false);
     disturb();
     let of = format!("cpu=\"{}\",kind=\"timer+wakeup\"", last_cpu());
     let due = INJECTED.as_secs_f64();
@@ -162,7 +163,7 @@ fn shipped_files_use_only_what_is_exported(page: &str) {
     let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':' || c == '-' || c == '.');
     let mut asked = 0;
     for name in dashboard.split(word).chain(rules.split(word)).filter(|name| name.starts_with("lathunt_")) {
-        // Only there when something was lost, or somebody waits.
+        // Only present after losses, or if a task waits.
         if !["lathunt_lost_events_total", "lathunt_waiting_seconds"].contains(&name) {
             assert!(exported.contains(&name), "{name} is not exported");
             asked += 1;

@@ -11,6 +11,10 @@ fn nonsense_is_refused_in_one_line_and_nothing_is_made() {
     fs::write(&file, "dear to somebody").unwrap();
     let file = file.to_str().unwrap();
     let below = format!("{file}/below.sqlite");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let fifo = elsewhere.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let fifo = fifo.to_str().unwrap();
     for (arguments, named) in [
         (&["monitor", "--window", "0"][..], "--window"),
         (&["monitor", "--window", "10ms"], "100 ms"),
@@ -33,6 +37,9 @@ fn nonsense_is_refused_in_one_line_and_nothing_is_made() {
         (&["history", "--database", "absent.sqlite"], "no such file"),
         (&["history", "--database", file], "file"),
         (&["history", "--database", "."], "it is a directory"),
+        (&["history", "--database", fifo], "not a regular file"),
+        (&["munin", "config", "--database", fifo], "not a regular file"),
+        (&["monitor", "--database", fifo], "not a regular file"),
         (&["history", "--since", "yesterday"], "yesterday"),
         (&["history", "--since", "0"], "--since"),
         (&["history", "--series", "irqsoff"], "irqsoff"),

@@ -8,6 +8,7 @@
 #include "hidden_ends.h"
 #include "hidden_halves.h"
 #include "hidden_stops.h"
+#include "hidden_turns.h"
 
 /* A queue with a condition and two workers. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -333,6 +334,7 @@ static const struct {
 	{"longcall", longcall}, {"killed", killed}, {"exechalf", exechalf}, {"sigfdhalf", sigfdhalf},
 	{"aiohalf", aiohalf}, {"uringhalf", uringhalf}, {"tracewait", tracewait}, {"sibling", sibling},
 	{"restarted", restarted}, {"rearmed", rearmed}, {"migrating", migrating},
+	{"taketurns", taketurns}, {"goodturns", goodturns},
 };
 
 static void ignored(int signal) { (void)signal; }

@@ -241,7 +241,7 @@ fn a_hundred_fibers_have_the_jobs_of_their_periods_and_what_they_cannot_do_is_sa
 #[test]
 fn time_that_is_not_the_fibers_own_is_in_the_run_and_no_pass_rests_on_it() {
     use std::process::{Command, Stdio};
-    // An ordinary thread beside a hog on its CPU, by construction: whoever runs this.
+    // A SCHED_OTHER thread and a hog on its CPU, for any user.
     let cpu = lathunt_host::sched::affinity().unwrap().iter().last().unwrap();
     let mut hog = Command::new("taskset")
         .args(["-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"])

@@ -251,7 +251,7 @@ fn a_deadlock_ends_the_run_and_is_named() {
 
 #[test]
 fn threads_that_signal_each_other_count_from_the_signal() {
-    // As ordinary threads: nobody needs a right for it.
+    // As SCHED_OTHER threads, which need no privileges.
     let set = r#"{"tasks": {
         "producer": {"loop": 20, "phases": {"p": {"loop": 1, "cputime": 100, "sem_post": "full",
             "timer": {"ref": "unique", "period": 10000, "mode": "absolute"}}}},

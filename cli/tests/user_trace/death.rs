@@ -133,10 +133,10 @@ fn a_killed_consumer_is_replaced_and_every_event_comes_exactly_once() {
 
 /// babeltrace2 sees the same number of events; it warns of discarded ones, and of nothing else.
 fn babeltrace_counts(lab: &Lab, content: &stream::Content) {
-    if content.discarded == 0 {
-        if let Some(text) = babeltrace(&lab.path("out")) {
-            assert_eq!(text.lines().count() as u64, content.events());
-        }
+    if content.discarded == 0
+        && let Some(text) = babeltrace(&lab.path("out"))
+    {
+        assert_eq!(text.lines().count() as u64, content.events());
     }
 }
 

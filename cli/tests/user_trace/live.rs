@@ -62,7 +62,7 @@ fn events_are_switched_on_and_off_while_the_program_runs() {
     let (program, file, out) = (lab.program("emitter"), lab.path("counters"), lab.path("out"));
     lab.trace_ok(&["start", "-o", out.to_str().unwrap(), "-e", "other:*"]);
     let mut child = lab.spawn(&program, &[file.to_str().unwrap(), "1", "0", "10"]);
-    // It waits some seconds for somebody to want its event.
+    // It waits some seconds for its event to be enabled.
     let patience = Instant::now() + Duration::from_secs(20);
     while !lab.trace_ok(&["status"]).contains("emitter") {
         assert!(Instant::now() < patience);

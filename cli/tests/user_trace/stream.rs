@@ -36,8 +36,8 @@ impl<'a> Bytes<'a> {
     }
     fn text(&mut self) -> &'a str {
         let length = self.0.iter().position(|&byte| byte == 0).unwrap();
-        let text = std::str::from_utf8(&self.take(length + 1)[..length]).unwrap();
-        text
+
+        (std::str::from_utf8(&self.take(length + 1)[..length]).unwrap()) as _
     }
 }
 

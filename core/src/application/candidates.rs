@@ -1,11 +1,12 @@
-//! What a thread does besides its turns, and how long its turns would be if another place were its main wait.
+//! Time of a thread outside its jobs, and the length its jobs would have if another place were its main wait.
 //!
-//! The main wait is inferred (`turn`). So that an error there hides no late job, two things are known of every thread: the
-//! longest stretch that belongs to no turn (before its first main wait, after its last one, in a thread that never waits
-//! twice), and, for each place where a job may begin, the longest span from a release there to the next wait there. A
-//! place that timers end as well as other wakers counts as two. Mutexes, page faults and writes are no such places.
+//! The main wait is inferred (`turn`). An error there must not hide a late job, so two figures are kept for every
+//! thread: the longest time outside any job (before its first main wait, after its last one, or in a thread that never
+//! waits twice), and, for each place where a job may start, the longest span from a release there to the next wait
+//! there. A place where both timers and other wakers end waits counts as two. Mutexes, page faults and writes do not
+//! start jobs.
 //!
-//! Calls that wait in one place with the same arguments are told apart in `sites`.
+//! Calls that wait in one place with the same arguments are distinguished in `sites`.
 
 use super::places::{Id, Places};
 use super::point::{Class, Place};
@@ -14,20 +15,20 @@ use super::task::OtherTurns;
 use crate::time::{Mono, Ns};
 use crate::trace::activation::{Activation, Via};
 
-/// Places that are told, the longest first.
+/// Maximum number of reported places, the longest first.
 const TOLD: usize = 4;
 
-/// Of one thread.
+/// Figures of one thread.
 #[derive(Clone, Default)]
 pub(super) struct Candidates {
     places: Vec<Candidate>,
-    /// Where the stretch begins that belongs to no turn; `None`: in a turn, or in the main wait.
+    /// Start of the current time outside any job; `None`: in a job, or in the main wait.
     outside_since: Option<Mono>,
     outside: Option<Ns>,
-    /// A wait at the main place, or an activation, was seen.
+    /// The first activation was recorded.
     begun: bool,
     sites: Sites,
-    /// By who ends waits for one thing.
+    /// Sites by the waker that ends waits for one object.
     wakers: Sites,
 }
 
@@ -41,7 +42,7 @@ struct Candidate {
 }
 
 impl Candidates {
-    /// The numbers of places change, and figures begin anew.
+    /// Resets the figures; the numbers of places change.
     pub fn begin_window(&mut self) {
         self.places.clear();
         self.sites.begin_window();
@@ -49,8 +50,8 @@ impl Candidates {
         self.outside = None;
     }
 
-    /// Activations are missing, of a turn that may have begun at `since`: no span over them is known, and what follows is in
-    /// no turn.
+    /// Activations are missing in a job that may have started at `since`: no span across them is known, and the time
+    /// that follows is outside any job.
     pub fn forget(&mut self, since: Option<Mono>) {
         self.places.iter_mut().for_each(|candidate| candidate.since = None);
         self.sites.forget();
@@ -58,7 +59,7 @@ impl Candidates {
         self.outside_since = self.outside_since.or(since);
     }
 
-    /// An activation begins; `left`: where it waited before, if that is known, and since when; `before`: the activation that
+    /// An activation starts; `left`: the place and start of the wait before it, if known; `before`: the activation that
     /// ended there.
     pub fn woken(
         &mut self,
@@ -72,9 +73,9 @@ impl Candidates {
         }
         let Some((place, what, since)) = left else { return };
         if Some(*place) == main {
-            self.outside_since = None; // a turn begins
+            self.outside_since = None; // a job starts
         } else if what.class == Class::Lock && a.via == Via::Thread && !what.may_be_mutex() {
-            // A barrier, a semaphore: it waited for another thread before its first turn.
+            // A barrier or semaphore: it waited for another thread before its first job.
             if let Some(begin) = self.outside_since {
                 self.ended(begin, *since);
                 self.outside_since = Some(a.begin());
@@ -101,7 +102,7 @@ impl Candidates {
         }
     }
 
-    /// An activation ends; `turn`: since when a turn is open.
+    /// An activation ends; `turn`: start of the current job.
     pub fn blocked(&mut self, at: Mono, in_main: bool, ended: bool, turn: Option<Mono>) {
         if let Some(begin) = self.outside_since {
             self.ended(begin, at);
@@ -114,7 +115,7 @@ impl Candidates {
         }
     }
 
-    /// The last activation is not over at `end`.
+    /// The last activation is not finished at `end`.
     pub fn goes_on(&mut self, begin: Mono, end: Mono, in_turn: bool) {
         if !self.begun && !in_turn {
             self.ended(begin, end);
@@ -123,7 +124,7 @@ impl Candidates {
         }
     }
 
-    /// What it did from `begin` to `end` was not recorded.
+    /// Nothing was recorded from `begin` to `end`.
     pub fn unseen(&mut self, begin: Mono, end: Mono) {
         self.ended(begin, end);
     }
@@ -132,12 +133,12 @@ impl Candidates {
         self.outside = self.outside.max(Some(end.since(begin)));
     }
 
-    /// The longest stretch in no turn.
+    /// The longest time outside any job.
     pub fn outside(&self) -> Option<Ns> {
         self.outside
     }
 
-    /// The longest spans, for readers.
+    /// The longest spans, for the report.
     pub fn report(&self, places: &Places) -> Vec<OtherTurns> {
         let told = self.places.iter().filter_map(|candidate| {
             let place = places.get(candidate.place).name;
@@ -156,13 +157,13 @@ impl Candidates {
     }
 }
 
-/// Sorts by length, longest first, and keeps as many as a message lists.
+/// Sorts by length, longest first, and keeps the number that a message lists.
 pub(super) fn longest_first(told: &mut Vec<OtherTurns>) {
     told.sort_by(|a, b| (b.longest_ns, &a.place).cmp(&(a.longest_ns, &b.place)));
     told.truncate(TOLD);
 }
 
-/// Whether releases may wait there for the thread, which then does not block: in all such places but sleeps.
+/// Whether releases may queue there, so that the thread does not block: all places that start jobs, except sleeps.
 pub(super) fn may_queue(place: &Place) -> bool {
     place.class != Class::Sleep && may_begin_jobs(place)
 }

@@ -1,11 +1,12 @@
-//! From the release of one thread's activation to the end of another one's, along the wake-ups between them: `--chain A,B,C`.
+//! Response time of a chain of threads that wake each other, `--chain A,B,C`: from the release of A to the end of C.
 //!
-//! A turn of A wakes B, whose turn it begins; that one wakes C. The time from A's release to the end of C's turn is the
-//! response of the chain; where a turn begins several, the last end counts. A wake-up is what the recorder sees of a link: where
-//! a turn of A begins none of B (B was at work when A posted, or took its data from memory by a timer of its own), the
-//! activation is not followed, and counted so. What was under way when the recording began or ended is neither.
+//! A job of A wakes B and thereby starts a job of B, which wakes C. The response time is from A's release to the end of
+//! C's job; if a job starts several, the last end counts. Only wake-ups link jobs: if a job of A starts none of B (B
+//! was running when A posted, or polls memory by its own timer), the activation counts as broken. Activations in
+//! progress when the recording started or ended count as cut off.
 //!
-//! Memory: [`KEPT`] turns of each stage; when they are full, the older half is linked and forgotten.
+//! Memory: about [`KEPT`] jobs per stage; when a stage is full, the jobs of all stages that were released before its
+//! middle one are linked and dropped.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,28 +18,28 @@ use crate::histogram::Histogram;
 use crate::series::{Quantity, Series, Thread};
 use crate::time::{Mono, Ns, Tid};
 
-/// Turns of each stage that are kept.
+/// Jobs kept per stage.
 const KEPT: usize = 1 << 16;
 
-/// How much of a chain was seen.
+/// Coverage of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Followed {
-    /// Activations of the first thread that were not followed to an end of the last one.
+    /// Activations of the first thread that could not be followed to the end of the last one.
     pub broken: u64,
-    /// Of these, the ones of which the last link seen is before this stage: one number for each stage after the first.
+    /// Of these, those whose last link is before this stage: one number for each stage after the first.
     pub broken_before: Vec<u64>,
-    /// Not counted: under way when the recording began or ended.
+    /// Not counted: in progress when the recording started or ended.
     pub cut_off: u64,
-    /// All threads of the chain.
+    /// Threads of the chain.
     pub threads: Vec<Tid>,
 }
 
-/// A turn of a thread of the chain.
+/// A job of a thread of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     pub tid: Tid,
-    /// Who released it; `None`: a timer or an interrupt.
+    /// The thread that released it; `None`: a timer or an interrupt.
     pub waker: Option<Tid>,
     pub waking: Mono,
     pub begin: Mono,
@@ -50,12 +51,12 @@ struct Stage {
     pattern: String,
     /// Its threads.
     threads: Vec<Tid>,
-    /// When the first activation of one of its threads ended.
+    /// When the first recorded activation of one of its threads ended.
     known_from: Option<Mono>,
     turns: Vec<Seen>,
 }
 
-/// Of one chain.
+/// State of one chain.
 #[derive(Clone)]
 pub(super) struct Chain {
     stages: Vec<Stage>,
@@ -63,12 +64,12 @@ pub(super) struct Chain {
     histogram: Option<Histogram>,
     misses: u64,
     most: Option<Ns>,
-    /// When the last turn ended that is known.
+    /// Latest known time.
     now: Mono,
 }
 
 impl Chain {
-    /// `names`: patterns for names of threads, in the order in which they wake each other.
+    /// `names`: patterns of thread names, in the order in which they wake each other.
     pub fn new(names: &[String]) -> Chain {
         let stages: Vec<Stage> =
             names.iter().map(|name| Stage { pattern: name.clone(), ..Stage::default() }).collect();
@@ -77,7 +78,7 @@ impl Chain {
         Chain { stages, followed, histogram: None, misses: 0, most: None, now: Mono(0) }
     }
 
-    /// The name under which it is reported.
+    /// The name in reports, `A>B>C`.
     pub fn name(&self) -> String {
         self.stages.iter().map(|stage| stage.pattern.as_str()).collect::<Vec<_>>().join(">")
     }
@@ -99,7 +100,7 @@ impl Chain {
         self.now = self.now.max(end);
     }
 
-    /// Turns of a thread of this name that are over; `deadline`: of the chain.
+    /// Finished jobs of a thread of this name; `deadline`: that of the chain.
     pub fn add(&mut self, comm: &str, turns: &[Seen], deadline: Option<Ns>) {
         for stage in self.stages.iter_mut().filter(|stage| fits(&stage.pattern, comm)) {
             stage.turns.extend_from_slice(turns);
@@ -111,10 +112,10 @@ impl Chain {
         }
     }
 
-    /// Links what was released before `until`, and forgets it; `None`: all.
+    /// Links the jobs released before `until`, and drops them; `None`: all.
     fn link(&mut self, until: Option<Mono>, deadline: Option<Ns>) {
         for stage in &mut self.stages {
-            // By who woke it, then by when.
+            // By waker, then by time of the waking.
             stage.turns.sort_by_key(|turn| (turn.waker, turn.waking));
         }
         let known_from = self.stages.iter().map(|stage| stage.known_from.unwrap_or(Mono(u64::MAX))).max();
@@ -124,13 +125,13 @@ impl Chain {
         first.sort_by_key(|turn| turn.begin);
         let reached: Vec<Result<Mono, usize>> = first.iter().map(|turn| end_of(turn, rest)).collect();
         for (nth, turn) in first.iter().enumerate().filter(|(_, turn)| is_due(turn)) {
-            // The next one is not followed and was released before this ended: the end may be that of both.
+            // If the next one has no end and was released before this end, the end may be that of both.
             let next = first.get(nth + 1).zip(reached.get(nth + 1));
             let of_both = next.and_then(|(next, reached)| Some((next.begin, reached.err()?)));
             let of_both = of_both.filter(|&(begin, _)| reached[nth].is_ok_and(|end| begin < end));
             match of_both.map_or(reached[nth], |(_, stage)| Err(stage)) {
                 Ok(end) => self.record(end.since(turn.begin), deadline),
-                // Where the end of the recording is still within the deadline, nothing is late yet.
+                // Not late yet if the recording ended before its deadline.
                 Err(_) if known_from.is_some_and(|known| turn.begin < known) => self.followed.cut_off += 1,
                 Err(_) if deadline.is_some_and(|deadline| self.now.since(turn.begin) <= deadline) => {
                     self.followed.cut_off += 1;
@@ -154,7 +155,7 @@ impl Chain {
         }
     }
 
-    /// As a task whose response times are those of the chain.
+    /// The chain as a task with the response times of the chain.
     pub fn report(&self, deadline: Option<Ns>) -> Task {
         let mut whole = self.clone();
         whole.link(None, deadline);
@@ -181,7 +182,7 @@ impl Chain {
     }
 }
 
-/// When the last turn ended that `turn` began in the last of `stages`; else the first of them that it did not reach.
+/// End of the last job that `turn` started in the last of `stages`; else the first stage that it did not reach.
 fn end_of(turn: &Seen, stages: &[Stage]) -> Result<Mono, usize> {
     let Some((next, rest)) = stages.split_first() else { return Ok(turn.end) };
     let from = next.turns.partition_point(|one| (one.waker, one.waking) < (Some(turn.tid), turn.begin));
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!((response.count(), response.max()), (10, Some(Ns(60 * MS))));
         assert_eq!((task.misses, task.miss_max_ns), (10, Some(Ns(20 * MS))));
         assert_eq!(task.chain.unwrap().broken, 0);
-        assert_eq!(task.thread.comm, "a>b>c");
+        assert_eq!(task.thread.to_string(), "a>b>c");
     }
 
     #[test]

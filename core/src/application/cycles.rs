@@ -1,46 +1,49 @@
-//! Turns that may be parts of one job: a thread that waits in its main place also in the midst of a job.
+//! Recorded jobs that may be parts of one job: a thread that also waits in its main place within a job.
 //!
-//! Two sleeps with the same arguments are one place. When each of them began a job, a periodic thread would be released at
-//! equal distances; when a job has two waits there, only every second distance of two releases is equal. So the longest
-//! span over 2, 3 … turns is kept, and told where single distances are not regular.
-//! Of a thread that is regular but for a few releases off its period, the span from the release before such a one to the
-//! end of the turn behind it is kept, where the next release lies on the period again: the wait may have been one within a
-//! job.
-//! Not here: waits that halve the period exactly, which look like jobs of half the period.
+//! Two sleeps with the same arguments are one place. If each starts a job, the releases of a periodic thread are at
+//! regular intervals; if a job has two waits there, only every second release is. So the longest span over 2, 3 …
+//! recorded jobs is kept, and reported if single intervals are not regular. If a thread is regular except for a few
+//! releases off its period, and the next release is on the period again, the wait may have been within a job: the span
+//! from the release before it to the end of the job after it is kept. Not covered: waits that halve the period exactly,
+//! which look like jobs of half the period.
 
 use std::collections::VecDeque;
 
+use super::runs::Runs;
 use super::task::SeveralWaits;
 use crate::time::{Mono, Ns};
 
-/// So many waits of one job are looked for at most.
+/// Maximum number of waits per job that is checked.
 const WAITS: usize = 4;
-/// With fewer distances than this, no conclusion is drawn.
+/// Minimum number of intervals for a conclusion.
 const KNOWN: usize = 8;
-/// Turns that wait for the period of their time, at most.
+/// Maximum number of jobs that are not compared with the period yet.
 const HELD: usize = 128;
 
-/// Of one thread.
+/// State of one thread.
 #[derive(Clone, Default)]
 pub(super) struct Cycles {
     releases: VecDeque<Mono>,
     longest: [Option<Ns>; WAITS],
-    /// Turns that are held against the period when as many have followed as it is the median of.
+    /// Jobs to compare with the period: release and end. The period is a median over jobs before and after.
     turns: VecDeque<(Mono, Option<Mono>)>,
     /// The last release on the period.
     on_period: Option<Mono>,
     off_period: Option<Ns>,
+    runs: Runs,
 }
 
 impl Cycles {
-    /// Counts anew.
+    /// Resets the figures.
     pub fn begin_window(&mut self) {
         self.longest = [None; WAITS];
+        self.runs.begin_window();
         self.off_period = None;
     }
 
-    /// A turn begins.
+    /// A job is released.
     pub fn released(&mut self, release: Mono, period: Option<Ns>) {
+        self.runs.released(release, period);
         self.turns.push_back((release, None));
         if self.turns.len() > HELD {
             self.hold_first(period);
@@ -49,21 +52,23 @@ impl Cycles {
         self.releases.push_front(release);
     }
 
-    /// It ends.
+    /// The last job ends.
     pub fn finished(&mut self, at: Mono) {
+        self.runs.finished(at);
         self.turns.back_mut().into_iter().for_each(|(_, end)| *end = Some(at));
         for (longest, release) in self.longest.iter_mut().zip(&self.releases) {
             *longest = (*longest).max(Some(at.since(*release)));
         }
     }
 
-    /// Turns were lost.
+    /// Jobs were lost.
     pub fn forget(&mut self) {
+        self.runs.forget();
         self.releases.clear();
         (self.on_period, self.turns) = (None, VecDeque::new());
     }
 
-    /// The longest span around a release that was off the period.
+    /// The longest span around a release off the period.
     pub fn off_period(&self, period: Option<Ns>) -> Option<Ns> {
         let mut whole = self.clone();
         while !whole.turns.is_empty() {
@@ -83,7 +88,8 @@ impl Cycles {
             self.on_period = Some(release);
             return;
         };
-        // One more than its time has room for; a late one stands for its own, and who has moved its period goes on from here.
+        // Only an additional release within the period counts; a late one replaces its own, and a shifted period
+        // continues here.
         let next = self.turns.front().map_or(release, |(next, _)| *next);
         let room = next.since(before).0 as f64 <= period.0 as f64 * (1.0 + super::sums::PERIODIC);
         if room && (next == release || on(before, next)) && !on(release, next) {
@@ -93,18 +99,25 @@ impl Cycles {
         }
     }
 
-    /// By the last `distances` of releases; `None`: they are regular, or too few.
+    /// Judges the last intervals between releases, ns; `None`: they are regular, or too few.
     pub fn report(&self, distances: &[u64]) -> Option<SeveralWaits> {
+        let of_runs = self.runs.report();
+        let of_runs = of_runs.map(|(waits, longest_ns)| SeveralWaits { waits: Some(waits), longest_ns });
+        self.of_few(distances).into_iter().chain(of_runs).max_by_key(|several| several.longest_ns)
+    }
+
+    fn of_few(&self, distances: &[u64]) -> Option<SeveralWaits> {
         if distances.len() < KNOWN || is_regular(distances, 1) {
             return None;
         }
         let waits = (2..=WAITS).find(|&waits| is_regular(distances, waits));
         let longest_ns = self.longest[waits.unwrap_or(WAITS) - 1].or(self.longest[1])?;
-        Some(SeveralWaits { waits: waits.and_then(|waits| u8::try_from(waits).ok()), longest_ns })
+        Some(SeveralWaits { waits: waits.and_then(|waits| u32::try_from(waits).ok()), longest_ns })
     }
 }
 
-/// Whether most sums of `waits` successive distances are nearly equal. A multiple counts as equal: a release was missed.
+/// Whether more than 3/4 of the sums of `waits` successive intervals are nearly equal. A multiple counts as equal: a
+/// release was missed.
 pub(super) fn is_regular(distances: &[u64], waits: usize) -> bool {
     let sums: Vec<u64> = distances.windows(waits).map(|some| some.iter().sum()).collect();
     let mut sorted = sums.clone();
@@ -123,7 +136,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Each turn: how long after the one before it is released, and how long it takes.
+    /// Each job: time since the previous release, and execution time.
     fn of(turns: &[(u64, u64)]) -> Option<SeveralWaits> {
         let (mut cycles, mut at, mut distances) = (Cycles::default(), 0, Vec::new());
         for (distance, takes) in turns.iter().cycle().take(100) {

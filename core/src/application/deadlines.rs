@@ -1,8 +1,8 @@
-//! Which deadline a thread of an application has.
+//! Deadlines of the threads of an application.
 //!
-//! `500us` is that of the real-time threads, or of all where there are none; `control=500us,io-*=10ms,*=none` names threads by
-//! patterns of the shell, of which the first that fits decides. Threads without a deadline are not judged, and the verdict
-//! lists them.
+//! `500us` applies to the real-time threads, or to all threads if there are none; `control=500us,io-*=10ms,*=none`
+//! selects threads by shell patterns, of which the first match decides. Threads without a deadline are not judged; the
+//! verdict lists them.
 
 use std::collections::BTreeSet;
 
@@ -13,30 +13,30 @@ use super::others::OTHERS;
 use super::task::Task;
 use crate::time::Ns;
 
-/// Bytes of the longest name of a thread (TASK_COMM_LEN - 1).
+/// Maximum bytes of a thread name (TASK_COMM_LEN - 1).
 const NAME: usize = 15;
 
-/// What a thread is held to.
+/// Deadline of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Nothing.
+    /// None.
     None,
-    /// Its response times may be as long as this.
+    /// A response time.
     At(Ns),
-    /// The same, as long as its period is.
+    /// Its period.
     Period,
 }
 
-/// What a thread was held to, as it is stored.
+/// The deadline a thread was judged by, as it is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeldTo {
     /// The deadline; null: none.
     pub deadline_ns: Option<Ns>,
-    /// It has none because it is an ordinary thread, beside real-time threads that are held to this.
+    /// Deadline of the real-time threads, which does not apply to this SCHED_OTHER thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_ns: Option<Ns>,
-    /// Its deadline was to be its period, and it has none, or had several.
+    /// Its deadline was requested to be its period, but it has none, or had several.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lacks_period: bool,
 }
@@ -44,28 +44,28 @@ pub struct HeldTo {
 /// The deadlines of an application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deadlines {
-    /// Patterns for names of threads, in the order in which they are tried.
+    /// Patterns of thread names, in the order in which they are tried.
     named: Vec<(String, Limit)>,
-    /// Of the real-time threads that no pattern fits, or of all where none is.
+    /// Deadline of real-time threads that match no pattern, or of all such threads if none is real-time.
     default: Option<Limit>,
-    /// Of all threads alike.
+    /// One deadline for all threads.
     of_all: Option<Ns>,
 }
 
 impl Deadlines {
-    /// The same for each thread, of whatever policy.
+    /// The same deadline for each thread, of any policy.
     #[must_use]
     pub fn of_all(deadline: Option<Ns>) -> Deadlines {
         Deadlines { of_all: deadline, ..Deadlines::default() }
     }
 
-    /// Whether none is given.
+    /// Whether no deadline is given.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.named.is_empty() && self.default.is_none() && self.of_all.is_none()
     }
 
-    /// The one of all threads, where none is named.
+    /// The one deadline, if there are no patterns.
     #[must_use]
     pub fn plain(&self) -> Option<Ns> {
         match (self.named.as_slice(), self.default, self.of_all) {
@@ -74,7 +74,7 @@ impl Deadlines {
         }
     }
 
-    /// The shortest of them.
+    /// The shortest deadline.
     #[must_use]
     pub fn shortest(&self) -> Option<Ns> {
         let all =
@@ -89,7 +89,7 @@ impl Deadlines {
     /// Reads `500us`, `period`, `control=500us,io-*=10ms,*=none`; `duration` reads a time.
     ///
     /// # Errors
-    /// One line: what cannot be read, or is said twice.
+    /// One line: an entry that cannot be read, or a second default.
     pub fn parse(text: &str, duration: fn(&str) -> Result<Ns, String>) -> Result<Deadlines, String> {
         let mut all = Deadlines::default();
         for part in text.split(',') {
@@ -98,7 +98,7 @@ impl Deadlines {
         Ok(all)
     }
 
-    /// Reads a file: one entry a line; `#` begins a comment.
+    /// Reads a file: one entry per line; `#` starts a comment.
     ///
     /// # Errors
     /// One line with the number of the line that cannot be read.
@@ -137,18 +137,18 @@ impl Deadlines {
         }
     }
 
-    /// What a thread of this name is held to while it runs; whether it is that of a pattern.
+    /// Deadline of the first pattern that matches this name.
     fn named(&self, comm: &str) -> Option<Limit> {
         self.named.iter().find(|(pattern, _)| fits(pattern, comm)).map(|(_, limit)| *limit)
     }
 
-    /// What jobs of a thread of this name are held to while it runs.
+    /// Deadline of the jobs of a thread of this name, during the recording.
     pub(super) fn due(&self, comm: &str) -> Due {
         let is_period = self.named(comm).or(self.default) == Some(Limit::Period);
         Due { deadline: self.while_running(comm), is_period }
     }
 
-    /// The time after which a response of a thread of this name is a miss, as far as is known before the end.
+    /// Deadline of a thread of this name, as far as it is known before the end; `None`: none, or its period.
     #[must_use]
     pub fn while_running(&self, comm: &str) -> Option<Ns> {
         let limit = self.named(comm).or(self.default).or(self.of_all.map(Limit::At))?;
@@ -158,13 +158,13 @@ impl Deadlines {
         }
     }
 
-    /// Whether a thread of this name has a deadline by its name, whatever its policy.
+    /// Whether the name alone gives a thread a deadline, for any policy.
     #[must_use]
     pub fn names(&self, comm: &str) -> bool {
         self.named(comm).is_some() || self.of_all.is_some()
     }
 
-    /// Tells each of `tasks` what it is held to. Misses of one that is held to nothing do not count.
+    /// Sets `held_to` of each of `tasks`. Misses of a task without a deadline do not count.
     pub(super) fn tell(&self, tasks: &mut [Task]) {
         if self.named.is_empty() && self.default.is_none() {
             return;
@@ -172,7 +172,7 @@ impl Deadlines {
         let any = tasks.iter().any(is_real_time);
         for task in tasks {
             if task.thread.comm == OTHERS {
-                // Of whom it is not known which deadline they had.
+                // Their deadlines are not known.
                 let others_ns = self.shortest();
                 task.held_to = Some(HeldTo { deadline_ns: None, others_ns, lacks_period: false });
                 continue;
@@ -200,62 +200,67 @@ impl Deadlines {
         }
     }
 
-    /// Patterns that decide for none of `tasks`: no name fits them, or all that do fit an earlier one.
+    /// Patterns whose deadline applies to none of `tasks`: no name matches, or all that do match an earlier one. Not those
+    /// that set no deadline (`*=none`): without them nothing would be judged otherwise.
     #[must_use]
     pub fn unused<'d>(&'d self, tasks: &[Task]) -> Vec<&'d str> {
         let decides =
             |task: &Task| self.named.iter().position(|(pattern, _)| fits(pattern, &task.thread.comm));
         let used: BTreeSet<usize> = tasks.iter().filter_map(decides).collect();
-        let unused = self.named.iter().enumerate().filter(|(nth, _)| !used.contains(nth));
+        let unused = self
+            .named
+            .iter()
+            .enumerate()
+            .filter(|(nth, (_, limit))| !used.contains(nth) && !matches!(limit, Limit::None));
         unused.map(|(_, (pattern, _))| pattern.as_str()).collect()
     }
 }
 
-/// A pattern for names of threads; `comm:control` is what `--tasks` calls `control`.
+/// Parses a pattern of thread names; `comm:control`, the notation of `--tasks`, means `control`.
 fn name(pattern: &str) -> Result<String, String> {
     let pattern = pattern.trim();
     let name = pattern.strip_prefix("comm:").unwrap_or(pattern);
     if name.is_empty() {
         return Err(format!("'{pattern}=' names no thread"));
     }
-    if shortest(name.as_bytes()) > NAME {
-        return Err(format!("'{name}' fits no thread: the kernel keeps {NAME} bytes of a name"));
+    if shortest_match(name.as_bytes()) > NAME {
+        return Err(format!("'{name}' matches no thread: the kernel keeps {NAME} bytes of a name"));
     }
     Ok(name.to_owned())
 }
 
-/// Bytes of the shortest name that fits a pattern.
-fn shortest(pattern: &[u8]) -> usize {
+/// Number of bytes of the shortest name that matches a pattern.
+fn shortest_match(pattern: &[u8]) -> usize {
     match pattern {
         [] => 0,
-        [b'*', rest @ ..] => shortest(rest),
-        [b'\\', _, rest @ ..] => 1 + shortest(rest),
+        [b'*', rest @ ..] => shortest_match(rest),
+        [b'\\', _, rest @ ..] => 1 + shortest_match(rest),
         [b'[', set @ ..] => match set.iter().skip(1).position(|&byte| byte == b']') {
-            Some(end) => 1 + shortest(&set[end + 2..]),
-            None => 1 + shortest(set),
+            Some(end) => 1 + shortest_match(&set[end + 2..]),
+            None => 1 + shortest_match(set),
         },
-        [_, rest @ ..] => 1 + shortest(rest),
+        [_, rest @ ..] => 1 + shortest_match(rest),
     }
 }
 
-/// What its responses may take at most: its period. Of a thread that had several, each job was held to that of its time: where
-/// all were in time, no single period says so.
+/// The period as a deadline. If it changed, each job was judged by the period of its time; `None` then if all met it,
+/// because no single period describes that.
 fn period_of(task: &Task) -> Option<Ns> {
     let period = task.period.as_ref()?;
     (!period.changed || task.misses > 0).then_some(period.median_ns)
 }
 
-/// By its policy: a priority may only be lent.
+/// By the policy: a real-time priority may be a PI boost.
 fn is_real_time(task: &Task) -> bool {
     matches!(task.policy.as_str(), "SCHED_FIFO" | "SCHED_RR" | "SCHED_DEADLINE")
 }
 
-/// Whether `name` is of the shell's `pattern`; see [`fits_bytes`].
+/// Whether `name` matches the shell `pattern`, see [`fits_bytes`].
 pub(super) fn fits(pattern: &str, name: &str) -> bool {
     fits_bytes(pattern.as_bytes(), name.as_bytes())
 }
 
-/// Whether `name` is of the shell's `pattern`: `*`, `?`, `[a-z]`, `[!a-z]`; a `\` takes the next character as it is.
+/// Whether `name` matches the shell `pattern`: `*`, `?`, `[a-z]`, `[!a-z]`; `\` escapes the next character.
 fn fits_bytes(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern, name) {
         ([], []) => true,
@@ -359,6 +364,7 @@ mod tests {
         assert_eq!(deadlines.unused(&main), ["control"]);
         let late = parse("*=10us,main=1us,comm:x=2us").unwrap();
         assert_eq!(late.unused(&main), ["main", "x"], "an earlier one decides");
+        assert!(parse("main=1us,*=none").unwrap().unused(&main).is_empty(), "nothing else ran");
     }
 
     #[test]

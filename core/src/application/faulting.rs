@@ -1,4 +1,4 @@
-//! In which memory a thread had its page faults.
+//! Page faults of a thread, by memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Faulting {
-    /// Wake-ups after which there were some.
+    /// Wake-ups followed by page faults.
     pub wakeups: u64,
-    /// The most after one.
+    /// Maximum number after one wake-up.
     pub most: u64,
-    /// Where the last one after each wake-up was, the most frequent first. Of more than [`Faulting::PLACES`] pages, those
-    /// that came later are left out.
+    /// Place of the last fault after each wake-up, the most frequent first. Only the first [`Faulting::PLACES`]
+    /// distinct pages are kept.
     pub places: Vec<FaultPlace>,
 }
 
-/// Memory that page faults were in.
+/// Memory with page faults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FaultPlace {
-    /// Wake-ups.
+    /// Number of wake-ups.
     pub wakeups: u64,
-    /// The address of the first of them.
+    /// Address of the first fault.
     pub address: u64,
     /// A file, `heap`, `stack`, `anonymous memory`; `None`: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,11 +29,11 @@ pub struct FaultPlace {
 }
 
 impl Faulting {
-    /// Pages that are told apart.
+    /// Maximum number of distinct pages.
     pub const PLACES: usize = 16;
     const PAGE: u64 = 4096;
 
-    /// So many after one wake-up, the last at `address`.
+    /// Adds the `faults` after one wake-up, the last at `address`.
     pub(super) fn add(&mut self, faults: u64, address: u64) {
         self.wakeups += 1;
         self.most = self.most.max(faults);
@@ -46,7 +46,7 @@ impl Faulting {
         }
     }
 
-    /// Says what the addresses are; pages of the same memory become one place.
+    /// Names the memory of each address; pages of the same memory become one place.
     pub fn name(&mut self, memory: impl Fn(u64) -> Option<String>) {
         let mut places: Vec<FaultPlace> = Vec::new();
         for mut place in std::mem::take(&mut self.places) {

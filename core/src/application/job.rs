@@ -1,41 +1,50 @@
-//! One job: a turn with all that it was made of, from its release to the wait for the next one.
+//! One job with its activations, from its release to the wait for the next one.
 //!
-//! In: the activations of a thread between two main waits, as `turn` finds them. Out: a [`Job`] for each turn that is
-//! long enough to be asked about. What its time was spent on is in `parts`.
+//! Input: the activations of a thread between two main waits, as `turn` finds them. Output: a [`Job`] for each one
+//! longer than requested. `parts` splits its time.
 
 use super::parts::{self, Part};
 use super::task::LateCause;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, Point};
 
-/// Activations kept of a job; the time of those that follow is added up.
+/// Activations kept per job; the time of later ones is added up.
 pub(super) const STEPS: usize = 64;
 
-/// The job of the same thread before, where that was not over when this one was released.
+/// Time between a release and the start of its job, in which the thread could not start it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Backlog {
-    /// When it was over.
+    /// Its end.
     pub until: Mono,
-    /// Its main cause.
-    pub cause: String,
+    /// Its reason.
+    pub why: Behind,
     /// When the first job of the backlog was released.
     pub since: Mono,
 }
 
-/// A turn with its activations.
+/// Why a thread did not start a job at its release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// The previous job was not finished; its main cause, if known.
+    Overrun(Option<String>),
+    /// The thread was stopped in the wait for the release: no job before it overran.
+    Stopped,
+}
+
+/// A job with its activations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Its release.
     pub begin: Mono,
-    /// When it waited for the next one.
+    /// When it waited for the next release.
     pub end: Mono,
-    /// The job before it, where that was still going on at `begin`.
+    /// What kept the thread from starting at `begin`, if anything did.
     pub backlog: Option<Backlog>,
     /// Its activations, the first 64.
     pub steps: Vec<Activation>,
-    /// What the others were spent on.
+    /// Time of the other activations.
     pub more: Vec<Part>,
-    /// The main wait of the thread is not known yet: the job may turn out to be another one.
+    /// The main wait of the thread is not known yet: the limits of the job may change.
     pub is_provisional: bool,
 }
 
@@ -46,35 +55,35 @@ impl Job {
         self.end.since(self.begin)
     }
 
-    /// What it is known by; the moment at which it ended is in its last activation, too.
+    /// Identifies the job: thread and end, which is also in its last activation.
     #[must_use]
     pub fn key(&self) -> (Tid, Mono) {
         (self.steps.first().map_or(Tid(0), |first| first.thread.tid), self.end)
     }
 
-    /// When the first job of its backlog was released, or it itself.
+    /// Release of the first job of its backlog, or its own.
     #[must_use]
     pub fn since(&self) -> Mono {
         self.backlog.as_ref().map_or(self.begin, |backlog| backlog.since)
     }
 
-    /// What its time was spent on, in the order of time; together its total.
+    /// Its time in parts, in time order; they add up to [`Job::total`].
     #[must_use]
     pub fn parts(&self, name: fn(Point) -> Option<&'static str>) -> Vec<Part> {
         parts::of(self, name)
     }
 }
 
-/// What jobs are held to, as far as is known while they go on.
+/// Deadline of jobs, as far as it is known while they run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Due {
     /// Their deadline; `None`: none, or not known yet.
     pub deadline: Option<Ns>,
-    /// That is the period of their thread.
+    /// The deadline is the period of the thread.
     pub is_period: bool,
 }
 
-/// The turn of a thread that goes on, and the jobs that ended.
+/// The current job of a thread, and the jobs that ended.
 #[derive(Clone, Default)]
 pub(super) struct Jobs {
     steps: Vec<Activation>,
@@ -82,34 +91,34 @@ pub(super) struct Jobs {
     cursor: Mono,
     last: Option<Activation>,
     previous: Option<Job>,
-    /// The longest so far, and from which total on others are asked for.
+    /// The longest job so far; jobs above `least` are kept too.
     longest: Ns,
     longest_provisional: Ns,
     pub least: Ns,
     ended: Vec<Job>,
     due: Due,
-    /// Jobs before the period was known that is their deadline.
+    /// Jobs that ended before the period, their deadline, was known.
     early: Vec<LateCause>,
     causes: Vec<LateCause>,
 }
 
-/// Causes of late jobs that are kept apart.
+/// Maximum number of distinct causes of late jobs.
 const CAUSES: usize = 32;
-/// Jobs that wait for the period, at most.
+/// Maximum number of jobs kept until the period is known.
 const EARLY: usize = 64;
 
 impl Jobs {
-    /// Of a thread that is held to this.
+    /// Jobs of a thread with this deadline.
     pub fn new(due: Due) -> Jobs {
         Jobs { due, least: Ns(u64::MAX), ..Jobs::default() }
     }
 
-    /// From now on these are late.
+    /// Changes the deadline for the jobs that follow.
     pub fn set_due(&mut self, due: Due) {
         self.due = due;
     }
 
-    /// The period of the thread. Where it is the deadline, jobs that waited for it are late or not.
+    /// Sets the period of the thread. If it is the deadline, the jobs kept until now are judged.
     pub fn set_period(&mut self, period: Option<Ns>) {
         let Some(period) = period.filter(|_| self.due.is_period) else { return };
         self.due.deadline = Some(period);
@@ -125,20 +134,21 @@ impl Jobs {
         self.least = Ns::ZERO;
     }
 
-    /// Counts anew.
+    /// Resets the figures.
     pub fn begin_window(&mut self) {
         self.longest = Ns::ZERO;
+        self.longest_provisional = Ns::ZERO;
         self.causes.clear();
     }
 
-    /// A turn begins.
+    /// A job starts.
     pub fn begins(&mut self) {
         self.steps.clear();
         self.more.clear();
         self.last = None;
     }
 
-    /// An activation of it.
+    /// Adds an activation to the current job.
     pub fn step(&mut self, a: &Activation, name: fn(Point) -> Option<&'static str>) {
         if self.steps.len() < STEPS {
             self.steps.push(*a);
@@ -151,26 +161,30 @@ impl Jobs {
         self.last = Some(*a);
     }
 
-    /// Activations are missing: the next turn does not follow the last one.
+    /// Activations are missing: the next job does not follow the last one.
     pub fn forget(&mut self) {
         self.begins();
         self.previous = None;
     }
 
-    /// The turn is over, and was released at `begin`.
+    /// The job released at `begin` ends.
     pub fn ends(&mut self, begin: Mono, end: Mono, name: fn(Point) -> Option<&'static str>) {
         let previous = self.previous.take();
         let overran = previous.as_ref().filter(|previous| previous.end > begin);
-        let backlog = overran.map(|previous| Backlog {
-            until: previous.end,
-            cause: parts::main_cause(&previous.parts(name)).map_or_else(String::new, |(cause, _)| cause),
-            since: previous.since(),
+        let backlog = overran.map(|previous| match previous.begin > begin {
+            // A wait for a timer goes on, and has passed, where a stop interrupted it; what ran in between was no job.
+            true => Backlog { until: previous.begin, why: Behind::Stopped, since: begin },
+            false => Backlog {
+                until: previous.end,
+                why: Behind::Overrun(parts::main_cause(&previous.parts(name)).map(|(cause, _)| cause)),
+                since: previous.since(),
+            },
         });
-        // What it asked for late, the thread was busy until then.
+        // It armed its timer late: the thread was busy until then.
         let first = self.steps.first().map(Activation::begin).filter(|asked| *asked > begin);
-        let unseen = first.map(|until| Backlog { until, cause: String::new(), since: begin });
+        let unseen = first.map(|until| Backlog { until, why: Behind::Overrun(None), since: begin });
         let backlog = backlog.or(unseen);
-        // The vector of the job before is used again.
+        // Reuses the vector of the previous job.
         let mut free = previous.map_or_else(Vec::new, |previous| previous.steps);
         free.clear();
         let steps = std::mem::replace(&mut self.steps, free);
@@ -214,7 +228,7 @@ impl Jobs {
         sum.worst_ns = sum.worst_ns.max(of.worst_ns);
     }
 
-    /// A turn as it would be if `activations`, of a thread whose main wait is not known yet, were one.
+    /// The job that `activations` would be, in a thread whose main wait is not known yet.
     pub fn provisional(&mut self, begin: Mono, activations: &[Activation]) {
         let Some(last) = activations.last() else { return };
         let steps = activations.iter().take(STEPS).copied().collect();
@@ -226,12 +240,12 @@ impl Jobs {
         }
     }
 
-    /// Jobs that ended since the last call, those that are worth a look.
+    /// Jobs that ended since the last call and were the longest so far or above `least`.
     pub fn take(&mut self) -> Vec<Job> {
         std::mem::take(&mut self.ended)
     }
 
-    /// Causes of the late ones, the most frequent first.
+    /// Causes of late jobs, the most frequent first.
     pub fn causes(&self) -> Vec<LateCause> {
         let mut causes = self.causes.clone();
         causes.sort_by(|a, b| (b.jobs, b.time_ns).cmp(&(a.jobs, a.time_ns)).then(a.cause.cmp(&b.cause)));

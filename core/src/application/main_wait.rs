@@ -1,4 +1,4 @@
-//! Which of the places where a thread blocks is the one that it waits in for its next turn.
+//! Infers the main wait: the place where a thread waits for its next job.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use super::point::Class;
 use crate::time::Mono;
 use crate::trace::activation::{Activation, Via};
 
-/// So many distances show that releases are regular.
+/// Minimum number of intervals that show regular releases.
 const FEW: usize = 3;
-/// So many waits in a place where nobody waits for a job, such as a page fault, would make it the main one.
+/// Number of waits from which a place that cannot start jobs, such as a page fault, is excluded.
 const OFTEN: usize = 16;
 
-/// `at`: where each of `activations` blocked; `chosen`: a pattern for the place, said by the user.
+/// `at`: the place where each of `activations` blocked; `chosen`: the user's pattern for the place.
 pub(super) fn main_wait(
     activations: &[Activation],
     at: &[Id],
@@ -22,7 +22,7 @@ pub(super) fn main_wait(
     chosen: Option<&str>,
 ) -> Option<Id> {
     let mut count: HashMap<Id, (usize, usize)> = HashMap::new();
-    // What returned at once was no wait; where it is one at other times, it counts then.
+    // A call that returned at once was not a wait.
     let waits = |number: usize| activations.get(number).is_none_or(|one| !one.at_once);
     for (number, place) in at.iter().enumerate().filter(|(number, _)| waits(*number)) {
         let woken_by_timer = activations.get(number + 1).is_some_and(|next| next.via == Via::Timer);
@@ -30,23 +30,26 @@ pub(super) fn main_wait(
         *blocked += 1;
         *timed += usize::from(woken_by_timer);
     }
-    // Nobody waits for a job in a page fault or in a call that moves it to another CPU, however often.
-    let may_begin = |place: &Id| !matches!(places.get(*place).class, Class::Other | Class::PageFault);
+    // A thread does not wait for a job in a page fault, in a write or in a call that migrates it, however often.
+    let may_begin = |place: &Id| {
+        let place = places.get(*place);
+        place.class == Class::Lock || super::candidates::may_begin_jobs(&place)
+    };
     let often = |(place, &(blocked, _)): (&Id, &(usize, usize))| !may_begin(place) && blocked >= OFTEN;
     if chosen.is_none() && count.keys().any(may_begin) && count.iter().any(often) {
         count.retain(|place, _| may_begin(place));
     }
     let most = count.values().map(|&(blocked, _)| blocked).max()?;
-    // A thread that is behind sleeps until what has passed, and does not block.
+    // A thread that is late sleeps until a time that has passed, and does not block.
     let late =
         activations.iter().filter_map(|one| one.late_sleeps).map(|late| late.count as usize).sum::<usize>();
-    let timed = count.iter().filter(|(_, &(_, timed))| timed > 0 && (timed + late) * 2 >= most);
+    let timed = count.iter().filter(|&(_, &(_, timed))| timed > 0 && (timed + late) * 2 >= most);
     let name = |place: Id| std::cmp::Reverse(places.get(place).name);
     let fits = |place: &&Id| chosen.is_some_and(|pattern| fits(pattern, &places.get(**place).name));
     if let Some(&place) = count.keys().filter(fits).max_by_key(|&&place| (count[&place], name(place))) {
         return Some(place);
     }
-    // Sleeps for some time in the midst of a job may be many; who sleeps until times that are regular begins a job then.
+    // A job may contain many relative sleeps; absolute sleeps until regular times start jobs.
     let regular = count.keys().filter(|&&place| places.get(place).is_absolute_sleep());
     let regular = regular.filter(|&&place| {
         let distances = distances(activations, at, place);
@@ -55,17 +58,17 @@ pub(super) fn main_wait(
     if let Some(&place) = regular.max_by_key(|&&place| (count[&place], name(place))) {
         return Some(place);
     }
-    let timed = timed.max_by_key(|(place, &(_, timed))| (timed, name(**place)));
-    let plain = count.iter().max_by_key(|(place, &(blocked, _))| (blocked, name(**place)))?;
+    let timed = timed.max_by_key(|&(place, &(_, timed))| (timed, name(*place)));
+    let plain = count.iter().max_by_key(|&(place, &(blocked, _))| (blocked, name(*place)))?;
     let of_mutex = places.get(*plain.0).may_be_mutex();
-    let on_purpose = count.iter().filter(|(place, &(blocked, _))| {
-        let place = places.get(**place);
+    let on_purpose = count.iter().filter(|&(place, &(blocked, _))| {
+        let place = places.get(*place);
         let enough = if place.class == Class::Io { most } else { most.div_ceil(2) };
         let waits = matches!(place.class, Class::Sleep | Class::Wait | Class::Lock | Class::Io);
         of_mutex && waits && !place.may_be_mutex() && blocked >= enough
     });
-    let on_purpose = on_purpose.max_by_key(|(place, &(blocked, _))| (blocked, name(**place)));
-    // A short sleep in a loop that waits for work elsewhere: it waits for its release where it waits for the longest time.
+    let on_purpose = on_purpose.max_by_key(|&(place, &(blocked, _))| (blocked, name(*place)));
+    // A short sleep in a loop that waits for work elsewhere: the main wait is the place with the longest total wait.
     let waits = |place: Id| total(activations, at, place);
     let elsewhere =
         timed.filter(|(place, _)| places.get(**place).is_relative_sleep()).and_then(|(sleep, _)| {
@@ -78,15 +81,15 @@ pub(super) fn main_wait(
     elsewhere.or(timed).or(on_purpose).or(Some(plain)).map(|(place, _)| *place)
 }
 
-/// From each end of a wait in `place` to the next one, ns.
+/// Intervals between the ends of waits in `place`, ns.
 fn distances(activations: &[Activation], at: &[Id], place: Id) -> Vec<u64> {
     let ends = activations.iter().skip(1).zip(at).filter(|&(_, &of)| of == place);
     let ends: Vec<Mono> = ends.map(|(next, _)| next.begin()).collect();
     ends.windows(2).map(|two| two[1].since(two[0]).0).collect()
 }
 
-/// How long it waited in `place`, ns.
+/// Total wait in `place`, ns.
 fn total(activations: &[Activation], at: &[Id], place: Id) -> u64 {
-    let pairs = activations.iter().zip(activations.iter().skip(1)).zip(at).filter(|(_, &of)| of == place);
+    let pairs = activations.iter().zip(activations.iter().skip(1)).zip(at).filter(|&(_, &of)| of == place);
     pairs.map(|((left, next), _)| next.begin().since(left.blocked).0).sum()
 }

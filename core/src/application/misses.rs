@@ -1,30 +1,29 @@
-//! Deadlines that were missed: how many, and by how much at most. Exact, not by classes of a histogram.
+//! Number of deadline misses and the largest lateness, exact, not from the classes of a histogram.
 //!
-//! A turn that ends in the main wait has a response, and misses when that is after the deadline. A thread that sleeps
-//! until absolute times may overrun several of them without blocking: each sleep until a time that had passed ended a turn
-//! that came after the release of the next one, which is a miss when the deadline is not after the period. So the count of
-//! a thread without a deadline of its own is that of its overruns, as the application counts them itself.
+//! A job that ends in the main wait has a response time, and misses if that exceeds the deadline. A thread that sleeps
+//! until absolute times may overrun several releases without blocking: each sleep until a time that has passed ended a
+//! job after the next release, which is a miss if the deadline is not longer than the period. So for a thread without a
+//! deadline of its own, misses are the overruns, as the application itself counts them.
 
 use crate::time::Ns;
 use crate::trace::activation::LateSleeps;
 
-/// Turns kept until the period is known.
+/// Jobs kept until the period is known.
 const EARLY: usize = 64;
 
-/// From a release to the next block in the main wait.
+/// A finished job: from a release to the next block in the main wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finished {
-    /// From its release; `None`: that, or how it ended, was not recorded.
+    /// Response time; `None`: its release or its end was not recorded.
     pub response: Option<Ns>,
-    /// Releases that it overran without blocking.
+    /// Releases it overran without blocking.
     pub late: Option<LateSleeps>,
-    /// From the last of these to its end.
+    /// From the last of these releases to its end.
     pub last: Option<Ns>,
 }
 
 impl Finished {
-    /// Whether the last time that had passed is one at which the next turn may be due. A time within the period of this one is
-    /// in the midst of its job.
+    /// Whether the last overrun time can be the next release. A time within the period of this job is within the job.
     fn asked_for_next(&self, period: Ns) -> bool {
         let asked_after = self.response.zip(self.last).map(|(response, last)| response.saturating_sub(last));
         asked_after.is_none_or(|after| after.0 as f64 >= period.0 as f64 * (1.0 - super::sums::PERIODIC))
@@ -35,15 +34,14 @@ impl Finished {
 #[derive(Clone, Default)]
 pub(super) struct Misses {
     early: Vec<Finished>,
-    /// The last release that was overrun: it is either the next one, from whose own sleep the thread is woken at once, or a
-    /// turn without a block of its own.
+    /// The last overrun release: either the next job, whose sleep ends at once, or a job that did not block.
     open: Option<Ns>,
     count: u64,
     most: Option<Ns>,
 }
 
 impl Misses {
-    /// A turn ended.
+    /// A job ended.
     pub fn finished(&mut self, turn: Finished, deadline: Option<Ns>, period: Option<Ns>) {
         if period.is_some() || self.early.len() >= EARLY {
             self.judge_early(deadline, period);
@@ -54,7 +52,7 @@ impl Misses {
         self.open = turn.last;
     }
 
-    /// The next release; `asked_late`: it is the one that the turn before asked for when it had passed.
+    /// The next release; `asked_late`: the previous job armed its timer after it.
     pub fn released(&mut self, asked_late: bool, deadline: Option<Ns>, period: Option<Ns>) {
         if let Some(last) = self.open.take().filter(|_| !asked_late) {
             let deadline = deadline.or(period);
@@ -62,7 +60,7 @@ impl Misses {
         }
     }
 
-    /// Count and largest excess with the period as it is known in the end.
+    /// Number of misses and largest lateness, with the final period.
     pub fn report(&self, deadline: Option<Ns>, period: Option<Ns>) -> (u64, Option<Ns>) {
         let mut whole = self.clone();
         whole.judge_early(deadline, period);

@@ -1,27 +1,27 @@
-//! Releases that fell out, and how late a job that was due then can have been.
+//! Missed releases, and upper limits of the response times of their jobs.
 
 use super::sums::layout;
 use crate::histogram::{Exact, Histogram};
 use crate::time::Ns;
 
-/// Of one thread.
+/// Missed releases of one thread.
 #[derive(Clone, Default)]
 pub(super) struct Missing {
-    /// Of which it is known, at the largest latency that is possible.
+    /// Those with an upper limit, at that response time.
     bounded: Option<Histogram>,
     unknown: u64,
-    /// Before the turn that goes on: how many, and from when the first was due to the release of that turn.
+    /// Before the current job: their number, and the time from the first one's due time to the release of that job.
     open: Option<(u64, Ns)>,
 }
 
 impl Missing {
-    /// `count` releases fell out before the turn that begins, the first of them due `before` it.
+    /// `count` releases are missing before the job that starts, the first due `before` it.
     pub fn before_turn(&mut self, count: u64, before: Ns) {
         self.end();
         self.open = (count > 0).then_some((count, before));
     }
 
-    /// That turn is over; `response`: how long it took, if that is known.
+    /// That job ended; `response`: its response time, if known.
     pub fn finished(&mut self, response: Option<Ns>) {
         let Some((count, before)) = self.open.take() else { return };
         let latency = response.and_then(|response| before.0.checked_add(response.0)).map(Ns);
@@ -30,7 +30,7 @@ impl Missing {
         }
     }
 
-    /// No end of that turn was seen.
+    /// The end of that job was not recorded.
     pub fn end(&mut self) {
         self.finished(None);
     }
@@ -42,13 +42,13 @@ impl Missing {
         bounded.add_counts(&[(bounded.layout().index(latency), count)], exact).is_ok()
     }
 
-    /// How many.
+    /// Their number.
     pub fn count(&self) -> u64 {
         let bounded = self.bounded.as_ref().map_or(0, Histogram::count);
         bounded.saturating_add(self.unknown)
     }
 
-    /// `responses` with the missing ones; `None`: none is missing, or of some it is not known how late they were.
+    /// `responses` with the missing ones; `None`: none is missing, or some have no upper limit.
     pub fn with(&self, responses: &Histogram) -> Option<Histogram> {
         let bounded = self.bounded.as_ref().filter(|_| self.unknown == 0)?;
         let mut all = responses.clone();

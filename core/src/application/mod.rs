@@ -1,15 +1,14 @@
-//! What an application does, seen from outside: each thread's period, response times, and what it waited for.
+//! An application, observed from outside: period, response times and blocking of each thread.
 //!
-//! In: one [`Activation`] after another (from a waking to the next block). Out: a [`Task`] for each thread. Nothing in
-//! the application is changed or asked. The one inference: a thread has a *main wait*, the place where it waits for its
-//! next turn (a timer, a semaphore, a socket); what ends anywhere else is an interruption of the same turn, and the
-//! place is an unexpected source of blocking. `turn` finds the main wait, `point` says what a place is, `places` numbers
-//! them, `sums` adds up, `misses` counts overruns, `candidates` knows what another main wait would mean
-//! and what is in no turn, `job` is a turn with all that it was made of and `parts` what that was, and `task` is what is
-//! told.
+//! Input: a stream of [`Activation`]s (from a waking to the next block). Output: a [`Task`] for each thread. The
+//! application needs no change. One thing is inferred: the *main wait* of a thread, the place where it waits for its
+//! next job (a timer, a semaphore, a socket). A wait anywhere else is within a job, and a source of blocking.
+//! `main_wait` infers the main wait, `turn` splits activations into jobs, `point` names a place, `places` numbers them,
+//! `sums` adds up, `misses` counts overruns, `candidates` computes the effect of another main wait and the time outside
+//! jobs, `job` is a job with its activations, `parts` splits its time, and `task` is the result.
 //!
-//! Memory is bounded: [`Tasks`] keeps so many threads apart; a thread that was silent for long makes room for a new one, and
-//! what is not kept apart is added up as [`OTHERS`] (`others`).
+//! Memory is bounded: [`Tasks`] keeps a limited number of threads; one that has been idle for long is replaced by a new
+//! one, and all others are added up as [`OTHERS`] (`others`).
 
 mod candidates;
 mod chain;
@@ -26,6 +25,7 @@ mod part;
 mod parts;
 mod places;
 mod point;
+mod runs;
 mod several;
 mod sites;
 mod sums;
@@ -37,7 +37,7 @@ mod waiting;
 pub use chain::Followed;
 pub use deadlines::{Deadlines, HeldTo, Limit};
 pub use faulting::{FaultPlace, Faulting};
-pub use job::{Backlog, Job};
+pub use job::{Backlog, Behind, Job};
 pub use others::OTHERS;
 pub use parts::{explanation, main_cause, Part, What};
 pub use point::{Class, Place};
@@ -56,9 +56,9 @@ use chain::Chain;
 use others::Others;
 use turn::Log;
 
-/// A thread that did nothing for so long makes room for another one: most of them have ended.
+/// Idle time after which a thread may be replaced by another one: most such threads have ended.
 const SILENT: Ns = Ns::from_ms(10_000);
-/// So often such a thread is looked for at most: in vain, while all are busy.
+/// Minimum interval between two unsuccessful searches for such a thread.
 const LOOK_EVERY: Ns = Ns::from_ms(1_000);
 
 /// The threads of a recording.
@@ -66,23 +66,25 @@ pub struct Tasks {
     limit: usize,
     deadlines: Deadlines,
     begins_at: Option<Arc<str>>,
+    /// The thread of a program that was held before its first instruction.
+    held: Option<Tid>,
     name: fn(Point) -> Option<&'static str>,
     logs: BTreeMap<Tid, Log>,
-    /// Threads whose id another one has by now, the first of them first.
+    /// Threads whose id was reused, oldest first.
     ended: Vec<Log>,
     others: Others,
     not_kept: u64,
     looked: Option<Mono>,
-    /// Jobs are asked for from this total on; `None`: none is.
+    /// Jobs longer than this are requested; `None`: none.
     least: Option<Ns>,
     jobs: Vec<Job>,
     chain: Option<Chain>,
-    /// Which threads each one wakes.
+    /// The threads that each thread wakes.
     wakes: BTreeMap<Tid, Vec<Tid>>,
 }
 
 impl Tasks {
-    /// Keeps at most `limit` threads apart; `name` names system calls by their number.
+    /// Keeps at most `limit` threads; `name` returns the name of a system call.
     #[must_use]
     pub fn new(limit: usize, deadline: Option<Ns>, name: fn(Point) -> Option<&'static str>) -> Tasks {
         Tasks {
@@ -95,6 +97,7 @@ impl Tasks {
             not_kept: 0,
             looked: None,
             begins_at: None,
+            held: None,
             least: None,
             jobs: Vec::new(),
             chain: None,
@@ -102,36 +105,43 @@ impl Tasks {
         }
     }
 
-    /// The same, which also follows a chain of threads that wake each other, by patterns for their names. Fewer than two: none.
+    /// Also follows a chain of threads that wake each other, given by patterns of their names. Fewer than two: no
+    /// chain.
     #[must_use]
     pub fn with_chain(self, names: &[String]) -> Tasks {
         Tasks { chain: (names.len() > 1).then(|| Chain::new(names)), ..self }
     }
 
-    /// The same with a deadline for each thread.
+    /// Sets the deadlines.
     #[must_use]
     pub fn with_deadlines(self, deadlines: Deadlines) -> Tasks {
         Tasks { deadlines, ..self }
     }
 
-    /// The same with jobs that begin where a wait in a place ends whose name fits this pattern of the shell.
+    /// Jobs start where a wait ends in a place whose name matches this shell pattern.
     #[must_use]
     pub fn with_activation(self, pattern: Option<&str>) -> Tasks {
         Tasks { begins_at: pattern.map(Arc::from), ..self }
     }
 
-    /// From now on [`Tasks::take_jobs`] has the jobs that are longer than `least`, and the longest of each thread.
+    /// `tid`: the thread of a program that was held before its first instruction, if there is one.
+    #[must_use]
+    pub fn with_held(self, tid: Option<Tid>) -> Tasks {
+        Tasks { held: tid, ..self }
+    }
+
+    /// From now on [`Tasks::take_jobs`] returns the jobs longer than `least`, and the longest of each thread.
     pub fn ask_for_jobs(&mut self, least: Ns) {
         self.least = Some(least);
     }
 
-    /// Jobs that ended since the last call and were asked for.
+    /// The requested jobs that ended since the last call.
     pub fn take_jobs(&mut self) -> Vec<Job> {
         std::mem::take(&mut self.jobs)
     }
 
-    /// Adds one activation; those of one thread come in the order of time. True when it blocked in a place that is new
-    /// of its thread.
+    /// Adds one activation; those of one thread must be in time order. Returns whether it blocked in a place that is
+    /// new for its thread.
     pub fn add(&mut self, activation: &Activation) -> bool {
         let since = self.logs.get(&activation.thread.tid).map(|log| log.at_work_since(activation));
         let (fresh, waker) = self.add_one(activation);
@@ -139,7 +149,7 @@ impl Tasks {
         if let Some(waker) = waker.filter(|_| self.wakes.len() < self.limit) {
             self.wakes.entry(waker).or_default().push(tid);
         }
-        // Who wakes another one may have queued a second job for it while it was at work.
+        // A waker may have queued a second job while the woken thread was running.
         for woken in self.wakes.get(&tid).into_iter().flatten() {
             let log = self.logs.get_mut(woken);
             let since = since.unwrap_or(activation.switched_in);
@@ -173,12 +183,15 @@ impl Tasks {
         let log = self.logs.entry(tid).or_insert_with(|| Log::new(None, self.begins_at.clone()));
         log.named(activation, &self.deadlines);
         log.ask_for_turns(self.chain.is_some());
+        if self.held.take_if(|held| *held == tid).is_some() {
+            log.starts();
+        }
         let found = add(log, activation, self.name, self.least, &mut self.jobs);
         self.follow(tid);
         found
     }
 
-    /// Turns of `tid` that are over join the chain.
+    /// Adds the finished jobs of `tid` to the chain.
     fn follow(&mut self, tid: Tid) {
         let (Some(chain), Some(log)) = (&mut self.chain, self.logs.get_mut(&tid)) else { return };
         let (comm, turns) = log.take_turns();
@@ -187,7 +200,7 @@ impl Tasks {
         chain.add(&comm, &turns, deadline);
     }
 
-    /// The thread that has been silent for the longest time joins the others.
+    /// Moves the thread that has been idle longest to the others.
     fn make_room(&mut self, now: Mono) -> bool {
         if self.looked.is_some_and(|looked| now.since(looked) < LOOK_EVERY) {
             return false;
@@ -205,7 +218,7 @@ impl Tasks {
         true
     }
 
-    /// An activation that goes on when the recording ends: its times that are still to come are those of now.
+    /// An activation in progress at the end of the recording: its missing times are set to the end.
     pub fn goes_on(&mut self, activation: &Activation, state: State) {
         let tid = activation.thread.tid;
         let known = self.logs.get(&tid);
@@ -220,8 +233,8 @@ impl Tasks {
         log.goes_on(activation, state);
     }
 
-    /// By the kernel's count a thread had so much time on a CPU. One that has no activation all the same neither blocked
-    /// nor was it woken: a program that is always busy.
+    /// `ran`: CPU time of a thread as counted by the kernel. A thread without an activation never blocked: it is always
+    /// busy.
     pub fn ran(&mut self, who: Who, process: Tid, policy: u8, ran: Ns) {
         if ran > Ns::ZERO && !self.logs.contains_key(&who.tid) && self.logs.len() < self.limit {
             let deadline = self.deadlines.while_running(&who.comm.text());
@@ -230,8 +243,8 @@ impl Tasks {
         }
     }
 
-    /// The recording ended at `end`, and no activation comes any more. `blocks`: how often a thread has blocked by the
-    /// kernel's own count, modulo 2^16; `None` for one that has ended.
+    /// The recording ended at `end`. `blocks`: number of times a thread has blocked as counted by the kernel, modulo
+    /// 2^16; `None` if it has ended.
     pub fn end(&mut self, end: Mono, blocks: impl Fn(Tid) -> Option<u16>) {
         self.end_releasers(end, &blocks);
         for (&tid, log) in &mut self.logs {
@@ -243,7 +256,7 @@ impl Tasks {
         self.chain.iter_mut().for_each(|chain| chain.ends(end));
     }
 
-    /// What releasers did after their last activation that was recorded.
+    /// Accounts for the time of releasers after their last recorded activation.
     fn end_releasers(&mut self, end: Mono, blocks: &impl Fn(Tid) -> Option<u16>) {
         for (releaser, woken) in &self.wakes {
             let since = self.logs.get(releaser).and_then(|log| log.at_work_until_the_end(blocks(*releaser)));
@@ -254,9 +267,9 @@ impl Tasks {
         }
     }
 
-    /// Counts anew. What is known of each thread stays; a thread that did nothing since the last call is forgotten.
+    /// Resets the figures. The state of each thread is kept; a thread without activity since the last call is dropped.
     pub fn begin_window(&mut self) {
-        self.least = self.least.map(|_| Ns::ZERO); // of the next one, none is known yet
+        self.least = self.least.map(|_| Ns::ZERO); // none is known in the new window
         self.others = Others::default();
         self.ended.clear();
         self.logs.retain(|_, log| log.begin_window(self.name));
@@ -267,7 +280,7 @@ impl Tasks {
         });
     }
 
-    /// Activations so far of threads for which there was no room: nothing but their wake-ups is in any figure.
+    /// Activations of threads beyond the limit so far: only their wake-ups are counted.
     #[must_use]
     pub fn not_kept(&self) -> u64 {
         self.not_kept
@@ -279,7 +292,7 @@ impl Tasks {
         self.report_while(&[], Mono(0))
     }
 
-    /// The same while some threads wait for a CPU, at `end`: the wait so far counts as a wake-up.
+    /// [`Tasks::report`] with threads that still wait for a CPU at `end`: the wait so far counts as a wake-up.
     #[must_use]
     pub fn report_while(&self, waits: &[Wait], end: Mono) -> Vec<Task> {
         let active = self.logs.values().chain(&self.ended).filter(|log| !log.is_empty());

@@ -1,7 +1,7 @@
-//! Threads that are not kept apart, as one: their figures added up, so that none is lost.
+//! Threads beyond the limit, added up as one, so that no figure is lost.
 //!
-//! Two kinds: those for which there was no room when they came, of which only the wake-ups are known, and those that have
-//! been silent for long and had to make room, with all that they did.
+//! Two kinds: threads that came when the table was full, with their wake-ups only, and threads that were idle for long
+//! and were replaced, with all their figures.
 
 use super::places::Places;
 use super::sums::Sums;
@@ -9,7 +9,7 @@ use super::task::Task;
 use crate::series::Thread;
 use crate::trace::activation::Activation;
 
-/// Their name. No thread is called so by chance.
+/// Their name, which an ordinary thread is unlikely to have.
 pub const OTHERS: &str = "(others)";
 
 /// The sums.
@@ -25,12 +25,12 @@ impl Default for Others {
 }
 
 impl Others {
-    /// A wake-up of a thread for which there is no room.
+    /// Adds a wake-up of a thread beyond the limit.
     pub fn woken(&mut self, activation: &Activation) {
         self.direct.woken(activation);
     }
 
-    /// A thread that makes room.
+    /// Adds a thread that is replaced.
     pub fn fold(&mut self, task: Task) {
         match &mut self.folded {
             Some(folded) => add(folded, task),
@@ -38,7 +38,7 @@ impl Others {
         }
     }
 
-    /// Of all of them; `None`: there are none.
+    /// The sum of all; `None`: there are none.
     pub fn report(&self) -> Option<Task> {
         let direct =
             (!self.direct.is_empty()).then(|| anonymous(self.direct.report(None, &Places::default(), false)));
@@ -52,9 +52,9 @@ impl Others {
     }
 }
 
-/// Without what is of one thread alone.
+/// Drops the fields that describe one thread.
 fn anonymous(task: Task) -> Task {
-    // A doubt about where its jobs begin, or whether they are one job, shows in no response time.
+    // Doubts about the limits of its jobs do not show in response times: they become time outside jobs.
     let several = task.several_waits.filter(|_| task.timer_driven).map(|several| several.longest_ns);
     let off_period = task.off_period_ns.filter(|_| task.period.is_some());
     let jobs = task.several_jobs.map(|several| several.longest_ns);
@@ -76,6 +76,8 @@ fn anonymous(task: Task) -> Task {
         worst: None,
         blocking: Vec::new(),
         released_by: Vec::new(),
+        faulting: None,
+        late_causes: Vec::new(),
         outside_ns,
         several_waits: None,
         off_period_ns: None,
@@ -91,7 +93,7 @@ fn add(sum: &mut Task, task: Task) {
     for of in task.series {
         match sum.series.iter_mut().find(|known| known.quantity == of.quantity) {
             Some(known) => {
-                // All are of one layout.
+                // All have the same layout.
                 let _ = known.add_samples(&of);
             }
             None => sum.series.push(of),

@@ -1,12 +1,12 @@
-//! What is held against a thread's period: missed releases, and turns that ended too late.
+//! Compares releases and ends of jobs with the period of a thread: missed releases and deadline misses.
 //!
-//! A release fell out where two of them lie more than a period apart and the thread was not seen to overrun one: it skipped
-//! its work, was released late by another, or its clock was set. A job that was due then was done by the end of the
-//! next turn at the latest, and counts with that latency; where that turn was not seen, it is not known.
+//! A release is missing if two releases are more than one period apart and the thread did not overrun one: it skipped
+//! its work, was released late by another thread, or its clock was set. The missing job was done by the end of the next
+//! job at the latest, and counts with that response time; if that job was not recorded, the response time is not known.
 //!
-//! The period is the median of [`RECENT`] distances of releases, and each turn is judged when as many releases have followed
-//! it as lie before it in them: so a thread that changes its period has the turns before and behind the change held against
-//! their own, while a phase of overload, in which releases fall out, does not become the period.
+//! The period is the median of [`RECENT`] intervals between releases, and each job is judged when it is in the middle
+//! of them: if a thread changes its period, the jobs before and after are judged by their own period, while a phase of
+//! overload with missing releases does not change the period.
 
 use std::collections::VecDeque;
 
@@ -14,19 +14,19 @@ use super::misses::{Finished, Misses};
 use super::missing::Missing;
 use crate::time::Ns;
 
-/// Distances of releases from which the period is taken.
+/// Number of intervals between releases that give the period.
 pub(super) const RECENT: usize = 256;
-/// From so many on it is known.
+/// Minimum number of intervals for a known period.
 const KNOWN: usize = 16;
-/// Steps of one release, at most, where turns were overrun or lost.
+/// Maximum number of steps per release, if jobs overran or were lost.
 const STEPS: usize = 4;
-/// Another period is one that differs by more than this part of it.
+/// Relative difference above which the period has changed.
 const CHANGED: f64 = 0.1;
 
-/// What is not judged yet.
+/// An event that is not judged yet.
 #[derive(Clone, Copy)]
 enum Step {
-    /// A release; `asked_late`: the turn before asked for it when it had passed.
+    /// A release; `asked_late`: the previous job armed the timer after it.
     Released {
         asked_late: bool,
         after: Option<Distance>,
@@ -34,33 +34,33 @@ enum Step {
     Finished(Finished),
 }
 
-/// From the release before; `overrun`: releases between that were overrun, and are not missing.
+/// Interval from the previous release, ns; `overrun`: releases in between that were overrun, not missed.
 #[derive(Clone, Copy)]
 struct Distance {
     ns: u64,
     overrun: u64,
 }
 
-/// Of one thread.
+/// State of one thread.
 #[derive(Clone, Default)]
 pub(super) struct Paces {
     deadline: Option<Ns>,
     distances: VecDeque<u64>,
-    sorted: Vec<u64>, // the same
+    sorted: Vec<u64>, // sorted
     steps: VecDeque<Step>,
     releases: usize, // among them
     misses: Misses,
     missing: Missing,
-    by: Option<(u64, u64)>, // the shortest and the longest period that something was held against
+    by: Option<(u64, u64)>, // shortest and longest period used, ns
 }
 
-/// What came out.
+/// The result.
 pub(super) struct Held {
-    /// Turns that were over too late, and the most by which one was.
+    /// Number of deadline misses, and the largest lateness.
     pub misses: (u64, Option<Ns>),
     /// Whole periods without a release.
     pub missing: Missing,
-    /// The period was another one for a while.
+    /// The period changed during the recording.
     pub changed: bool,
 }
 
@@ -69,18 +69,18 @@ impl Paces {
         Paces { deadline, ..Paces::default() }
     }
 
-    /// From now on turns are held against this one.
+    /// Sets the deadline for the jobs that follow.
     pub fn set_deadline(&mut self, deadline: Option<Ns>) {
         self.deadline = deadline;
     }
 
-    /// Counts anew; what is known of the period stays.
+    /// Resets the figures; the intervals of the period are kept.
     pub fn begin_window(&mut self) {
         let Paces { deadline, distances, sorted, .. } = std::mem::take(self);
         *self = Paces { deadline, distances, sorted, ..Paces::default() };
     }
 
-    /// A turn begins, `distance` after the one before if that is known; `overrun`: see [`Distance`].
+    /// A release, `distance` ns after the previous one if that is known; `overrun`: see [`Distance`].
     pub fn released(&mut self, asked_late: bool, distance: Option<u64>, overrun: u64) {
         let after = distance.map(|ns| Distance { ns, overrun });
         self.steps.push_back(Step::Released { asked_late, after });
@@ -91,17 +91,17 @@ impl Paces {
         }
     }
 
-    /// A turn ends.
+    /// A job ends.
     pub fn finished(&mut self, turn: Finished) {
         self.steps.push_back(Step::Finished(turn));
     }
 
-    /// The median distance.
+    /// The median interval, ns.
     pub fn median(&self) -> Option<u64> {
         self.sorted.get(self.sorted.len() / 2).copied().filter(|&period| period > 0)
     }
 
-    /// With what is not judged yet held against the period of now; `found`: as it is told.
+    /// The result, the rest judged by the current period; `found`: the reported period.
     pub fn held(&self, found: Option<Ns>) -> Held {
         let mut whole = self.clone();
         let period = self.period().or(found);
@@ -113,12 +113,12 @@ impl Paces {
         Held { misses: whole.misses.report(self.deadline, found), missing: whole.missing, changed }
     }
 
-    /// The same, once there are enough distances.
+    /// The median interval, if there are enough of them.
     pub fn period(&self) -> Option<Ns> {
         self.median().filter(|_| self.distances.len() >= KNOWN).map(Ns)
     }
 
-    /// Takes the place of the oldest: what lies between the two in their order moves by one. On the way of every activation.
+    /// Replaces the oldest interval and keeps `sorted` in order with one move. Hot path: once per release.
     fn remember(&mut self, ns: u64) {
         let place = self.sorted.partition_point(|&known| known < ns);
         let oldest = if self.distances.len() == RECENT { self.distances.pop_front() } else { None };
@@ -163,7 +163,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// So many turns each: how long until the next release, and how long they took.
+    /// Numbers of jobs, with the time until the next release and the execution time of each.
     fn of(turns: &[(u64, u64, u64)]) -> Held {
         let mut paces = Paces::new(None);
         let mut before = None;

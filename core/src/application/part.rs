@@ -1,24 +1,23 @@
-//! A wait that returned at once, in a place that is not the main wait: the turn goes on, and is reported by its parts.
+//! A wait outside the main wait that returned at once: the job continues, and is reported in parts.
 //!
-//! A thread that has fallen behind its timer does not block when it takes the next expiry ([`Activation::at_once`]). In the
-//! main wait that is where one job ends and the next begins, whose release is known. Elsewhere it may be so, too (a thread
-//! that waits in epoll_wait reads its timerfd after it), or it may be a timer within a job. So the activations are one turn
-//! here, whose parts have the response times that they have in the first case, and whose whole length is a doubt
-//! (`several`).
+//! A thread that is late for its timer does not block when it takes the next expiry ([`Activation::at_once`]). In the
+//! main wait, one job ends there and the next starts, with a known release. Elsewhere it may be the same (a thread
+//! reads its timerfd after epoll_wait), or a timer within a job. So the activations are one job here: its parts have
+//! the response times of the first case, and its total length is reported as a doubt (`several`).
 
 use super::places::Id;
 use crate::trace::activation::Activation;
 
-/// Activations of one turn, the last of which is to come.
+/// Activations of one job, without the last.
 #[derive(Clone)]
 pub(super) struct Part {
     pub activations: Vec<Activation>,
-    /// Where the last of them ended.
+    /// Where the last of them blocked.
     pub place: Id,
 }
 
 impl Part {
-    /// Whether `next` goes on where this ends; else what lay between was lost.
+    /// Whether `next` continues this; else the activations in between were lost.
     pub fn goes_on_in(&self, next: &Activation) -> bool {
         let last = self.activations.last();
         last.is_some_and(|last| {
@@ -27,12 +26,13 @@ impl Part {
     }
 }
 
-/// All of them as one. `None`: there is none.
+/// All activations as one; `None`: there are none.
 pub(super) fn joined(activations: &[Activation]) -> Option<Activation> {
     activations.iter().copied().reduce(|first, next| Activation {
         blocked: next.blocked,
         execution: first.execution + next.execution,
         preemptions: first.preemptions.saturating_add(next.preemptions),
+        was_reserved: first.was_reserved || next.was_reserved,
         faults: first.faults.saturating_add(next.faults),
         fault_address: if next.faults > 0 { next.fault_address } else { first.fault_address },
         point: next.point,

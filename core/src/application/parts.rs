@@ -1,65 +1,68 @@
-//! What the time of a job was spent on, from its activations alone: exact sums without any event.
+//! The time of a job in parts, from its activations alone: exact sums, no events needed.
 //!
-//! Each activation says when its thread was woken, switched in and blocked, how long it had a CPU, and who woke it. So
-//! every job has an explanation, also where the flight ring does not hold it: that of one is in
-//! [`explanation`]. What an activation does not say (who had the CPU meanwhile, what the holder of a lock did) only the
-//! ring tells: `explain::explain_job`.
+//! An activation has the times of its waking, switch-in and block, its CPU time, and its waker. So every job has an
+//! explanation ([`explanation`]), even if the flight recorder no longer holds its events. The task on the CPU in the
+//! meantime, and what the holder of a lock did, need the flight recorder: `explain::explain_job`.
 
-use super::job::Job;
+use super::job::{Behind, Job};
 use super::point::{Class, Place};
 use crate::explain::{Explanation, Kind, Segment};
 use crate::series::Thread;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, Point, Via};
 
-/// Kinds of parts that are kept apart in a sum.
 /// SCHED_DEADLINE (include/uapi/linux/sched.h).
 const DEADLINE: u8 = 6;
+/// Maximum number of separate sums; the rest is `other waits`.
 const APART: usize = 64;
-/// A part below this share of the whole is left out of the sentence.
+/// Minimum share of a part that the sentence mentions.
 const TOLD: f64 = 0.05;
-/// A page fault that waits for nothing costs at least so much.
+/// Assumed minimum cost of a page fault that does not block.
 const FAULT: Ns = Ns(1_000);
 
-/// What a part is.
+const STOPPED: &str = "stopped in its wait, by a signal, a debugger or the freezer";
+
+/// Kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The job before it was not over.
+    /// The previous job was not finished.
     Backlog,
-    /// Its timer was programmed for later than it asked, as an ordinary thread's may be.
+    /// It was stopped in the wait for its release.
+    Stopped,
+    /// Its timer was programmed later than requested (timer slack of a SCHED_OTHER thread).
     Slack,
     /// Its timer was late.
     TimerLate,
-    /// It waited for a CPU after it was woken.
+    /// It waited for a CPU after its waking.
     WakeUp,
-    /// It had a CPU.
+    /// It ran.
     Runs,
-    /// It was runnable and had none.
+    /// It was runnable without a CPU.
     Preempted,
-    /// It slept as it asked.
+    /// It slept as requested.
     Sleeps,
-    /// It waited for something.
+    /// It was blocked.
     Blocked,
 }
 
 /// A part of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// What it is.
+    /// Its kind.
     pub what: What,
-    /// For people: `blocked in futex FUTEX_WAIT 0x…, released by logger/7`.
+    /// Text: `blocked in futex FUTEX_WAIT 0x…, released by logger/7`.
     pub label: String,
-    /// Its cause for rankings, without numbers of threads: `mutex without inheritance, held by logger`.
+    /// Its cause for rankings, without thread ids: `mutex without inheritance, held by logger`.
     pub cause: String,
-    /// When it began.
+    /// Its start.
     pub begin: Mono,
-    /// How long.
+    /// Its length.
     pub net: Ns,
     /// Occurrences.
     pub count: u32,
-    /// Page faults in it.
+    /// Number of page faults.
     pub faults: u32,
-    /// Who ended the wait.
+    /// The thread that ended the wait.
     pub by: Option<Thread>,
 }
 
@@ -70,12 +73,18 @@ pub(super) fn of(job: &Job, name: fn(Point) -> Option<&'static str>) -> Vec<Part
     let mut cursor = job.begin;
     if let Some(backlog) = &job.backlog {
         let until = backlog.until.clamp(job.begin, job.end);
-        let label = match backlog.cause.as_str() {
-            "" => "backlog: the previous job was not finished".to_owned(),
-            cause => format!("backlog: the previous job was not finished ({cause})"),
+        let (what, label, cause) = match &backlog.why {
+            Behind::Stopped => (What::Stopped, STOPPED.to_owned(), STOPPED),
+            Behind::Overrun(None) => {
+                let label = "backlog: the previous job was not finished".to_owned();
+                (What::Backlog, label, "backlog of the job before")
+            }
+            Behind::Overrun(Some(cause)) => {
+                let label = format!("backlog: the previous job was not finished ({cause})");
+                (What::Backlog, label, cause.as_str())
+            }
         };
-        let cause = if backlog.cause.is_empty() { "backlog of the job before" } else { &backlog.cause };
-        push(&mut parts, &mut cursor, until, What::Backlog, label, cause.to_owned());
+        push(&mut parts, &mut cursor, until, what, label, cause.to_owned());
     }
     let mut before = None;
     for a in &job.steps {
@@ -86,7 +95,7 @@ pub(super) fn of(job: &Job, name: fn(Point) -> Option<&'static str>) -> Vec<Part
     parts
 }
 
-/// The time from `cursor` to the end of `a`, which follows `before` in the same job.
+/// Appends the time from `cursor` to the end of `a`, which follows `before` in the same job.
 pub(super) fn step(
     before: Option<&Activation>,
     a: &Activation,
@@ -107,7 +116,13 @@ pub(super) fn step(
     }
     let (label, cause) = match a.before.tid {
         Tid(0) => ("woken, waits for an idle CPU to run it".to_owned(), "wake-up of an idle CPU".to_owned()),
-        _ if a.before.tid == a.thread.tid => ("woken on its way to sleep".to_owned(), "wake-up".to_owned()),
+        _ if a.before.tid == a.thread.tid => {
+            ("woken before it had left the CPU".to_owned(), "wake-up".to_owned())
+        }
+        _ if a.after_several => (
+            format!("woken, waits for CPU {}, held by several tasks, last by {}", a.cpu, a.before.thread()),
+            "CPU held by several tasks".to_owned(),
+        ),
         _ => (
             format!("woken, waits for CPU {}, last held by {}", a.cpu, a.before.thread()),
             format!("CPU held by {}", a.before.comm.text()),
@@ -128,18 +143,18 @@ pub(super) fn step(
         1 => "preempted once, waits for a CPU".to_owned(),
         times => format!("preempted {times} times, waits for a CPU"),
     };
-    // Whoever has a reservation is preempted by earlier deadlines alone; else the budget of its period was used up.
-    let (times, cause) = match a.policy {
-        DEADLINE => (
+    // A SCHED_DEADLINE thread is preempted only by earlier deadlines; else it has used up its runtime.
+    let (times, cause) = match a.was_reserved || a.policy == DEADLINE {
+        true => (
             format!("{times}, or for the next period of its SCHED_DEADLINE budget"),
             "SCHED_DEADLINE budget used up, or preempted by an earlier deadline",
         ),
-        _ => (times, "preempted"),
+        false => (times, "preempted"),
     };
     push(parts, cursor, a.blocked, What::Preempted, times, cause.to_owned());
 }
 
-/// From where `before` blocked to the waking of `a`.
+/// Appends the wait from the block of `before` to the waking of `a`.
 fn waits(
     before: &Activation,
     a: &Activation,
@@ -189,7 +204,7 @@ fn waits(
     parts[had..].iter_mut().for_each(|part| part.by.clone_from(&by));
 }
 
-/// The name of the call without its arguments.
+/// The name of the system call without its arguments.
 fn call(place: &str) -> &str {
     place.split_once(' ').map_or(place, |(call, _)| call)
 }
@@ -207,7 +222,7 @@ fn push(parts: &mut Vec<Part>, cursor: &mut Mono, until: Mono, what: What, label
     *cursor = until;
 }
 
-/// Adds `fresh` to the sums, equal ones to each other.
+/// Adds `fresh` to the sums; parts of the same kind and cause become one.
 pub(super) fn add_up(sums: &mut Vec<Part>, fresh: Vec<Part>) {
     for part in fresh {
         let known = sums.iter().position(|known| known.what == part.what && known.cause == part.cause);
@@ -225,13 +240,13 @@ pub(super) fn add_up(sums: &mut Vec<Part>, fresh: Vec<Part>) {
     }
 }
 
-/// The cause that took most of the parts: its name and time.
+/// The cause with the most time: its name and time.
 #[must_use]
 pub fn main_cause(parts: &[Part]) -> Option<(String, Ns)> {
     by_cause(parts).into_iter().next().map(|(part, net)| (part.cause.clone(), net))
 }
 
-/// Each cause by its largest part, the one that took most first.
+/// Each cause with its largest part and total time, the largest total first.
 fn by_cause(parts: &[Part]) -> Vec<(&Part, Ns)> {
     let mut causes: Vec<(&Part, Ns)> = Vec::new();
     for part in parts {
@@ -249,7 +264,7 @@ fn by_cause(parts: &[Part]) -> Vec<(&Part, Ns)> {
     causes
 }
 
-/// What the activations tell of `job`; `why` gives the reason when that is all there is.
+/// Explanation of `job` from its activations; `why`: why there are no events.
 #[must_use]
 pub fn explanation(job: &Job, name: fn(Point) -> Option<&'static str>, why: &str) -> Option<Explanation> {
     let thread = job.steps.last()?.thread.thread();
@@ -274,7 +289,7 @@ pub fn explanation(job: &Job, name: fn(Point) -> Option<&'static str>, why: &str
 
 fn leaf(part: &Part) -> Segment {
     let kind = match part.what {
-        What::Backlog | What::Blocked | What::Sleeps => Kind::Blocked,
+        What::Backlog | What::Stopped | What::Blocked | What::Sleeps => Kind::Blocked,
         What::TimerLate | What::Slack => Kind::TimerLate,
         What::WakeUp | What::Preempted => Kind::WakeupWait,
         What::Runs => Kind::Running,
@@ -294,6 +309,7 @@ fn clause(part: &Part, net: Ns) -> String {
         What::TimerLate => format!("its timer was {net} late"),
         What::Slack => format!("its timer had {net} of slack"),
         What::WakeUp => format!("waited {net} for a CPU ({})", part.cause),
+        What::Stopped => format!("was {} for {net}", part.label),
         What::Backlog => format!("{net} {}", part.label),
     }
 }
@@ -325,6 +341,9 @@ fn advice(part: &Part, thread: &Thread) -> String {
             "make {comm} a real-time thread, whose timers have no slack, or set its slack to 1 ns (prctl PR_SET_TIMERSLACK)"
         ),
         What::TimerLate | What::WakeUp => format!("see the wake-ups of {comm}: the task on its CPU, or the code that kept interrupts off there"),
+        What::Stopped => {
+            format!("do not stop {comm} while it has jobs, or do not count the jobs of that time")
+        }
         What::Backlog => "a job that overran made the next ones late: see that job".to_owned(),
     }
 }

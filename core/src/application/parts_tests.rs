@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 
-use super::super::job::Backlog;
+use super::super::job::{Backlog, Behind};
 use super::super::tests::{activation, name, LOCK, SLEEP};
 use super::super::Tasks;
 use super::*;
+use crate::comm::Comm;
 use crate::trace::activation::LateSleeps;
 
 /// Woken at `at` us by a thread, runs for `ran` of `length` us, blocks in `point`.
@@ -45,8 +46,42 @@ fn a_wait_for_a_mutex_names_its_kind_and_who_held_it() {
 }
 
 #[test]
+fn the_last_task_on_the_cpu_is_no_cause_if_others_had_it_for_longer() {
+    let cause = |after_several| {
+        let mut waited = Activation { after_several, ..step_of(1_000, 50, 50, SLEEP) };
+        waited.switched_in = Mono(1_900_000);
+        waited.blocked = Mono(1_950_000);
+        (waited.before.tid, waited.before.comm) = (Tid(5), Comm::cut("last"));
+        main_cause(&job(1_000, vec![waited]).parts(name)).unwrap().0
+    };
+    assert_eq!(
+        (cause(false).as_str(), cause(true).as_str()),
+        ("CPU held by last", "CPU held by several tasks")
+    );
+}
+
+#[test]
+fn who_took_a_reservation_within_its_job_may_have_used_up_its_budget() {
+    let cause = |policy, was_reserved| {
+        let waited = Activation { policy, was_reserved, preemptions: 1, ..step_of(1_000, 50, 900, SLEEP) };
+        main_cause(&job(1_000, vec![waited]).parts(name)).unwrap().0
+    };
+    assert_eq!(cause(1, false), "preempted");
+    let budget = "SCHED_DEADLINE budget used up, or preempted by an earlier deadline";
+    assert_eq!(
+        (cause(1, true).as_str(), cause(6, false).as_str()),
+        (budget, budget),
+        "a FIFO thread at its begin"
+    );
+}
+
+#[test]
 fn a_job_that_was_late_for_the_one_before_it_has_the_cause_of_that_one() {
-    let backlog = Backlog { until: Mono(1_900_000), cause: "page fault".to_owned(), since: Mono(0) };
+    let backlog = Backlog {
+        until: Mono(1_900_000),
+        why: Behind::Overrun(Some("page fault".to_owned())),
+        since: Mono(0),
+    };
     let late = Job { backlog: Some(backlog), ..job(1_000, vec![step_of(1_900, 60, 60, SLEEP)]) };
     let parts = late.parts(name);
     assert_eq!(main_cause(&parts), Some(("page fault".to_owned(), Ns::from_us(900))));
@@ -101,7 +136,7 @@ proptest! {
         going.ends(Mono(begin * 1_000), all.last().unwrap().blocked, name);
         let mut whole = going.take().remove(0);
         let until = Mono((begin + until) * 1_000);
-        whole.backlog = Some(Backlog { until, cause: String::new(), since: Mono(0) }).filter(|_| whole.more.is_empty());
+        whole.backlog = Some(Backlog { until, why: Behind::Overrun(None), since: Mono(0) }).filter(|_| whole.more.is_empty());
         let parts = whole.parts(name);
         prop_assert_eq!(parts.iter().map(|part| part.net).sum::<Ns>(), whole.total());
         let told = explanation(&whole, name, "").unwrap();

@@ -1,30 +1,30 @@
-//! The places of one thread, numbered: on the way of each activation a point is looked up, not formatted.
+//! The places of one thread, numbered. Hot path: a point is looked up, not formatted, for each activation.
 
 use std::fmt::Write;
 
 use super::point::{Class, Place};
 use crate::trace::activation::Point;
 
-/// Distinct places remembered; what comes later is `other places`.
+/// Maximum number of distinct places; later ones are `other places`.
 const PLACES: usize = 32;
-/// Points remembered beside them: several points may be one place.
+/// Size of the cache of points: several points may be one place.
 const POINTS: usize = 16;
 
-/// The number of a place, until [`Places::forget_but`] numbers anew.
+/// The number of a place, valid until [`Places::forget_but`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Id(u8);
 
 const OTHER: Id = Id(u8::MAX);
-/// Between a place and one of the program's calls that wait there, in hexadecimal digits.
+/// Separates a place from a call site, which is 8 hexadecimal digits.
 const CALL: char = '@';
 
-/// The call that a pattern for places names.
+/// The call site in a pattern of places.
 pub(super) fn call_of(pattern: &str) -> Option<u32> {
     let (_, call) = pattern.rsplit_once(CALL)?;
     u32::from_str_radix(call, 16).ok().filter(|_| call.len() == 8)
 }
 
-/// Memory is bounded by the two limits.
+/// Memory is bounded by [`PLACES`] and [`POINTS`].
 #[derive(Clone, Default)]
 pub(super) struct Places {
     known: Vec<Place>,
@@ -33,7 +33,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// The place of `point`, and whether it is a new one.
+    /// The place of `point`, and whether it is new.
     pub fn of(&mut self, point: Point, name: fn(Point) -> Option<&'static str>) -> (Id, bool) {
         if let Some(&(_, id)) = self.points.iter().find(|(known, _)| *known == point) {
             return (id, false);
@@ -59,13 +59,13 @@ impl Places {
         (id, fresh)
     }
 
-    /// What that number stands for.
+    /// The place with that number.
     pub fn get(&self, id: Id) -> Place {
         let known = self.known.get(usize::from(id.0)).cloned();
         known.unwrap_or_else(|| Place { class: Class::Other, name: "other places".to_owned() })
     }
 
-    /// Forgets all places but these, and returns their new numbers.
+    /// Drops all places except these, and returns their new numbers.
     pub fn forget_but<const N: usize>(&mut self, kept: [Option<Id>; N]) -> [Option<Id>; N] {
         let mut fresh = Places::default();
         let kept = kept.map(|id| {

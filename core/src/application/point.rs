@@ -1,4 +1,4 @@
-//! What a place is where a thread blocks.
+//! The place where a thread blocks.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use crate::trace::activation::Point;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// It sleeps until a time.
+    /// A sleep.
     Sleep,
-    /// It waits for events (poll, epoll, a signal).
+    /// A wait for events (poll, epoll, a signal).
     Wait,
     /// A futex: a mutex, a semaphore or a condition.
     Lock,
-    /// A page that was not there.
+    /// A page fault.
     PageFault,
     /// A file, a pipe or a socket.
     Io,
@@ -26,26 +26,26 @@ pub enum Class {
 /// A place: two waits there are waits for the same thing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// What it is.
+    /// Its kind.
     pub class: Class,
     /// `futex FUTEX_LOCK_PI 0x7ffd1000`, `clock_nanosleep TIMER_ABSTIME`, `read 3`, `page fault`.
     pub name: String,
 }
 
-/// A thread that is ending: nothing else comes.
+/// The thread exits.
 pub(super) const EXIT: &str = "exit";
-/// A thread that is not waiting for anything of its own.
+/// The thread was stopped from outside.
 const STOPPED: &str = "a stop by a signal, a debugger or the freezer";
-/// What glibc waits with in semaphores and conditions. Those of a condition take turns in two words (__g_signals of
-/// nptl/pthread_cond_common.c) within eight aligned bytes: one place.
+/// Operation of glibc for semaphores and condition variables. A condition variable alternates between two words
+/// (__g_signals in nptl/pthread_cond_common.c) within eight aligned bytes: one place.
 const WAIT_BITSET: &str = "FUTEX_WAIT_BITSET";
-/// What mutexes wait with; other libraries, and programs without one, wait for anything with the first.
+/// Operations of mutexes; the first is also used for anything else outside glibc.
 const OF_MUTEXES: [&str; 3] = ["futex FUTEX_WAIT 0x", "futex FUTEX_LOCK_PI 0x", "futex FUTEX_LOCK_PI2 0x"];
 /// `TIMER_ABSTIME` among the flags of clock_nanosleep.
 const ABSOLUTE: u8 = 1;
-/// By the last one a SCHED_DEADLINE thread sleeps until its next period; others do not block in it.
+/// Calls that sleep. In sched_yield only SCHED_DEADLINE threads block, until their next period.
 const SLEEPS: [&str; 3] = ["clock_nanosleep", "nanosleep", "sched_yield"];
-/// Where a program waits for others on purpose.
+/// Calls that wait for events.
 const WAITS: [&str; 18] = [
     "epoll_pwait",
     "epoll_pwait2",
@@ -66,8 +66,7 @@ const WAITS: [&str; 18] = [
     "wait4",
     "waitid",
 ];
-/// Those of them whose first argument says for what: the address of the descriptors or of the signals, the number of
-/// descriptors, the queue.
+/// Those whose first argument identifies the wait: address of the descriptors or signals, number of descriptors, queue.
 const BY_ARGUMENT: [&str; 8] =
     ["msgrcv", "poll", "ppoll", "pselect6", "rt_sigtimedwait", "select", "semop", "semtimedop"];
 /// Calls whose first argument is a descriptor.
@@ -100,7 +99,7 @@ const ON_DESCRIPTORS: [&str; 27] = [
     "write",
     "writev",
 ];
-/// Calls that work on files without a descriptor in front.
+/// Calls on files whose first argument is not a descriptor.
 const ON_FILES: [&str; 6] = ["openat", "open", "msync", "sync", "ftruncate", "io_uring_enter"];
 
 impl Place {
@@ -142,28 +141,28 @@ impl Place {
         Place { class, name }
     }
 
-    /// A sleep for some time, not until some time.
+    /// Whether it is a sleep with a relative time.
     pub(super) fn is_relative_sleep(&self) -> bool {
         matches!(self.name.as_str(), "nanosleep" | "clock_nanosleep")
     }
 
-    /// A sleep until some time.
+    /// Whether it is a sleep until an absolute time.
     pub(super) fn is_absolute_sleep(&self) -> bool {
         self.class == Class::Sleep && self.name.ends_with("TIMER_ABSTIME")
     }
 
-    /// A read, of whatever descriptor.
+    /// Whether it is a read of any descriptor.
     pub(super) fn is_read(&self) -> bool {
         self.class == Class::Io && self.name.starts_with("read")
     }
 
-    /// Whether it is perhaps a mutex: a thread that waits elsewhere too does not wait there for its next turn.
+    /// Whether it may be a mutex: a thread that also waits elsewhere does not wait for its next job there.
     pub(super) fn may_be_mutex(&self) -> bool {
         OF_MUTEXES.iter().any(|begin| self.name.starts_with(begin))
     }
 }
 
-/// Of clock_nanosleep, but for CLOCK_MONOTONIC, which is the usual one (include/uapi/linux/time.h).
+/// Name of a clock of clock_nanosleep (include/uapi/linux/time.h); `None` for the usual CLOCK_MONOTONIC.
 fn clock(id: u64) -> Option<&'static str> {
     match id as i32 {
         1 => None,
@@ -174,7 +173,7 @@ fn clock(id: u64) -> Option<&'static str> {
     }
 }
 
-/// include/uapi/linux/futex.h; the private and clock flags are no part of it.
+/// Name of a futex operation (include/uapi/linux/futex.h), without the private and clock flags.
 fn operation(low_byte: u8) -> &'static str {
     match low_byte & 0x7f {
         0 => "FUTEX_WAIT",

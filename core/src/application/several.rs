@@ -1,27 +1,28 @@
-//! Late turns that may be several jobs, each of them in time.
+//! Late recorded jobs that may be several jobs, each in time.
 //!
-//! A semaphore, a pipe or a socket may hold another job when the thread comes back to it: then it does not block, and its two
-//! jobs look like one. No event tells of the second one's release. But whoever releases the thread must have been at work
-//! for it: the last job of a turn was released at the latest when a releaser ran for the last time before its end. So
-//! a job from then on is certain, and a turn is late for certain when that one is. Where no releaser is known (an interrupt),
-//! a turn is taken for one job that is not longer than the shortest distance of two releases.
+//! A semaphore, pipe or socket may already hold the next job when the thread returns to it: the thread does not block,
+//! and two jobs look like one. No event shows the second release. But a releaser must have run for it: the last of the
+//! jobs was released no later than the last time a releaser ran before its end. A job from then on is certain, and if
+//! it is late, a late job is certain. If no releaser is known (an interrupt), a recorded job counts as one job if it is
+//! not longer than the shortest interval between two releases.
 //!
-//! Of a timer's jobs more is known: each part between waits that returned at once (`part`) has its own response time.
+//! Jobs released by a timer are known better: each part between waits that returned at once (`part`) has a response
+//! time.
 
 use std::collections::VecDeque;
 
 use super::task::SeveralJobs;
 use crate::time::{Mono, Ns};
 
-/// Late turns that are kept until more is known.
+/// Late jobs kept until the intervals between releases are known.
 const KEPT: usize = 64;
-/// Times at which releasers were at work.
+/// Number of remembered runs of releasers.
 const RUNS: usize = 256;
 
-/// Of one thread.
+/// State of one thread.
 #[derive(Clone, Default)]
 pub(super) struct Several {
-    /// When releasers were at work, in the order of their ends.
+    /// Runs of releasers (from, until), in the order of their ends.
     ran: VecDeque<(Mono, Mono)>,
     turns: VecDeque<Late>,
     sum: Option<SeveralJobs>,
@@ -36,14 +37,14 @@ struct Late {
     queue: Queue,
 }
 
-/// What a thread may find where it waits for its jobs.
+/// Which jobs may already be queued where a thread waits for its next job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
-    /// Nothing that it is not woken for.
+    /// None: each job wakes it.
     None,
-    /// What threads put there.
+    /// Jobs from threads.
     OfThreads,
-    /// What an interrupt may have put there.
+    /// Jobs from interrupts.
     OfOthers,
 }
 
@@ -52,7 +53,7 @@ impl Several {
         (self.turns, self.sum) = (VecDeque::new(), None);
     }
 
-    /// A thread that releases this one was at work.
+    /// A thread that releases this one ran.
     pub fn releaser_ran(&mut self, from: Mono, until: Mono) {
         if self.ran.len() == RUNS {
             self.ran.pop_front();
@@ -60,7 +61,7 @@ impl Several {
         self.ran.push_back((from, until));
     }
 
-    /// A turn was later than `deadline`; `part`: its longest part, if it has several.
+    /// A recorded job exceeded `deadline`; `part`: its longest part, if it has several.
     pub fn late(&mut self, begin: Mono, end: Mono, deadline: Ns, part: Option<Ns>, queue: Queue) {
         if self.turns.len() == KEPT {
             self.fold_first(None);
@@ -68,7 +69,7 @@ impl Several {
         self.turns.push_back(Late { begin, end, deadline, part, queue });
     }
 
-    /// `shortest`: distance of two releases, if enough are known.
+    /// `shortest`: shortest interval between two releases, if enough are known.
     pub fn report(&self, shortest: Option<Ns>) -> Option<SeveralJobs> {
         let mut whole = self.clone();
         while !whole.turns.is_empty() {
@@ -94,7 +95,7 @@ impl Several {
         }
     }
 
-    /// What one job of the turn took at least.
+    /// Lower limit of the response time of one job of the turn.
     fn certain(&self, turn: &Late, shortest: Option<Ns>) -> Ns {
         let all = turn.end.since(turn.begin);
         let by_timer = turn.part.unwrap_or(all);
@@ -107,7 +108,7 @@ impl Several {
         by_timer.min(by_others)
     }
 
-    /// When the last job of `turn` was released at the latest.
+    /// Latest possible release of the last job of `turn`.
     fn last_release(&self, turn: &Late) -> Mono {
         let forgotten =
             self.ran.len() == RUNS && self.ran.front().is_some_and(|&(_, until)| until > turn.end);

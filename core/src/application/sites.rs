@@ -1,22 +1,21 @@
-//! How long a thread's turns would be if they began at one of several calls of its program that wait in one place, or with
-//! one of several sources that end a wait.
+//! Length that the jobs of a thread would have if only one of several call sites in a place, or one of several sources
+//! that end a wait, started them.
 //!
-//! A place is a system call with its arguments. A job that sleeps in its midst by the call that it began with waits in one
-//! place twice, and where the sleep ends at a part of the period, the releases are regular: two jobs of half the
-//! period look the same. What differs is the call in the program ([`Activation::site`]). So, for each site of a place with
-//! several, the longest span from a release there to the next wait there is kept.
+//! A place is a system call with its arguments. A job that also sleeps in the place where it started waits there twice,
+//! and if that sleep ends at a fraction of the period, the releases are regular: it looks like two jobs of half the
+//! period. Only the call site differs ([`Activation::site`]). So, in a place with several sites, the longest span from
+//! a release at a site to the next wait there is kept.
 //!
-//! Coroutines may share the call, and have stacks of their own. In one wait for several events (poll, epoll, a set of
-//! signals) the part of a job behind its middle begins with another source: another timer, another thread. All of
-//! that is a [`Key`].
+//! Coroutines may share the call site, but have their own stacks. In a wait for several events (poll, epoll, a set of
+//! signals), the second part of a job starts with another source: another timer or thread. A [`Key`] has all of these.
 //!
-//! A semaphore or a pipe has several posters in many programs, each of them with jobs of its own. Only where they take turns
-//! all the time may one have released the middle of the other's jobs ([`Sites::report_turns`]). Timers that end a read are
-//! several only of a signalfd.
+//! In many programs, several threads post to one semaphore or pipe, each with its own jobs. Only if they always
+//! alternate may one have woken the thread within the other's jobs ([`Sites::report_turns`]). Several timers can end a
+//! read only on a signalfd.
 //!
-//! A site is a hash of what looked like return addresses, and one call may have two where something else on the stack
-//! looked like one. Then the releases at one are where those at the other are missing, on its period: such a span is
-//! no turn. A wait within a job leaves the releases at the job's first wait as they are.
+//! A site is a hash of likely return addresses, and one call may have two if another value on the stack looked like
+//! one. Then the releases at one site fill the gaps of the other on its period: such a span is not a job. A wait within
+//! a job does not affect the releases at the job's first wait.
 //!
 //! [`Activation::site`]: crate::trace::activation::Activation::site
 
@@ -30,28 +29,28 @@ use super::task::OtherTurns;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, Via};
 
-/// What tells apart two waits in one place.
+/// Distinguishes waits in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub place: Id,
     /// [`Activation::site`]
     pub call: u32,
     pub stack: u16,
-    /// What ended a wait for several events.
+    /// Source that ended a wait for several events.
     pub source: Option<Source>,
 }
 
-/// What ends a wait.
+/// Source that ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// By a hash of its address.
+    /// A timer, by a hash of its address.
     Timer(u16),
     Thread(Tid),
     Interrupt,
 }
 
 impl Key {
-    /// `place`, which is `what`; `before` waited there for `after`.
+    /// Key of the wait in `place` (`what`) between `before` and `after`.
     pub fn of(place: Id, what: &Place, before: &Activation, after: &Activation) -> Key {
         let source = match after.via {
             Via::Timer => Source::Timer(after.source),
@@ -63,27 +62,28 @@ impl Key {
         Key { place, call: before.site, stack: before.stack, source }
     }
 
-    /// By the thread alone that ended a wait in `place`; by what else ended it, which is not told apart.
+    /// Key by the waking thread; all other sources share one key.
     pub fn of_waker(place: Id, after: &Activation) -> Key {
         let is_thread = after.via == Via::Thread && after.waker.tid != after.thread.tid;
         Key { place, call: u32::from(is_thread), stack: 0, source: Some(Source::Thread(after.waker.tid)) }
     }
 }
 
-/// Sites of one thread that are kept apart.
+/// Maximum number of sites per thread.
 const SITES: usize = 16;
-/// A site that was seen once makes room when so many waits have followed.
+/// Number of later waits after which a site that occurred once is replaced.
 const OLD: u64 = 64;
-/// Spans of a site from which its period is taken, and that are held against it.
+/// Number of spans of a site that give its period and are compared with it.
 const RECENT: usize = 16;
-/// From so many on it is known.
+/// Minimum number of spans for a known period.
 const KNOWN: usize = 3;
-/// So many spans with as many releases of others in each show that sites take turns; one in [`STEADY`] may have another number.
+/// Number of spans with the same number of other releases that shows that sites alternate; one in [`STEADY`] may
+/// differ.
 const STEADY: u64 = 8;
-/// Releases at other sites that are remembered of one span.
+/// Maximum number of releases at other sites per span.
 const BETWEEN: usize = 64;
 
-/// Of one thread.
+/// Sites of one thread.
 #[derive(Clone, Default)]
 pub(super) struct Sites {
     known: Vec<Site>,
@@ -95,37 +95,37 @@ struct Site {
     key: Key,
     count: u64,
     last: u64,
-    /// The release of the span that goes on, and how long after it others of the place were.
+    /// Release of the current span, and offsets of the other releases in the place, ns.
     open: Option<(Mono, Vec<u64>)>,
     spans: VecDeque<Span>,
     longest: Option<Ns>,
-    /// Spans with as many releases of others as the one before, or not.
+    /// Spans with the same number of other releases as the one before, and the rest.
     steady: u64,
     unsteady: u64,
     between: usize,
 }
 
-/// From a release to the next one of the site.
+/// From a release to the next one at the site.
 #[derive(Clone)]
 struct Span {
-    /// To the wait that the next one ends.
+    /// To the wait that the next release ends.
     length: Ns,
     distance: u64,
     others: Vec<u64>,
 }
 
 impl Sites {
-    /// The numbers of places change, and figures begin anew.
+    /// Resets the figures; the numbers of places change.
     pub fn begin_window(&mut self) {
         self.known.clear();
     }
 
-    /// Activations are missing: no span over them is known.
+    /// Activations are missing: no span across them is known.
     pub fn forget(&mut self) {
         self.known.iter_mut().for_each(|site| site.open = None);
     }
 
-    /// A wait that began at `since` ended at `release`. Where its call is not known, it may be that of any site.
+    /// A wait from `since` ended at `release`. If its call site is not known, it may be any.
     pub fn released(&mut self, key: Key, since: Mono, release: Mono) {
         self.waits += 1;
         let others = self.known.iter_mut().filter(|one| one.key.place == key.place && one.key != key);
@@ -175,19 +175,19 @@ impl Sites {
         self.known.iter().filter(|one| one.key.place == place).count() > 1
     }
 
-    /// The period of `of`, or else the shortest of a site of its place; `None`: there is no release at regular times.
+    /// The period of `of`, or else the shortest period of a site in its place; `None`: no site has regular releases.
     fn pace(&self, of: &Site) -> Option<Ns> {
         let of_place =
             || self.known.iter().filter(|one| one.key.place == of.key.place).filter_map(Site::period).min();
         of.period().or_else(of_place)
     }
 
-    /// The longest span of each site, of places with several.
+    /// The longest span of each site, in places with several sites.
     pub fn report(&self, places: &Places) -> Vec<OtherTurns> {
         self.report_those(places, |_| true)
     }
 
-    /// The same of those that take turns with others.
+    /// [`Sites::report`] for the sites that alternate with others.
     pub fn report_turns(&self, places: &Places) -> Vec<OtherTurns> {
         self.report_those(places, |one| one.steady >= STEADY && one.unsteady <= one.steady.div_ceil(STEADY))
     }
@@ -228,7 +228,7 @@ impl Source {
 }
 
 impl Site {
-    /// The median distance of its releases, where they are regular. One that is missing leaves a multiple.
+    /// The median interval between its releases, if they are regular. A missing release leaves a multiple.
     fn period(&self) -> Option<Ns> {
         let mut distances: Vec<u64> = self.spans.iter().map(|span| span.distance).collect();
         if distances.len() < KNOWN || !is_regular(&distances, 1) {
@@ -238,7 +238,7 @@ impl Site {
         distances.get(distances.len() / 2).copied().map(Ns)
     }
 
-    /// `period`: that its releases are held against; `alone`: no other site of its place is known.
+    /// `period`: the period its releases are compared with; `alone`: no other site in its place is known.
     fn hold_first(&mut self, period: Option<Ns>, alone: bool) {
         let Some(span) = self.spans.pop_front().filter(|_| !alone) else { return };
         if !period.is_some_and(|period| span.is_filled(period.0 as f64)) {
@@ -248,7 +248,7 @@ impl Site {
 }
 
 impl Span {
-    /// Whether each release that it has too few, by `period`, is one of another site.
+    /// Whether another site has each release that is missing in this span by `period`.
     fn is_filled(&self, period: f64) -> bool {
         let missing = (self.distance as f64 / period).round() as usize;
         let near = |nth: usize| {

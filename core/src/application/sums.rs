@@ -1,4 +1,4 @@
-//! The sums of one thread, from which its figures are made.
+//! The sums of one thread that give its figures.
 
 use std::collections::VecDeque;
 
@@ -14,11 +14,11 @@ use crate::series::{Quantity, Series, Thread};
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, LateSleeps, Via, Who};
 
-/// With fewer distances than this, starts are not compared with them.
+/// Minimum number of intervals before start jitter is evaluated.
 const KNOWN: usize = 16;
-/// Threads remembered that release it.
+/// Maximum number of remembered releasers.
 const RELEASERS: usize = 16;
-/// A thread is periodic when half of its distances are within this part of a multiple of the period.
+/// A thread is periodic if half of its intervals are within this fraction of a multiple of the period.
 pub(super) const PERIODIC: f64 = 0.1;
 
 impl Waits {
@@ -36,7 +36,7 @@ impl Waits {
     }
 }
 
-/// The sums from which a report is made.
+/// The sums of one thread.
 #[derive(Clone)]
 pub(super) struct Sums {
     last: Option<(Who, Tid, u8)>, // its process and policy
@@ -50,16 +50,16 @@ pub(super) struct Sums {
     late_sleeps: u64,
     not_recorded: u64,
     turns_lost: u64,
-    lost_within: Option<Ns>, // the longest stretch in which turns were lost
+    lost_within: Option<Ns>, // the longest time in which jobs were lost
     timer_releases: u64,
     releases: u64,
     last_release: Option<(Mono, Mono)>,
-    distances: VecDeque<(u64, u64)>, // of releases, of starts
+    distances: VecDeque<(u64, u64)>, // intervals of releases and of starts, ns
     jitter_max: u64,
     blocking: Vec<(Id, Waits)>,
     released_by: Vec<Tid>,
-    slack: Option<Ns>, // the largest share of it
-    slept: Option<Ns>, // at most, before a turn
+    slack: Option<Ns>, // the largest
+    slept: Option<Ns>, // the longest before a job
 }
 
 /// The waits in one place.
@@ -69,10 +69,10 @@ struct Waits {
     total: Ns,
     max: Ns,
     max_at: Mono,
-    released_by: Option<(Who, Ns)>, // the longest that a thread ended
+    released_by: Option<(Who, Ns)>, // of the longest that a thread ended
 }
 
-/// Fine to 1 ms, then within 3 %: a fifth of the memory of the histograms of CPUs.
+/// 1 µs bins up to 1 ms, then within 3 %: a fifth of the memory of the histograms per CPU.
 pub(super) fn layout() -> Layout {
     Layout::new(1_000, 1_024).unwrap_or(Layout::LATENCY)
 }
@@ -104,13 +104,13 @@ impl Sums {
         }
     }
 
-    /// From now on responses after this are misses.
+    /// Sets the deadline for the jobs that follow.
     pub fn set_deadline(&mut self, deadline: Option<Ns>) {
         self.deadline = deadline;
         self.paces.set_deadline(deadline);
     }
 
-    /// Counts anew; what is known of the period stays.
+    /// Resets the figures; the intervals of the period are kept.
     pub fn begin_window(&mut self) {
         let known = std::mem::replace(self, Sums::new(self.deadline));
         self.last = known.last;
@@ -125,7 +125,7 @@ impl Sums {
         self.series.is_empty()
     }
 
-    /// Whose figures these are; each wake-up says so anew.
+    /// Sets the thread of the figures; each wake-up updates it.
     pub fn is_of(&mut self, who: Who, process: Tid, policy: u8) {
         self.last = Some((who, process, policy));
     }
@@ -140,7 +140,7 @@ impl Sums {
         self.series.push((quantity, histogram));
     }
 
-    /// Every wake-up.
+    /// Adds a wake-up.
     pub fn woken(&mut self, a: &Activation) {
         let quantity = if a.shared { Quantity::SharedPrio } else { Quantity::Wakeup };
         a.wakeup().into_iter().for_each(|wakeup| self.record(quantity, wakeup));
@@ -165,24 +165,24 @@ impl Sums {
         self.faulting.get_or_insert_default().add(u64::from(a.faults), a.fault_address);
     }
 
-    /// Whether activations are missing between two of the thread; they are counted, and at most so many turns: the one
-    /// that was `open`, and that of the first activation behind, whose begin is not known, have no end or no begin. One that has its priority only lent
-    /// was not measured before, unless its thread was chosen.
+    /// Whether activations are missing between two of the thread; counts them, and the largest number of jobs they can
+    /// affect: the `open` job has no end, that of the next activation no start. A thread that is only PI-boosted to
+    /// real-time was not measured before, so nothing is missing.
     pub fn lacks_between(&mut self, before: &Activation, a: &Activation, open: bool) -> bool {
         let (missing, other) = missing_between(before, a);
-        if missing > 0 && !other && !lent(before) && !lent(a) {
+        if missing > 0 && !other && !is_boosted(before) && !is_boosted(a) {
             self.not_recorded += u64::from(missing);
             self.turns_lost += u64::from(missing) + 1 + u64::from(open);
         }
         missing > 0
     }
 
-    /// Turns were lost within a stretch of so long.
+    /// Jobs were lost within `stretch`.
     pub fn lost_within(&mut self, stretch: Ns) {
         self.lost_within = self.lost_within.max(Some(stretch));
     }
 
-    /// A turn begins after a wait of so long in the main place.
+    /// A job starts after `waited` in the main wait.
     pub fn waited(&mut self, a: &Activation, waited: Ns) {
         self.slept = self.slept.max(Some(waited));
         let by = a.waker.tid;
@@ -192,19 +192,19 @@ impl Sums {
         }
     }
 
-    /// The next distance of releases is not known.
+    /// The next interval between releases is not known.
     pub fn forget_release(&mut self) {
         self.last_release = None;
     }
 
-    /// A turn begins; `late`: sleeps of the one before that had passed.
+    /// A job is released; `late`: sleeps of the previous job until times that had passed.
     pub fn released(&mut self, a: &Activation, release: Mono, late: Option<LateSleeps>) {
         self.releases += 1;
         self.timer_releases += u64::from(a.via == Via::Timer);
         let now = (release, a.switched_in);
         let before = self.last_release.replace(now);
         let distance = before.map(|(release, start)| (now.0.since(release).0, now.1.since(start).0));
-        // Those were overrun, not missing.
+        // These releases were overrun, not missed.
         let overrun = late.map_or(0, |late| u64::from(late.count));
         self.paces.released(a.armed_late, distance.map(|(release, _)| release), overrun);
         if let Some(distance) = distance {
@@ -218,14 +218,14 @@ impl Sums {
         }
     }
 
-    /// A turn ends.
+    /// A job ends.
     pub fn finished(&mut self, execution: Ns, turn: Finished) {
         turn.response.into_iter().for_each(|response| self.record(Quantity::Response, response));
         self.execution.record(execution);
         self.paces.finished(turn);
     }
 
-    /// A turn whose beginning or end was not recorded has overrun `late`, the last of them by `last`.
+    /// A job whose start or end was not recorded has overrun `late`, the last of them by `last`.
     pub fn overran(&mut self, late: Option<LateSleeps>, last: Option<Ns>) {
         if late.is_some() {
             self.paces.finished(Finished { response: None, late, last });
@@ -250,23 +250,23 @@ impl Sums {
         }
     }
 
-    /// The shortest of the last distances of releases, where there were enough.
+    /// The shortest of the last intervals between releases, if there are enough.
     pub fn shortest_distance(&self) -> Option<Ns> {
         let known = self.distances.len() >= KNOWN;
         self.distances.iter().filter(|_| known).map(|&(release, _)| Ns(release)).min()
     }
 
-    /// The median distance of releases.
+    /// The median interval between releases.
     pub fn period_ns(&self) -> Option<Ns> {
         self.paces.median().map(Ns)
     }
 
-    /// The same, once it is known.
+    /// The period, once it is known.
     pub fn known_period(&self) -> Option<Ns> {
         self.paces.period()
     }
 
-    /// The last distances of releases that were recorded, ns.
+    /// The last intervals between releases, ns.
     pub fn distances(&self) -> Vec<u64> {
         self.distances.iter().map(|&(release, _)| release).collect()
     }
@@ -290,7 +290,7 @@ impl Sums {
         })
     }
 
-    /// `lost`: a stretch in which turns may be lost goes on.
+    /// The report; `lost`: jobs may be lost at the moment.
     pub fn report(&self, main: Option<Id>, places: &Places, lost: bool) -> Task {
         let (thread, process, policy) = self.last.map_or_else(Default::default, |(who, process, number)| {
             (who.thread(), process, policy(number).to_owned())
@@ -371,16 +371,15 @@ impl Sums {
     }
 }
 
-/// How many activations are missing between two of a thread, and whether that is one that got the id of another, which has
-/// ended.
+/// Number of activations missing between two of a thread, and whether the thread id was reused in between.
 pub(super) fn missing_between(before: &Activation, a: &Activation) -> (u16, bool) {
     let blocked = a.blocks.wrapping_sub(before.blocks).wrapping_sub(u16::from(!a.stayed));
-    // Backwards: of one process (of another: `Log::is_of_another`).
+    // The count went backwards: a reused id within one process (see `Log::is_of_another` for another process).
     (blocked.saturating_add(u16::from(a.after_unseen)), blocked > u16::MAX / 2)
 }
 
-/// Whether the priority of a real-time task is that of one that waits for it.
-fn lent(a: &Activation) -> bool {
+/// Whether the real-time priority is a PI boost.
+fn is_boosted(a: &Activation) -> bool {
     a.thread.prio.is_realtime() && matches!(a.policy, 0 | 3 | 5 | 7)
 }
 

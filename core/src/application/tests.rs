@@ -1,4 +1,4 @@
-//! Invented applications whose figures are known.
+//! Synthetic applications with known figures.
 
 mod bounds;
 mod coverage;
@@ -64,6 +64,8 @@ pub(super) fn activation(at: u64, via: Via, point: Point) -> Activation {
         stayed: false,
         after_unseen: false,
         at_once: false,
+        was_reserved: false,
+        after_several: false,
         slack: Ns::ZERO,
         blocks: BLOCKS.with(|blocks| blocks.replace(blocks.get().wrapping_add(1))),
         late_sleeps: None,
@@ -126,7 +128,7 @@ fn a_thread_that_waits_as_often_for_a_lock_as_for_its_timer_is_driven_by_the_tim
     assert_eq!(task.deadline_ns, Some(Ns::from_ms(1)), "without a deadline the period is one");
 }
 
-/// A condition's two words in turns, and its mutex, which the one that signals still has.
+/// The two words of a condition variable alternately, and its mutex, which the signalling thread still owns.
 #[test]
 fn a_thread_that_waits_for_a_condition_has_one_turn_for_each_signal() {
     let mut tasks = Tasks::new(4, None, name);
@@ -250,7 +252,7 @@ fn what_a_turn_overran_is_a_miss_also_where_its_begin_or_its_end_was_not_recorde
             100 => {}
             101 => drop(tasks.add(&overran(regular, 2, (turn + 2) * MS, 300_000))),
             102 | 103 => BLOCKS.with(|blocks| blocks.set(blocks.get().wrapping_sub(1))),
-            // It overran one before it waited for a lock; how it went on was not recorded.
+            // It overran one release before it waited for a lock; the rest was not recorded.
             150 => {
                 let late = overran(regular, 1, (turn + 1) * MS, 200_000);
                 tasks.add(&Activation { point: LOCK, ..late });

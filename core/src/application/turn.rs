@@ -1,9 +1,9 @@
-//! From activations to turns: which wait is the main one, and what lay between two of them.
+//! Splits the activations of a thread into jobs, at its main wait.
 //!
-//! The first [`LEARNING`] activations of a thread are only looked at, then gone through again: the main wait (`main_wait`)
-//! is the place where it blocked most often, but a place from which timers woke it wins when it has half as many, so does
-//! one where threads wait on purpose over what may be a mutex, and sleeps until regular times win over all. A thread that
-//! never comes to so many is judged by those it has.
+//! The first [`LEARNING`] activations of a thread are buffered to infer the main wait (`main_wait`), then processed: it
+//! is the place where the thread blocked most often; but a place where timers woke it wins with half as many, as does a
+//! deliberate wait over a possible mutex, and sleeps until regular times win over all. A thread with fewer activations
+//! is judged by those.
 
 use std::sync::Arc;
 
@@ -27,17 +27,18 @@ use crate::trace::activation::{Activation, LateSleeps, Point, Via, Who};
 
 mod backlog;
 mod ending;
+mod learning;
 mod over;
 mod resumed;
 
 use resumed::WaitedIn;
 
 const LEARNING: usize = 64;
-/// How many waits of a turn that returned at once are kept apart.
+/// Maximum number of waits per job that returned at once and are kept separately.
 const PARTS: usize = 64;
-/// Threads that are remembered to wake one.
+/// Maximum number of remembered wakers.
 const WAKERS: usize = 16;
-/// So many suffice when a window ends; fewer are judged anew in the next one.
+/// Minimum number of activations to infer the main wait when a window ends.
 const FEW: usize = 8;
 
 /// One thread.
@@ -46,58 +47,62 @@ pub(super) struct Log {
     learning: Vec<Activation>,
     places: Places,
     main: Option<Id>,
-    /// A pattern for the place where its jobs begin.
+    /// The user's pattern for the place where its jobs start.
     chosen: Option<Arc<str>>,
-    /// One of the program's calls there.
+    /// The call site in that pattern.
     chosen_call: Option<u32>,
     sums: Sums,
     turn: Option<Turn>,
-    /// Where and when it blocked last.
+    /// Place and time of its last block.
     left: Option<(Id, Mono)>,
     /// Its last activation.
     before: Option<Activation>,
     /// Sleeps that had passed since the last release.
     late: Option<LateSleeps>,
-    /// Since when turns may lie in which activations were lost.
+    /// Start of the current time in which jobs may be lost.
     lost_since: Option<Mono>,
-    /// What goes on at the end.
+    /// The activation in progress at the end.
     open: Option<(Activation, State)>,
-    /// The turn that has no end.
+    /// The job without an end.
     unfinished: Option<Unfinished>,
-    /// Turns at all places that may be the main wait, and what is in no turn.
+    /// Jobs for all possible main waits, and the time outside jobs.
     candidates: Candidates,
-    /// Turns with all that they were made of, where they are asked for.
+    /// Jobs with their activations, if requested.
     jobs: Option<Jobs>,
     due: Due,
-    /// Turns that may be parts of one job.
+    /// Recorded jobs that may be parts of one job.
     cycles: Cycles,
-    /// An activation that goes on after a wait that returned at once.
+    /// Activations that continue after a wait that returned at once.
     part: Option<Part>,
-    /// Late turns that may be several jobs.
+    /// Late recorded jobs that may be several jobs.
     several: Several,
-    /// Threads that woke it.
+    /// Its wakers.
     wakers: Vec<Tid>,
-    /// The thread that created it, where that was recorded.
+    /// The thread that created it, if recorded.
     created_by: Option<Tid>,
+    /// It was recorded from its start, and has not come to its main wait.
+    is_starting: bool,
     waited_in: WaitedIn,
-    /// Turns that are over, for a chain; `None`: there is none.
+    /// Finished jobs, for a chain; `None`: not part of a chain.
     turns: Option<Vec<Seen>>,
     comm: Option<Comm>,
 }
 
-/// A turn that goes on.
+/// The current job.
 #[derive(Clone, Copy)]
 struct Turn {
     begin: Mono,
     execution: Ns,
     late: Option<LateSleeps>,
-    /// Who released it, and when.
+    /// How, by which thread and when it was released.
     via: Via,
     waker: Tid,
     waking: Mono,
-    /// Since when the part of it that goes on was due, and the longest part before.
+    /// Release of its current part, and the longest previous part.
     part: Mono,
     longest: Ns,
+    /// End of its last timed wait in another place where jobs may begin, and the longest span before such a wait.
+    rested: Option<(Mono, Ns)>,
 }
 
 impl Log {
@@ -124,13 +129,14 @@ impl Log {
             several: Several::default(),
             wakers: Vec::new(),
             created_by: None,
+            is_starting: false,
             waited_in: WaitedIn::default(),
             turns: None,
             comm: None,
         }
     }
 
-    /// The deadline goes by the name, which may be another one from `activation` on.
+    /// Updates the deadline, which depends on the name, which `activation` may have changed.
     pub fn named(&mut self, activation: &Activation, deadlines: &Deadlines) {
         if self.comm.replace(activation.thread.comm) == Some(activation.thread.comm) {
             return;
@@ -140,19 +146,19 @@ impl Log {
         self.jobs.iter_mut().for_each(|jobs| jobs.set_due(self.due));
     }
 
-    /// Jobs longer than `least` are asked for, and the longest of all; `None`: none is.
+    /// Requests jobs longer than `least`, and the longest; `None`: none.
     pub fn ask_for_jobs(&mut self, least: Option<Ns>) {
         if let Some(least) = least {
             self.jobs.get_or_insert_with(|| Jobs::new(self.due)).least = least;
         }
     }
 
-    /// Those that ended.
+    /// The requested jobs that ended.
     pub fn take_jobs(&mut self) -> Vec<Job> {
         self.jobs.as_mut().map(Jobs::take).unwrap_or_default()
     }
 
-    /// Whether it blocked where this thread had not blocked before, and a thread that had not woken it before.
+    /// Adds an activation. Returns whether it blocked in a new place, and its waker if that is new.
     pub fn add(
         &mut self,
         activation: &Activation,
@@ -163,6 +169,7 @@ impl Log {
         let waker = self.new_waker(activation);
         let first = self.before.is_none() && self.learning.is_empty() && activation.is_first();
         self.created_by = self.created_by.or_else(|| waker.filter(|_| first));
+        self.is_starting |= first;
         (self.add_one(activation, name), waker)
     }
 
@@ -174,37 +181,19 @@ impl Log {
         }
         self.learning.push(*activation);
         self.perhaps_a_job(place, name);
-        if self.learning.len() >= LEARNING {
+        if self.learning.len() >= LEARNING && self.has_learnt(name) {
             self.decide(name);
         }
         fresh
     }
 
-    /// Where it blocked: where one of the program's calls was chosen, that is a place of its own.
+    /// The place where it blocked; a call site chosen by the user is a place of its own.
     fn place_of(&mut self, a: &Activation, name: fn(Point) -> Option<&'static str>) -> (Id, bool) {
         let chosen = self.chosen_call.filter(|&call| call == a.site);
         self.places.of(Point { site: chosen.unwrap_or_default(), ..a.point }, name)
     }
 
-    /// While the main wait is not known: the evidence of a job must be asked for before it is overwritten.
-    fn perhaps_a_job(&mut self, place: Id, name: fn(Point) -> Option<&'static str>) {
-        if self.jobs.is_none() {
-            return;
-        }
-        let learning = std::mem::take(&mut self.learning);
-        let places: Vec<Id> = learning.iter().map(|one| self.place_of(one, name).0).collect();
-        self.learning = learning;
-        if main_wait(&self.learning, &places, &self.places, self.chosen.as_deref()) != Some(place) {
-            return;
-        }
-        let before = places[..places.len() - 1].iter().rposition(|one| *one == place);
-        let Some(turn) = before.and_then(|before| self.learning.get(before + 1..)) else { return };
-        if let (Some(jobs), Some(first)) = (&mut self.jobs, turn.first()) {
-            jobs.provisional(first.begin(), turn);
-        }
-    }
-
-    /// Counts anew, and goes on with what it knows; false when the thread did nothing since the last call.
+    /// Resets the figures and keeps the state; false if the thread did nothing since the last call.
     pub fn begin_window(&mut self, name: fn(Point) -> Option<&'static str>) -> bool {
         let active = !self.is_empty();
         if self.learning.len() >= FEW {
@@ -217,7 +206,7 @@ impl Log {
         self.jobs.iter_mut().for_each(Jobs::begin_window);
         self.cycles.begin_window();
         self.several.begin_window();
-        // Places of a window that is over are forgotten, or a thread with ever new ones would soon have no room.
+        // Drops the places of the previous window, else a thread with ever new places would fill the table.
         let left = self.left.map(|(left, _)| left);
         let part = self.part.as_ref().map(|part| part.place);
         let kept = self.places.forget_but([self.main, left, part]);
@@ -227,13 +216,13 @@ impl Log {
         active
     }
 
-    /// When it blocked last.
+    /// Time of its last block.
     pub fn last(&self) -> Mono {
         self.learning.last().or(self.before.as_ref()).map_or(Mono(0), |last| last.blocked)
     }
 
-    /// Whether `activation` is of another thread, which got the id of this one when it had ended: one of another process,
-    /// a new one, or the one that begins a program and takes the place of the first.
+    /// Whether `activation` is of another thread with the same id: of another process, a new one, or one that took over
+    /// the id in execve.
     pub fn is_of_another(&self, activation: &Activation) -> bool {
         let ended = |at: &Activation| at.point.syscall == Point::EXITS;
         let last = self.learning.last().or(self.before.as_ref());
@@ -244,7 +233,7 @@ impl Log {
         self.sums.is_empty() && self.learning.is_empty() && self.candidates.outside().is_none()
     }
 
-    /// It ran for so long and has no activation.
+    /// It ran for `ran` without an activation.
     pub fn never_waited(&mut self, who: Who, process: Tid, policy: u8, ran: Ns) {
         self.sums.is_of(who, process, policy);
         self.candidates.unseen(Mono(0), Mono(ran.0));
@@ -259,7 +248,7 @@ impl Log {
         decided.report_decided()
     }
 
-    /// Where one of `stream` blocked that is its main wait.
+    /// The main wait, as the point of one of `stream`.
     #[cfg(test)]
     pub fn main_point(&mut self, stream: &[Activation], name: fn(Point) -> Option<&'static str>) -> Point {
         let main = self.main;
@@ -294,7 +283,7 @@ impl Log {
         learnt.iter().zip(places).for_each(|(activation, place)| self.step(activation, place, name));
     }
 
-    /// The next activation; one that goes on after a wait elsewhere that returned at once is held until it is whole.
+    /// Processes an activation; one that continues after a wait elsewhere that returned at once is held.
     fn step(&mut self, activation: &Activation, place: Id, name: fn(Point) -> Option<&'static str>) {
         let elsewhere = activation.at_once && Some(place) != self.main;
         if self.part.is_none() && !elsewhere {
@@ -312,18 +301,18 @@ impl Log {
         }
     }
 
-    /// `parts`: what is one activation but for waits that returned at once.
+    /// `parts`: one activation, split at waits that returned at once.
     fn step_whole(&mut self, parts: &[Activation], place: Id, name: fn(Point) -> Option<&'static str>) {
         let (Some(whole), Some((last, cuts))) = (joined(parts), parts.split_last()) else { return };
         let activation = &whole;
         let before = self.before.replace(*activation);
         let open = self.turn.is_some();
         if before.is_some_and(|before| self.sums.lacks_between(&before, activation, open)) {
-            // What the turn overran is known, however it ended.
+            // The overruns of the job are known, even if its end is not.
             self.lost_behind(before);
             let overran = self.turn.take().and_then(|turn| turn.late);
             self.sums.overran(overran, None);
-            (self.left, self.late) = (None, None);
+            (self.left, self.late, self.is_starting) = (None, None, false);
             self.sums.forget_release();
             self.cycles.forget();
             self.candidates.forget(self.lost_since);
@@ -345,6 +334,7 @@ impl Log {
             }
             Some((left, since)) => {
                 self.sums.blocked(left, activation.waking.since(since), since, released_by(activation));
+                self.perhaps_idle(left, since, activation);
             }
             None => {}
         }
@@ -369,8 +359,9 @@ impl Log {
                 self.jobs.iter_mut().for_each(|jobs| jobs.ends(turn.part, activation.blocked, name));
                 self.sums.finished(turn.execution, Finished { response, late, last });
             } else {
-                self.sums.overran(late, last);
+                self.sums.overran(late.and_then(|late| self.without_the_first_sleep(late)), last);
             }
+            self.is_starting = false;
         }
         let ended = self.places.get(place).name == EXIT;
         self.candidates.blocked(
@@ -383,7 +374,7 @@ impl Log {
     }
 }
 
-/// Of a timer that was armed late, the release is what was asked for.
+/// The release: for a timer that was armed late, the requested time.
 fn release(activation: &Activation, late: Option<LateSleeps>) -> Mono {
     let asked = late.filter(|_| activation.armed_late).map(|late| late.last);
     asked.unwrap_or(activation.begin()).min(activation.switched_in)
@@ -394,7 +385,7 @@ pub(super) fn sum(a: Option<LateSleeps>, b: Option<LateSleeps>) -> Option<LateSl
     Some(LateSleeps { count: a.count.saturating_add(b.count), last: b.last, most: a.most.max(b.most) })
 }
 
-/// Who ended the wait; `None` for a timer or an interrupt.
+/// The thread that ended the wait; `None` for a timer or an interrupt.
 fn released_by(activation: &Activation) -> Option<Who> {
     (activation.via == Via::Thread).then_some(activation.waker)
 }

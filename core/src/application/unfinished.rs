@@ -1,37 +1,37 @@
-//! A turn that has no response time: it went on when the recording ended, or its thread ended in it. It may be the worst.
+//! A job without a response time: it was in progress when the recording or its thread ended. It may be the worst.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Mono, Ns};
 
-/// What the thread was doing.
+/// State of the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Woken, it had not got a CPU yet.
+    /// Woken, waiting for a CPU.
     Waits,
-    /// It had the CPU.
+    /// Running.
     Runs,
-    /// It had lost the CPU to another one.
+    /// Preempted.
     Preempted,
-    /// It waited in [`Unfinished::place`].
+    /// Blocked in [`Unfinished::place`].
     Blocked,
-    /// The thread had ended.
+    /// The thread has ended.
     Ended,
 }
 
-/// The last turn of a thread.
+/// The unfinished last job of a thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unfinished {
-    /// What the thread was doing in the end.
+    /// State of the thread at the end.
     pub state: State,
-    /// When the turn was released.
+    /// Release of the job.
     pub since: Mono,
-    /// How long it had lasted by then.
+    /// Time from its release to the end.
     pub after_ns: Ns,
-    /// Where it was blocked.
+    /// Where it is blocked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
 }

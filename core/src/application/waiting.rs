@@ -1,4 +1,4 @@
-//! Threads that wait for a CPU while a window ends: its figures have the wait so far, as the wake-up that it will be.
+//! Threads that wait for a CPU when a window ends: the wait so far counts as a wake-up.
 
 use super::places::Places;
 use super::sums::{layout, Sums};
@@ -11,16 +11,16 @@ use crate::time::{Cpu, Mono, Ns};
 /// A thread that is runnable and has no CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Who.
+    /// The thread.
     pub thread: Thread,
-    /// Since when: its waking.
+    /// Time of its waking.
     pub since: Mono,
-    /// In whose queue it is.
+    /// CPU of its run queue.
     pub cpu: Cpu,
 }
 
 impl Wait {
-    /// Adds the wait until `end` to the wake-ups of its CPU.
+    /// Adds the wait until `end` to the wake-up latencies of its CPU.
     pub fn add_to(&self, series: &mut Vec<Series>, end: Mono) {
         let of = |one: &&mut Series| one.cpu == Some(self.cpu);
         record(
@@ -32,7 +32,7 @@ impl Wait {
         );
     }
 
-    /// Adds it to its thread, which may have done nothing else.
+    /// Adds the wait to its thread, which may have no other activity.
     pub(super) fn add_to_tasks(&self, tasks: &mut Vec<Task>, deadline: Option<Ns>, end: Mono) {
         let at = tasks.iter().position(|task| task.thread.tid == self.thread.tid);
         let at = at.unwrap_or_else(|| {

@@ -1,11 +1,11 @@
-//! From samples to the answer: the observed statement, the fit over a threshold, and the gates.
+//! Computes the answer from samples: the observed statement, the fit over a threshold, and the gates.
 //!
-//! Two sources: plain values in time order, and runs, which keep a histogram and the maxima of each second. Of runs the
-//! extremal index inside a second comes from how many seconds have an exceedance, that across seconds from their gaps;
-//! where it is below 0.9 the maxima of the seconds are fitted instead of all samples.
+//! Two sources: plain values in time order, and runs, which keep a histogram and the maxima of each second. For runs,
+//! the extremal index within a second follows from the number of seconds with an exceedance, that across seconds from
+//! their gaps; if it is below 0.9, the maxima of the seconds are fitted instead of all samples.
 
-use super::answer::{Answer, Extrapolated, Gate, Gpd, PathBound, FORMAT, VERSION};
-use super::exceedances::{Tail, CLUSTERED};
+use super::answer::{Answer, Extrapolated, Gate, Gpd, PathBound, Undeclustered, FORMAT, VERSION};
+use super::exceedances::{cluster_maxima, Tail, CLUSTERED};
 use super::gate::{condition, holm};
 use super::goodness::bootstrap;
 use super::gpd;
@@ -18,24 +18,25 @@ use super::special::chi2_quantile_1;
 use super::tail::{total, Distribution, Grid};
 use super::tail_gates::{fit_gate, resolution_gate, shape_gate, size_gate};
 use super::{blocks, threshold};
+use crate::stats::model_free::percent;
 use crate::time::{Cpu, Ns};
 
-/// What is asked for.
+/// Parameters of the analysis.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// One-sided confidence of limits.
     pub confidence: f64,
-    /// Probability per sample at which to extrapolate; `None`: 1e-9, or as far as the data reach.
+    /// Probability per sample at which to extrapolate; `None`: 1e-9, or two decades beyond the data if that is larger.
     pub exceedance: Option<f64>,
     /// The deadline, in the unit of the samples.
     pub deadline: Option<f64>,
-    /// Threshold of the tail; `None`: chosen.
+    /// Threshold of the tail; `None`: automatic.
     pub threshold: Option<f64>,
     /// Extrapolate further than two decades beyond the data.
     pub beyond: bool,
-    /// The user knows that no mechanism comes later that the record does not hold.
+    /// The user asserts that no mechanism exists that is not in the record.
     pub assume_no_new: bool,
-    /// Samples of each bootstrap.
+    /// Number of bootstrap samples.
     pub bootstrap: u32,
 }
 
@@ -59,24 +60,24 @@ impl Request {
         chi2_quantile_1(2.0 * (1.0 - self.confidence))
     }
 
-    /// That of a two-sided interval.
+    /// The chi-square quantile of a two-sided interval.
     pub(super) fn two_sided(&self) -> f64 {
         chi2_quantile_1(1.0 - self.confidence)
     }
 }
 
-/// Order in time.
+/// Time order of the samples.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
     /// Not known, with the reason.
     Unknown(String),
-    /// All samples, as taken.
+    /// All samples, in time order.
     Values(Vec<f64>),
     /// Maxima of stretches of `per_block` samples.
     Maxima {
         /// In time order.
         values: Vec<f64>,
-        /// Samples of a stretch.
+        /// Samples per stretch.
         per_block: f64,
     },
 }
@@ -84,19 +85,19 @@ pub enum Order {
 /// Samples of one configuration.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// What they are.
+    /// Description of the samples.
     pub about: String,
     /// `ns` or `as given`.
     pub unit: String,
-    /// All of them.
+    /// All samples.
     pub distribution: Distribution,
-    /// Their order.
+    /// Their time order.
     pub order: Order,
-    /// Lost samples and missed activations of which no latency is known.
+    /// Number of lost samples and missed activations with unknown latency.
     pub unknown: u64,
-    /// The samples of each CPU, where there are several.
+    /// The samples of each CPU, if there are several.
     pub cpus: Vec<(Cpu, Distribution)>,
-    /// Causes of the largest, where they were explained.
+    /// Causes of the explained peaks.
     pub mechanisms: Vec<Mechanism>,
 }
 
@@ -110,7 +111,7 @@ impl Input {
     }
 }
 
-/// The answer without the criteria and the bound, which need more than samples.
+/// The answer, without criteria and bound, which need more than samples.
 #[must_use]
 pub fn analyse(input: &Input, request: &Request) -> Answer {
     let mut random = Random::new(0x6c61_7468_756e_7400);
@@ -144,7 +145,7 @@ pub fn analyse(input: &Input, request: &Request) -> Answer {
     answer
 }
 
-/// Why nothing is fitted over `threshold`.
+/// Why no tail is fitted over `threshold`.
 fn no_tail(input: &Input, threshold: Option<f64>, theta: Option<f64>) -> String {
     let Some(u) = threshold else {
         return "no tail can be fitted: too few different samples; measure longer".to_owned();
@@ -154,6 +155,9 @@ fn no_tail(input: &Input, threshold: Option<f64>, theta: Option<f64>) -> String 
             "of the maxima of the seconds, which stand for the clusters of late samples,",
             values.iter().filter(|v| **v > u).count() as u64,
         ),
+        (Order::Values(values), Some(theta)) if theta < CLUSTERED => {
+            ("maxima of clusters of samples", cluster_maxima(values, u, theta).len() as u64)
+        }
         _ => ("samples", total(&input.distribution.excesses(u))),
     };
     format!(
@@ -162,7 +166,7 @@ fn no_tail(input: &Input, threshold: Option<f64>, theta: Option<f64>) -> String 
     )
 }
 
-/// Decides the gates, and withdraws the extrapolation where one refuses.
+/// Decides the gates, and withdraws the extrapolation if one refuses.
 pub(super) fn conclude(answer: &mut Answer) {
     holm(&mut answer.gates);
     let refused: Vec<String> = answer.gates.iter().filter(|gate| !gate.passed).map(said).collect();
@@ -185,7 +189,7 @@ fn said(gate: &Gate) -> String {
     }
 }
 
-/// The level, and a note where it is not the usual one.
+/// The level, and a note if it is not the default.
 pub(super) fn level_asked(request: &Request, count: u64, of: &str) -> (f64, Option<String>) {
     let reach = 1.0 / (100.0 * count as f64);
     match request.exceedance {
@@ -263,7 +267,7 @@ fn fitted(
     answer.extrapolated.assumes = Some(mechanisms::ASSUMES.to_owned());
     answer.extrapolated.reason = format!(
         "generalised Pareto tail over {} ({n} exceedances, xi {:.3}), upper limit of the profile likelihood at {} % over {from}, the largest of all thresholds",
-        input.level(tail.threshold), fit.xi, request.confidence * 100.0
+        input.level(tail.threshold), fit.xi, percent(request.confidence)
     );
     answer.gpd = Some(Gpd {
         threshold: tail.threshold,
@@ -273,6 +277,7 @@ fn fitted(
         exceedances: n,
         zeta: tail.zeta,
         declustered: tail.declustered,
+        undeclustered: if tail.declustered { undeclustered(input, tail.threshold) } else { None },
         class_width: match tail.grid {
             Grid::Exact => None,
             Grid::Width(width) => Some(width),
@@ -281,4 +286,11 @@ fn fitted(
         sigma_interval: gpd::sigma_interval(cells, fit, request.two_sided()),
         xi_interval: xi,
     });
+}
+
+/// The fit of all samples above `threshold`.
+fn undeclustered(input: &Input, threshold: f64) -> Option<Undeclustered> {
+    let cells = input.distribution.excesses(threshold);
+    let fit = gpd::fit(&cells)?;
+    Some(Undeclustered { sigma: fit.sigma, xi: fit.xi, nllh: fit.nllh, exceedances: total(&cells) })
 }

@@ -1,4 +1,4 @@
-//! The answer of `lathunt bound`, as it is written with `--json`. Described in docs/FORMAT.md.
+//! The answer of `lathunt bound`, as `--json` writes it; see docs/FORMAT.md.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ pub const FORMAT: &str = "lathunt-bound";
 /// Version of the format.
 pub const VERSION: u32 = 1;
 
-/// What may still come: three answers that are never mixed, and the reasons to believe each.
+/// The worst case to expect: three statements that never mix, each with its reasons.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer {
@@ -19,48 +19,47 @@ pub struct Answer {
     pub version: u32,
     /// What was analysed.
     pub about: String,
-    /// `ns`, or `as given` for plain numbers: then the fields named `_ns` are in the unit of the numbers.
+    /// `ns`, or `as given` for plain numbers: the fields named `_ns` are then in the unit of the numbers.
     pub unit: String,
-    /// What was seen, and how far that evidence reaches.
+    /// The observed statement.
     pub observed: Observed,
-    /// Path analysis over measured terms.
+    /// The path-analysis bound over measured terms.
     pub bound: PathBound,
-    /// A fitted tail, only when every gate passes.
+    /// The fitted tail, only if every gate passes.
     pub extrapolated: Extrapolated,
     /// The tests that an extrapolation must pass.
     pub gates: Vec<Gate>,
     /// OSADL's four criteria of a latency measurement.
     pub criteria: Vec<Criterion>,
-    /// The generalised Pareto tail; `null` where none could be fitted. Reported also where a gate refuses it.
+    /// The generalised Pareto tail; `null` if none could be fitted. Reported even if a gate refuses it.
     pub gpd: Option<Gpd>,
-    /// The distribution of block maxima; `null` where none could be fitted.
+    /// The distribution of block maxima; `null` if none could be fitted.
     pub gev: Option<Gev>,
-    /// What limits the answer, one line each.
+    /// Caveats, one line each.
     pub notes: Vec<String>,
 }
 
-/// What holds without any model of the tail.
+/// Statement without a model of the tail.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Observed {
-    /// Activations that were observed.
+    /// Number of activations.
     pub samples: u64,
-    /// `theta * samples`: as many independent ones say as much. `null`: `theta` is not known.
+    /// `theta * samples`, the equivalent number of independent activations. `null`: `theta` is not known.
     pub effective_samples: Option<u64>,
     /// Extremal index: 1 for independent samples, 1/k for clusters of k.
     pub theta: Option<f64>,
-    /// The largest.
+    /// The largest sample.
     pub max_ns: f64,
-    /// The level of the statement: the deadline, or the largest observed.
+    /// The level of the statement: the deadline, or the largest sample.
     pub level_ns: f64,
-    /// Samples above the level, and those of which that is not known.
+    /// Samples above the level, including those not known to be below.
     pub above: u64,
-    /// Upper limit of the probability that an activation exceeds the level; `null` where the order in time is unknown
-    /// and nothing else allows a statement.
+    /// Upper limit of the probability that an activation exceeds the level; `null` if no statement is possible.
     pub probability_upper: Option<f64>,
     /// One-sided confidence.
     pub confidence: f64,
-    /// What the statement rests on.
+    /// Assumptions of the statement.
     pub reason: String,
 }
 
@@ -70,7 +69,7 @@ pub struct Observed {
 pub struct PathBound {
     /// The bound; `null` with a reason.
     pub value_ns: Option<f64>,
-    /// What it rests on, or why there is none.
+    /// Its basis, or why there is none.
     pub reason: String,
     /// The measured terms.
     pub terms: Vec<Term>,
@@ -94,24 +93,24 @@ pub struct Term {
     pub value_ns: u64,
 }
 
-/// What the fitted tail says.
+/// The extrapolation from the fitted tail.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Extrapolated {
-    /// The level of largest likelihood; `null` when a gate refuses.
+    /// The maximum-likelihood estimate; `null` if a gate refuses.
     pub value_ns: Option<f64>,
-    /// The upper limit at the confidence asked for: the number to use.
+    /// The upper limit at the requested confidence: the number to use.
     pub upper_ns: Option<f64>,
-    /// Probability with which one activation (or one block) exceeds it.
+    /// Probability that one activation (or one block) exceeds it.
     pub level: f64,
-    /// What it rests on, or which gate refused, and what to do next.
+    /// Its basis, or the gate that refused, and what to do next.
     pub reason: String,
-    /// What must be true of the machine, which no gate can test; `null` when a gate refuses.
+    /// Assumption about the machine that no gate can test; `null` if a gate refuses.
     pub assumes: Option<String>,
 }
 
 impl Extrapolated {
-    /// No number for `level` yet. Its reason is empty until a gate refuses.
+    /// No value for `level` yet; the reason is empty until a gate refuses.
     #[must_use]
     pub fn none(level: f64) -> Extrapolated {
         Extrapolated { value_ns: None, upper_ns: None, level, reason: String::new(), assumes: None }
@@ -124,44 +123,61 @@ impl Extrapolated {
 pub struct Gate {
     /// Name.
     pub name: String,
-    /// Whether it passed. A test that could not be made did not pass.
+    /// Whether it passed. A test that was not possible did not pass.
     pub passed: bool,
-    /// p-value, before Holm's correction; `null` for what is no test of a hypothesis.
+    /// p-value, before Holm's correction; `null` for a gate that is not a hypothesis test.
     pub p: Option<f64>,
-    /// Its figures, and what to do where it did not pass.
+    /// Its figures, and what to do if it did not pass.
     pub detail: String,
 }
 
 /// A profile interval; an end that the likelihood does not close is `null`.
 pub type Interval = (Option<f64>, Option<f64>);
 
-/// A generalised Pareto tail, of largest likelihood, with two-sided profile intervals.
+/// A generalised Pareto tail fitted by maximum likelihood, with two-sided profile intervals.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gpd {
-    /// Excesses are over this.
+    /// Threshold of the excesses.
     pub threshold: f64,
     /// Scale.
     pub sigma: f64,
     /// Shape.
     pub xi: f64,
-    /// Negative logarithm of the likelihood.
+    /// Negative log-likelihood.
     pub nllh: f64,
-    /// Samples above the threshold.
+    /// Values that were fitted: samples above the threshold, or maxima of clusters of them.
     pub exceedances: u64,
-    /// Share of all samples above it.
+    /// Their share of all samples.
     pub zeta: f64,
-    /// Whether the fit is on the maxima of clusters instead of all samples above.
+    /// Whether the maxima of clusters were fitted instead of all samples above the threshold.
     pub declustered: bool,
-    /// Width of the classes that entered the likelihood; `null`: exact values.
+    /// If so, the fit of all samples above the threshold, as tools without declustering print it; not used here.
+    pub undeclustered: Option<Undeclustered>,
+    /// Width of the classes in the likelihood; `null`: exact values.
     pub class_width: Option<f64>,
-    /// Of the scale, at the confidence asked for, two-sided.
+    /// Interval of the scale at the requested confidence, two-sided.
     pub sigma_interval: Interval,
     /// Of the shape.
     pub xi_interval: Interval,
 }
 
-/// A generalised extreme-value distribution of block maxima, of largest likelihood, with two-sided profile intervals.
+/// A generalised Pareto tail of all samples above the threshold, as if they were independent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Undeclustered {
+    /// Scale.
+    pub sigma: f64,
+    /// Shape.
+    pub xi: f64,
+    /// Negative log-likelihood.
+    pub nllh: f64,
+    /// Samples above the threshold.
+    pub exceedances: u64,
+}
+
+/// A generalised extreme-value distribution of block maxima, fitted by maximum likelihood, with two-sided profile
+/// intervals.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gev {
@@ -171,17 +187,17 @@ pub struct Gev {
     pub sigma: f64,
     /// Shape.
     pub xi: f64,
-    /// Negative logarithm of the likelihood.
+    /// Negative log-likelihood.
     pub nllh: f64,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Of the location, at the confidence asked for, two-sided.
+    /// Interval of the location at the requested confidence, two-sided.
     pub mu_interval: Interval,
-    /// Of the scale.
+    /// Interval of the scale.
     pub sigma_interval: Interval,
     /// Of the shape.
     pub xi_interval: Interval,
-    /// End of the tail where the shape is negative: of the model, not of the machine.
+    /// End of the tail if the shape is negative: of the model, not of the machine.
     pub endpoint: Option<f64>,
     /// Its profile interval.
     pub endpoint_interval: Interval,

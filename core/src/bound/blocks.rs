@@ -1,4 +1,4 @@
-//! Block maxima: plain ones, and as the cross-check of a tail over a threshold.
+//! Block maxima: an analysis of their own, and the cross-check of a tail over a threshold.
 
 use super::analyse::{conclude, level_asked, Order, Request};
 use super::answer::{Answer, Extrapolated, Gate, Gev, Observed, PathBound, FORMAT, VERSION};
@@ -8,16 +8,17 @@ use super::order;
 use super::tail::Distribution;
 use crate::stats::{clusters, model_free};
 
-/// Blocks of the cross-check.
+/// Minimum number of blocks of the cross-check, if there are as many values.
 const BLOCKS: usize = 100;
 
-/// Maxima in time order, a hundred or fewer.
+/// Maxima in time order: fewer than 200.
 pub(super) struct Blocks {
     pub(super) maxima: Vec<f64>,
     samples_each: f64,
 }
 
-/// Of samples, or of shorter blocks.
+/// Block maxima of samples, or of the maxima of shorter blocks. All blocks have the same length; values at the end that do
+/// not fill a block are left out.
 pub(super) fn of(order: &Order) -> Blocks {
     let (values, each) = match order {
         Order::Unknown(_) => return Blocks { maxima: Vec::new(), samples_each: 1.0 },
@@ -30,7 +31,7 @@ pub(super) fn of(order: &Order) -> Blocks {
 }
 
 impl Blocks {
-    /// The tenth of the time that differs most, for a reader who looks for the cause.
+    /// Text on the tenth of the time that differs most.
     pub(super) fn drift(&self) -> String {
         let tenth = self.maxima.len() / 10;
         if tenth == 0 {
@@ -50,7 +51,7 @@ impl Blocks {
         })
     }
 
-    /// Whether the level by block maxima agrees with the one over a threshold, whose interval is given.
+    /// Whether the level by block maxima agrees with the interval `low..high` of the level over a threshold.
     pub(super) fn agree(
         &self,
         low: f64,
@@ -100,15 +101,15 @@ fn described(maxima: &[f64], fit: &Fit, q: f64) -> Gev {
     }
 }
 
-/// Extremal index of a run: inside its blocks from how many of them have an exceedance, across them from their gaps.
-/// At the level that a fifth of the blocks exceed. `None` where that is not identified.
+/// Extremal index of a run at the level that a fifth of the blocks reach: within blocks from the number with an
+/// exceedance, across blocks from their gaps. `None` if it is not identifiable.
 pub(super) fn extremal_index(all: &Distribution, maxima: &[f64], per_block: f64) -> Option<f64> {
     let level = all.grid.edge_from(clusters::level_of_maxima(maxima)?);
     let zeta = super::tail::total(&all.excesses(level)) as f64 / all.samples as f64;
     clusters::index_of_maxima(maxima, per_block, level, zeta)
 }
 
-/// The answer from block maxima alone: `level` and samples are then blocks.
+/// The answer from block maxima alone: `level` and `samples` then count blocks. `None` without maxima.
 #[must_use]
 pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<Answer> {
     let max = maxima.iter().copied().reduce(f64::max)?;
@@ -191,6 +192,6 @@ fn with_fit(answer: &mut Answer, maxima: &[f64], fit: &Fit, request: &Request) {
     answer.extrapolated.value_ns = Some(fit.level(level));
     answer.extrapolated.upper_ns = upper;
     answer.extrapolated.assumes = Some(super::mechanisms::ASSUMES.to_owned());
-    answer.extrapolated.reason = format!("generalised extreme-value distribution of {} block maxima; upper limit of the profile likelihood at {} %", maxima.len(), request.confidence * 100.0);
+    answer.extrapolated.reason = format!("generalised extreme-value distribution of {} block maxima; upper limit of the profile likelihood at {} %", maxima.len(), model_free::percent(request.confidence));
     answer.gev = Some(described(maxima, fit, request.two_sided()));
 }

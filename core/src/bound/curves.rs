@@ -1,4 +1,4 @@
-//! What the pictures of a tail show, as numbers: how often each level is exceeded, and what speaks for and against the fit.
+//! Data of the plots of a tail: exceedance of each level, and diagnostics of the fit.
 //!
 //! Coles, An Introduction to Statistical Modeling of Extreme Values (2001), chapter 4: mean residual life, parameter
 //! stability, quantile plot and return levels. All values are in the unit of the samples.
@@ -15,31 +15,31 @@ use super::tail::{total, Cell, Distribution};
 const LEVELS: u32 = 40;
 /// Thresholds of the mean residual life and of the parameter stability.
 const THRESHOLDS: u32 = 20;
-/// Fewest exceedances of a threshold that is shown.
+/// Minimum number of exceedances of a threshold.
 const FEWEST: u64 = 20;
 /// Points of the quantile plot.
 const QUANTILES: usize = 60;
-/// Of these many largest each is one.
+/// Number of the largest samples that each are a point.
 const LARGEST: usize = 15;
 /// Simulated samples of its envelope: the second smallest and second largest of 79 enclose 95 %.
 const SIMULATED: usize = 79;
 
-/// All pictures of one answer.
+/// Data of all plots of one answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curves {
-    /// A level, and the share of the samples above it; the share falls.
+    /// Level, and share of the samples above it, descending.
     pub observed: Vec<(f64, f64)>,
-    /// The fitted tail. Beyond the samples only where every gate passed.
+    /// The fitted tail; beyond the samples only if every gate passed.
     pub fitted: Vec<Level>,
     /// Threshold, mean of the excesses over it, and the two-sided 95 % interval of that mean.
     pub mean_excess: Vec<Estimate>,
-    /// Threshold, shape of the tail over it, and its profile interval at the confidence asked for.
+    /// Threshold, shape of the tail over it, and its profile interval at the requested confidence.
     pub shape: Vec<Estimate>,
-    /// Quantiles of the fitted tail and of the samples, with the envelope that samples of the fit would have.
+    /// Quantiles of the fitted tail and of the samples, with the simulated envelope of the fit.
     pub quantiles: Vec<Estimate>,
-    /// Largest of each stretch, in time order; empty where the order is not known.
+    /// Maximum of each stretch, in time order; empty if the order is not known.
     pub in_time: Vec<f64>,
-    /// Of the fitted tail.
+    /// Threshold of the fitted tail.
     pub threshold: Option<f64>,
 }
 
@@ -48,7 +48,7 @@ pub struct Curves {
 pub struct Level {
     /// Probability that one sample exceeds it.
     pub probability: f64,
-    /// The level of largest likelihood.
+    /// The maximum-likelihood estimate.
     pub value: f64,
     /// Lower end of its profile interval.
     pub lower: Option<f64>,
@@ -56,10 +56,10 @@ pub struct Level {
     pub upper: Option<f64>,
 }
 
-/// A value at one place of the horizontal axis, with an interval.
+/// A value at one position of the horizontal axis, with an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Place on the horizontal axis.
+    /// Position on the horizontal axis.
     pub at: f64,
     /// The estimate.
     pub value: f64,
@@ -70,7 +70,7 @@ pub struct Estimate {
 }
 
 impl Curves {
-    /// The pictures of `answer`, which [`super::analyse::analyse`] made of `input`. Takes as long as the analysis.
+    /// The plots of `answer`, which [`super::analyse::analyse`] computed from `input`. Takes as long as the analysis.
     #[must_use]
     pub fn of(input: &Input, request: &Request, answer: &Answer) -> Curves {
         let all = &input.distribution;
@@ -99,7 +99,7 @@ impl Curves {
     }
 }
 
-/// Above the lower edge of each class, and above the largest none.
+/// Share of the samples at or above the lower edge of each class.
 fn observed(all: &Distribution) -> Vec<(f64, f64)> {
     let mut above = all.samples;
     let mut shares = Vec::with_capacity(all.cells.len());
@@ -155,7 +155,7 @@ fn level(tail: &Tail, probability: f64, request: &Request) -> Level {
     Level { probability, value: found.value, lower: lower.map(|y| tail.threshold + y), upper: found.upper }
 }
 
-/// At equally spaced ranks, and at each of the largest, which say most about the fit.
+/// At equally spaced ranks, and at each of the largest, which matter most.
 fn quantiles(tail: &Tail) -> Vec<Estimate> {
     let sorted = ascending(&tail.cells);
     let n = sorted.len();
@@ -181,7 +181,7 @@ fn quantiles(tail: &Tail) -> Vec<Estimate> {
         .collect()
 }
 
-/// The middle of a class stands for its samples. At most 2000 values, at equally spaced ranks.
+/// At most 2000 values at equally spaced ranks, each the middle of its class.
 fn ascending(cells: &[Cell]) -> Vec<f64> {
     const MOST: u64 = 2_000;
     let n = total(cells);
@@ -199,7 +199,7 @@ fn ascending(cells: &[Cell]) -> Vec<f64> {
     sorted
 }
 
-/// What `n` excesses of `fit` have at `ranks`.
+/// Simulated interval of `n` excesses of `fit` at each of `ranks`.
 fn envelope(fit: &Fit, n: usize, ranks: &[usize]) -> Vec<(f64, f64)> {
     let mut random = Random::new(0x5151_656e_7665_6c6f);
     let mut drawn: Vec<Vec<f64>> = vec![Vec::with_capacity(SIMULATED); ranks.len()];

@@ -1,4 +1,4 @@
-//! The samples that are fitted: all above the threshold, or the largest of each cluster.
+//! The samples to fit: all above the threshold, or the largest of each cluster.
 
 use super::analyse::{Input, Order};
 use super::gpd::{self, Fit};
@@ -6,18 +6,18 @@ use super::observed::times_above;
 use super::order;
 use super::tail::{total, Cell, Distribution, Grid};
 
-/// An extremal index below this: the maxima of clusters are fitted instead of all samples.
+/// Extremal index below which the maxima of clusters are fitted instead of all samples.
 pub(super) const CLUSTERED: f64 = 0.9;
 
-/// The excesses that are fitted.
+/// The excesses to fit.
 pub(super) struct Tail {
-    /// Excesses are over this.
+    /// Threshold of the excesses.
     pub(super) threshold: f64,
     pub(super) cells: Vec<Cell>,
     pub(super) grid: Grid,
-    /// Clusters per sample.
+    /// Exceedances (or clusters) per sample.
     pub(super) zeta: f64,
-    /// In time order, where that is known.
+    /// In time order; empty if that is not known.
     pub(super) in_order: Vec<f64>,
     pub(super) declustered: bool,
     pub(super) fit: Fit,
@@ -58,7 +58,8 @@ impl Tail {
     }
 }
 
-fn cluster_maxima(values: &[f64], threshold: f64, theta: f64) -> Vec<f64> {
+/// The largest of each cluster above `threshold`, in time order.
+pub(super) fn cluster_maxima(values: &[f64], threshold: f64, theta: f64) -> Vec<f64> {
     let above: Vec<f64> = values.iter().copied().filter(|v| *v > threshold).collect();
     let starts = order::cluster_starts(&times_above(values, threshold), theta);
     let ends = starts.iter().skip(1).copied().chain([above.len()]);

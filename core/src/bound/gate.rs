@@ -1,9 +1,10 @@
-//! Gates: each a named test with its figures; together held to one rate of false refusals (Holm, Scand. J. Stat. 6, 1979).
+//! Gates: each a named test with its figures, with one family-wise rate of false refusals (Holm, Scand. J. Stat. 6,
+//! 1979).
 
 use super::answer::Gate;
 use crate::stats::holm::rejected;
 
-/// Probability that gates refuse data that break no assumption, all tests together.
+/// Probability that any gate refuses data that meet all assumptions.
 pub const FAMILY: f64 = 0.05;
 
 /// A test of a hypothesis that has a p-value; [`holm`] decides whether it passed.
@@ -18,7 +19,7 @@ pub fn condition(name: &str, passed: bool, detail: String) -> Gate {
     Gate { name: name.to_owned(), passed, p: None, detail }
 }
 
-/// A test, or a refusal where it could not be made.
+/// A test, or a refusal if it was not possible.
 #[must_use]
 pub fn tested_or_not(name: &str, p: Option<f64>, detail: String, otherwise: &str) -> Gate {
     p.map_or_else(|| condition(name, false, otherwise.to_owned()), |p| tested(name, p, detail))

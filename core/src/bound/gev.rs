@@ -14,12 +14,12 @@ pub struct Fit {
     pub sigma: f64,
     /// Shape.
     pub xi: f64,
-    /// Negative logarithm of the likelihood.
+    /// Negative log-likelihood.
     pub nllh: f64,
 }
 
 impl Fit {
-    /// The level that a block's maximum exceeds with probability `p`.
+    /// The level that the maximum of a block exceeds with probability `p`.
     #[must_use]
     pub fn level(&self, p: f64) -> f64 {
         self.mu + self.sigma * growth(-reduced(p), self.xi)
@@ -82,7 +82,7 @@ fn moments(maxima: &[f64]) -> Option<(f64, f64)> {
     (sigma > 0.0 && sigma.is_finite()).then_some((mean - 0.577_215_664_9 * sigma, sigma))
 }
 
-/// The fit of largest likelihood. `None` below five maxima, when all are equal, or without an optimum.
+/// The maximum-likelihood fit. `None` below five maxima, if all are equal, or without an optimum.
 #[must_use]
 pub fn fit(maxima: &[f64]) -> Option<Fit> {
     let (mu, sigma) = moments(maxima).filter(|_| maxima.len() >= 5)?;
@@ -100,7 +100,7 @@ pub fn fit(maxima: &[f64]) -> Option<Fit> {
     })
 }
 
-/// The Gumbel distribution (`xi = 0`) of largest likelihood.
+/// The maximum-likelihood Gumbel distribution (`xi = 0`).
 #[must_use]
 pub fn fit_gumbel(maxima: &[f64]) -> Option<Fit> {
     let (mu, sigma) = moments(maxima)?;
@@ -108,7 +108,7 @@ pub fn fit_gumbel(maxima: &[f64]) -> Option<Fit> {
     Some(Fit { mu: mu + sigma * found.at[0], sigma: sigma * found.at[1].exp(), xi: 0.0, nllh: found.value })
 }
 
-/// What a profile holds fixed.
+/// The quantity that a profile keeps fixed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fixed {
     /// The location.
@@ -119,7 +119,7 @@ pub enum Fixed {
     Xi,
     /// The level that a block exceeds with this probability.
     Level(f64),
-    /// The end of the tail, where there is one.
+    /// The end of the tail, if it has one.
     Endpoint,
 }
 
@@ -136,7 +136,7 @@ pub fn interval(maxima: &[f64], fit: &Fit, fixed: Fixed, q: f64) -> Ends {
         Fixed::Endpoint if fit.xi < 0.0 => fit.mu - fit.sigma / fit.xi,
         Fixed::Endpoint => return (None, None),
     };
-    // The two parameters left over, in units of the scale.
+    // The two other parameters, in units of the scale.
     let of = |value: f64, x: &[f64]| match fixed {
         Fixed::Mu => nllh(maxima, value, scale * x[0].exp(), x[1]),
         Fixed::Sigma => nllh(maxima, fit.mu + scale * x[0], value.exp(), x[1]),
@@ -177,7 +177,7 @@ pub fn interval(maxima: &[f64], fit: &Fit, fixed: Fixed, q: f64) -> Ends {
         Fixed::Level(_) | Fixed::Endpoint => 0.05 * (from - fit.mu).abs().max(scale),
     };
     let end = |step: f64| crossing(profile(), from, step, limit, 60);
-    // Where the likelihood allows a shape of 0 there may be no end at all: a walk outwards would not arrive.
+    // If the likelihood allows a shape of 0 the tail may have no end: the search outwards would not terminate.
     let endless = fixed == Fixed::Endpoint && fit_gumbel(maxima).is_none_or(|gumbel| gumbel.nllh <= limit);
     let (low, high) = (end(-step), if endless { None } else { end(step) });
     match fixed {

@@ -1,7 +1,7 @@
 //! Does the fitted tail describe the excesses? Anderson-Darling and Cramér-von Mises, with a parametric bootstrap.
 //!
-//! Published tables are for known parameters; here they were estimated from the same data. So the statistic is compared
-//! with that of samples drawn from the fit, recorded in the same classes and fitted again.
+//! Published tables assume known parameters; here they are estimated from the same data. So the statistic is compared
+//! with that of samples drawn from the fit, rounded to the same classes and fitted again.
 
 use super::gpd::{self, Fit};
 use super::random::Random;
@@ -10,13 +10,14 @@ use super::tail::{total, Cell, Grid};
 /// The two statistics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Statistics {
-    /// Anderson and Darling's, which weighs the tail.
+    /// Anderson-Darling, which weights the tail.
     pub a2: f64,
-    /// Cramér and von Mises's.
+    /// Cramér-von Mises.
     pub w2: f64,
 }
 
-/// Of excesses against a fit. Exact values by the textbook sums; classes by the same integrals over their upper edges.
+/// Statistics of excesses against a fit: exact values by the textbook sums, classes by the same integrals over their
+/// upper edges.
 #[must_use]
 pub fn statistics(cells: &[Cell], survival: impl Fn(f64) -> f64) -> Statistics {
     let n = total(cells) as f64;
@@ -52,20 +53,20 @@ fn exact(cells: &[Cell], n: f64, survival: impl Fn(f64) -> f64) -> Statistics {
     Statistics { a2, w2 }
 }
 
-/// p-values of both statistics, and how many of the samples drawn could be fitted.
+/// p-values of both statistics, and the number of bootstrap samples that could be fitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goodness {
-    /// Of the data.
+    /// Statistics of the data.
     pub statistics: Statistics,
-    /// Of Anderson and Darling's.
+    /// p-value of Anderson-Darling.
     pub p_a2: f64,
-    /// Of Cramér and von Mises's.
+    /// p-value of Cramér-von Mises.
     pub p_w2: f64,
-    /// Samples drawn.
+    /// Bootstrap samples that could be fitted.
     pub drawn: u32,
 }
 
-/// Draws `times` samples of as many excesses from `fit` over `threshold`, recorded as `grid` records.
+/// Parametric bootstrap: draws `times` samples of the same size from `fit` over `threshold`, rounded to `grid`.
 #[must_use]
 pub fn bootstrap(
     cells: &[Cell],
@@ -119,7 +120,7 @@ fn record(values: &[f64], threshold: f64, grid: Grid, cells: &mut Vec<Cell>) {
     }
 }
 
-/// Anderson and Darling's p-value for block maxima, and how many of the samples drawn could be fitted.
+/// Anderson-Darling p-value for block maxima, and the number of bootstrap samples that could be fitted.
 #[must_use]
 pub fn bootstrap_maxima(maxima: &[f64], fit: &super::gev::Fit, times: u32) -> (f64, u32) {
     let a2 = |values: &[f64], fit: &super::gev::Fit| {

@@ -2,10 +2,10 @@
 //!
 //! `S(y) = (1 + xi y / sigma)^(-1/xi)`, and `exp(-y / sigma)` for `xi = 0`. A class contributes `ln(S(lo) - S(hi))`, an
 //! exact excess its density, a right-censored one `ln S(lo)` (Coles, An Introduction to Statistical Modeling of Extreme
-//! Values, 2001, chapter 4). Intervals are of the profile likelihood: those from the covariance cover less than they
-//! claim, because the likelihood of a level is skewed.
+//! Values, 2001, chapter 4). Intervals are from the profile likelihood: those from the covariance have too little
+//! coverage, because the likelihood of a level is skewed.
 //!
-//! The optimum is found by Newton's method with an exact gradient in `(ln sigma, xi)`; where that does not settle, by a
+//! The optimum is found by Newton's method with an exact gradient in `(ln sigma, xi)`; if that does not converge, by a
 //! search over `xi` with the best `sigma` for each.
 
 use super::minimise::{crossing, one};
@@ -16,9 +16,9 @@ use super::tail::{total, Cell};
 pub struct Fit {
     /// Scale.
     pub sigma: f64,
-    /// Shape: below 0 the tail ends, above 0 it falls as a power.
+    /// Shape: below 0 the tail has an end, above 0 it decays as a power.
     pub xi: f64,
-    /// Negative logarithm of the likelihood at the optimum.
+    /// Negative log-likelihood at the optimum.
     pub nllh: f64,
 }
 
@@ -76,7 +76,7 @@ fn ln_survival_slopes(w: f64, xi: f64) -> (f64, [f64; 2]) {
     (-w * value, [w / (1.0 + z), -w * w * slope])
 }
 
-/// Negative log-likelihood of `cells` (excesses); infinite where one of them is impossible.
+/// Negative log-likelihood of `cells` (excesses); infinite if one of them is impossible.
 #[must_use]
 pub fn nllh(cells: &[Cell], sigma: f64, xi: f64) -> f64 {
     if !(sigma > 0.0 && sigma.is_finite() && xi.is_finite()) {
@@ -134,10 +134,10 @@ fn slopes(cells: &[Cell], tau: f64, xi: f64) -> (f64, [f64; 2]) {
     (sum, gradient)
 }
 
-/// Shapes that are searched. Below -1 the likelihood of exact values has no maximum.
+/// Range of the search for the shape. Below -1 the likelihood of exact values has no maximum.
 const XI: std::ops::Range<f64> = -0.99..8.0;
 
-/// The fit of largest likelihood. `None` without two different excesses, or where there is no optimum.
+/// The maximum-likelihood fit. `None` without two different excesses, or without an optimum.
 #[must_use]
 pub fn fit(cells: &[Cell]) -> Option<Fit> {
     if cells.len() < 2 {
@@ -147,7 +147,7 @@ pub fn fit(cells: &[Cell]) -> Option<Fit> {
     newton(cells, sigma.ln(), xi).or_else(|| search(cells, sigma))
 }
 
-/// [`fit`] from a start near the optimum, or from the moments, without the slow search: for samples of a bootstrap.
+/// [`fit`] from a start near the optimum, or from the moments, without the slow search: for bootstrap samples.
 #[must_use]
 pub fn fit_near(cells: &[Cell], start: &Fit) -> Option<Fit> {
     if cells.len() < 2 {
@@ -217,7 +217,7 @@ fn newton(cells: &[Cell], mut tau: f64, mut xi: f64) -> Option<Fit> {
     settled.then(|| Fit { sigma: tau.exp(), xi, nllh: value })
 }
 
-/// Over a grid of shapes the best scale of each, then golden sections: slow, and sure.
+/// The best scale for each shape of a grid, then golden sections: slow but robust.
 fn search(cells: &[Cell], scale: f64) -> Option<Fit> {
     let best_scale = |xi: f64| best_tau(cells, xi, scale.ln());
     let grid =
@@ -241,7 +241,7 @@ fn best_tau(cells: &[Cell], xi: f64, near: f64) -> Option<super::minimise::Minim
     one(|tau| nllh(cells, tau.exp(), xi), near.max(feasible), 0.2, 1e-9)
 }
 
-/// The exponential tail of largest likelihood (`xi = 0`).
+/// The maximum-likelihood exponential tail (`xi = 0`).
 #[must_use]
 pub fn fit_exponential(cells: &[Cell]) -> Option<Fit> {
     let (sigma, _) = moments(cells)?;
@@ -290,7 +290,7 @@ pub fn sigma_interval(cells: &[Cell], fit: &Fit, q: f64) -> Ends {
     (end(-0.02), end(0.02))
 }
 
-/// Excess over the threshold that one in `e^t` excesses is above.
+/// The excess that one in `e^t` excesses exceeds.
 #[must_use]
 pub fn level(fit: &Fit, t: f64) -> f64 {
     fit.sigma * growth(t, fit.xi)

@@ -1,8 +1,8 @@
 //! The upper limit of a level: the largest over a range of thresholds.
 //!
-//! A rarer mechanism inside the range of the data has a larger share of the samples the higher the threshold is. A fit at
-//! one low threshold, with many samples of the common mechanism, is narrow and wrong then; fits further up are wide enough
-//! to allow for it. So the limit is the largest of all of them, and there is none where one of them has no end.
+//! The higher the threshold, the larger the share of a rarer mechanism in the data. A fit at one low threshold, with
+//! many samples of the common mechanism, is then narrow and wrong; fits at higher thresholds are wide enough to cover
+//! it. So the limit is the largest of all fits, and there is none if one of them has no upper end.
 
 use super::analyse::Request;
 use super::exceedances::Tail;
@@ -10,20 +10,20 @@ use super::gpd::{self, Fit};
 use super::tail::{total, Cell};
 use super::threshold::above;
 
-/// Fewest exceedances of the highest threshold.
+/// Minimum number of exceedances of the highest threshold.
 const FEWEST: f64 = 40.0;
 
-/// The level of largest likelihood, and its upper limit.
+/// The maximum-likelihood level, and its upper limit.
 pub(super) struct Limit {
-    /// At the lowest threshold, which has most samples.
+    /// At the lowest threshold, which has the most samples.
     pub(super) value: f64,
-    /// The largest of all thresholds; `None` where one has no upper end.
+    /// The largest of all thresholds; `None` if one has no upper end.
     pub(super) upper: Option<f64>,
     /// Threshold and exceedances of the fit that decides: the largest, or the one without an end.
     pub(super) decided_by: (f64, u64),
 }
 
-/// At probability `level` per sample. A threshold that was asked for is the only one.
+/// The limit at probability `level` per sample. A threshold given by the user is the only one.
 pub(super) fn limit(tail: &Tail, level: f64, request: &Request) -> Limit {
     let t = (tail.zeta / level).ln();
     let n = total(&tail.cells);
@@ -47,7 +47,7 @@ pub(super) fn limit(tail: &Tail, level: f64, request: &Request) -> Limit {
     found
 }
 
-/// The upper limit of excesses, `t` e-foldings out; of an exponential tail too, where the data allow one.
+/// The upper limit of excesses, `t` e-foldings out; also of an exponential tail if the data allow one.
 fn one(cells: &[Cell], fit: Option<Fit>, t: f64, request: &Request) -> Option<f64> {
     let fit = fit.filter(|_| t > 0.0)?;
     let upper = gpd::level_interval(cells, &fit, t, request.one_sided()).1?;

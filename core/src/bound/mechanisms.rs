@@ -1,4 +1,4 @@
-//! Which mechanisms the largest samples come from, and what no sample can tell: whether another one is still to come.
+//! The mechanisms behind the largest samples, and the assumption that no other mechanism exists, which samples cannot prove.
 
 use super::analyse::Input;
 use super::answer::Gate;
@@ -11,13 +11,13 @@ use crate::time::Ns;
 pub struct Mechanism {
     /// The cause, without the number of a thread: `irqs off: vnd`.
     pub cause: String,
-    /// Peaks that it explains.
+    /// Number of peaks that it explains.
     pub peaks: u64,
     /// The largest of them.
     pub largest: Ns,
 }
 
-/// Of explained peaks, the largest first.
+/// Mechanisms of the explained peaks, the largest first.
 #[must_use]
 pub fn of_peaks<'a>(peaks: impl Iterator<Item = &'a Peak>) -> Vec<Mechanism> {
     let mut found: Vec<Mechanism> = Vec::new();
@@ -36,7 +36,7 @@ pub fn of_peaks<'a>(peaks: impl Iterator<Item = &'a Peak>) -> Vec<Mechanism> {
     found
 }
 
-/// `thread: hog/99` is one mechanism with `thread: hog/100`.
+/// `thread: hog/99` and `thread: hog/100` are the same mechanism.
 fn without_number(cause: &str) -> String {
     match cause.rsplit_once('/') {
         Some((name, number)) if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => {
@@ -46,13 +46,13 @@ fn without_number(cause: &str) -> String {
     }
 }
 
-/// Condition of every extrapolation: no test of a record shows what it does not hold.
+/// Assumption of every extrapolation: no test can detect a mechanism that is not in the record.
 pub const ASSUMES: &str = "no mechanism appears later that is not in this record (no test can detect one)";
 
-/// Several causes among the peaks refuse; a level of a run needs the user's word that no further mechanism comes.
+/// Refuses several causes among the peaks; for a run, also requires `--assume-no-new-mechanism` from the user.
 ///
-/// In the simulation of core/tests/bound_machines.rs that word was wrong for one kind of machines, those where a
-/// mechanism comes after the record: of their limits two in five are too small.
+/// In the simulation of core/tests/bound_machines.rs that assumption is wrong for one kind of machine, where a
+/// mechanism appears after the record: two in five of its limits are too small.
 pub(super) fn gates(input: &Input, assumed: bool) -> Vec<Gate> {
     let mut gates = Vec::new();
     let named =

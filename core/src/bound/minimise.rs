@@ -1,18 +1,18 @@
-//! Minimisation in one dimension and in few, without derivatives: for profiles, where a start is always at hand.
+//! Minimisation in one and in few dimensions, without derivatives: for profiles, which always have a good start.
 
-/// A minimum with its place.
+/// A minimum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Minimum<T> {
-    /// Where.
+    /// Its position.
     pub at: T,
-    /// How low.
+    /// Its value.
     pub value: f64,
 }
 
 const GOLDEN: f64 = 0.381_966_011_250_105_1;
 
 /// A local minimum of `f` near `start`, found by stepping downhill and golden sections to `tolerance`. Values that are
-/// not finite are walls. `None` when `f` is not finite at `start`, or falls without end.
+/// not finite are walls. `None` if `f` is not finite at `start`, or decreases without end.
 pub fn one(mut f: impl FnMut(f64) -> f64, start: f64, step: f64, tolerance: f64) -> Option<Minimum<f64>> {
     let mut f = |x: f64| {
         let value = f(x);
@@ -73,7 +73,7 @@ pub fn one(mut f: impl FnMut(f64) -> f64, start: f64, step: f64, tolerance: f64)
     Some(Minimum { at: b, value: fb })
 }
 
-/// A local minimum of `f` near `start` (Nelder and Mead, Computer Journal 7, 1965), started anew from its result until
+/// A local minimum of `f` near `start` (Nelder and Mead, Computer Journal 7, 1965), restarted from its result until
 /// that gains nothing.
 pub fn many(mut f: impl FnMut(&[f64]) -> f64, start: &[f64], step: &[f64]) -> Option<Minimum<Vec<f64>>> {
     let mut f = |x: &[f64]| {
@@ -122,7 +122,7 @@ fn simplex(
         points.sort_by(|a, b| a.value.total_cmp(&b.value));
         let spread = points[n].value - points[0].value;
         let width = (0..n).map(|i| ((points[n].at[i] - points[0].at[i]) / step[i]).abs()).fold(0.0, f64::max);
-        // The value carries rounding errors in proportion to its size: less than that cannot be asked for.
+        // The tolerance is relative: rounding errors grow with the value.
         if spread < 1e-12 * (10.0 + points[0].value.abs()) && width < 1e-5 {
             break;
         }
@@ -163,9 +163,9 @@ fn simplex(
     points.swap_remove(0)
 }
 
-/// Where `f` climbs through `level` when one walks from `from` by steps of `step` (their sign is the direction):
-/// lengthened until beyond, then narrowed by false position (Illinois; Dowell and Jarratt, BIT 11, 1971), or halved where
-/// `f` is infinite. `None` when it is not reached within `steps` lengthenings.
+/// The point where `f` exceeds `level`, from `from` in the direction of `step`: brackets by growing steps, then narrows
+/// by false position (Illinois; Dowell and Jarratt, BIT 11, 1971), or bisects where `f` is infinite. `None` if `level`
+/// is not reached within `steps` steps.
 pub fn crossing(mut f: impl FnMut(f64) -> f64, from: f64, step: f64, level: f64, steps: u32) -> Option<f64> {
     let mut beyond = |x: f64| {
         let value = f(x) - level;
@@ -175,7 +175,7 @@ pub fn crossing(mut f: impl FnMut(f64) -> f64, from: f64, step: f64, level: f64,
             value
         }
     };
-    // Each end with its value: below or at the level, and above it.
+    // Each end with its value: at or below the level, and above it.
     let (mut inside, mut reach) = ((from, f64::NEG_INFINITY), step);
     let mut outside = None;
     for _ in 0..steps {
@@ -189,7 +189,7 @@ pub fn crossing(mut f: impl FnMut(f64) -> f64, from: f64, step: f64, level: f64,
         reach *= 1.6;
     }
     let mut outside = outside?;
-    let mut kept = 0i32; // how often in turn one end stayed: positive the outer one
+    let mut kept = 0i32; // how many times in succession one end stayed: the outer one if positive
     for _ in 0..80 {
         let share = inside.1 / (inside.1 - outside.1);
         let share = if share.is_finite() && kept.abs() < 4 { share.clamp(1e-3, 1.0 - 1e-3) } else { 0.5 };

@@ -1,8 +1,8 @@
-//! How sure can one be? What was observed, what a path analysis bounds, and what a fitted tail extrapolates.
+//! Statements on the worst case: observed, bound by a path analysis, and extrapolated by a fitted tail.
 //!
-//! The three are never mixed. *Observed* needs no model of the tail, only independent samples, and is corrected where
-//! they come in clusters. *Bound* adds up measured terms of the kernel's paths. *Extrapolated* is a generalised Pareto
-//! tail that is printed only when every gate passes: a number without a basis is worse than none.
+//! The three are never mixed. *Observed* needs no model of the tail, only independent samples, and is corrected for
+//! clusters. *Bound* adds up measured terms of the kernel's paths. *Extrapolated* is a generalised Pareto tail that is
+//! printed only if every gate passes: a number without a basis is worse than none.
 
 pub mod analyse;
 pub mod answer;

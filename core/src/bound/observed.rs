@@ -1,4 +1,4 @@
-//! What holds without a model of the tail, corrected for clusters.
+//! The statement without a model of the tail, corrected for clusters.
 
 use super::analyse::{Input, Order, Request};
 use super::answer::Observed;
@@ -6,7 +6,7 @@ use super::tail::{Cell, Grid};
 use super::{blocks, order};
 use crate::stats::model_free;
 
-/// The extremal index at a threshold; `None` where nothing tells it.
+/// The extremal index at a threshold; `None` if it is not identifiable.
 pub(super) fn index(input: &Input, threshold: Option<f64>) -> Option<f64> {
     match &input.order {
         Order::Unknown(_) => None,
@@ -31,11 +31,12 @@ pub(super) fn observed(input: &Input, theta: Option<f64>, request: &Request) -> 
     let seen = if all.max <= level { 0 } else { all.cells.iter().filter(may).map(|c| c.count).sum::<u64>() };
     let (samples, above) = (all.samples.saturating_add(input.unknown), seen.saturating_add(input.unknown));
     let effective = theta.map(|theta| ((theta * all.samples as f64).floor() as u64).max(1));
-    // Clusters count once each, on both sides.
+    // Each cluster counts once, in samples and in exceedances.
     let (n, k) = match (theta, effective) {
-        (Some(theta), Some(n)) => {
-            (n.saturating_add(input.unknown), (theta * seen as f64).ceil() as u64 + input.unknown)
-        }
+        (Some(theta), Some(n)) => (
+            n.saturating_add(input.unknown),
+            ((theta * seen as f64).ceil() as u64).saturating_add(input.unknown),
+        ),
         _ => (samples, above),
     };
     let reason = match &input.order {

@@ -1,4 +1,4 @@
-//! Which samples of runs belong together, and what else of a run the answer needs.
+//! The input of an analysis from runs: which samples may be combined, and the other facts of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,8 @@ use crate::run::Run;
 use crate::series::{maxima_in_time, Quantity, Series};
 use crate::time::{Cpu, Ns};
 
-/// Paths of the conditions that differ: samples of such runs are not of one distribution.
+/// Paths of the conditions in which two runs differ (`kernel.release`). Runs with different conditions do not have one
+/// distribution.
 #[must_use]
 pub fn differences(a: &Run, b: &Run, quantity: Quantity) -> Vec<String> {
     let mut found = Vec::new();
@@ -29,13 +30,13 @@ pub fn differences(a: &Run, b: &Run, quantity: Quantity) -> Vec<String> {
     found
 }
 
-/// The distances of activations; a thread without a fixed one is `None`.
+/// The periods of the series; `None` for a thread without a fixed one.
 #[must_use]
 pub fn intervals(run: &Run, quantity: Quantity) -> BTreeSet<Option<Ns>> {
     run.of(quantity).map(|series| series.interval_ns).collect()
 }
 
-/// `run` with the series of `quantity` on `cpus` alone.
+/// `run` with the series of `quantity` reduced to `cpus`.
 #[must_use]
 pub fn selected(run: &Run, quantity: Quantity, cpus: &[Cpu]) -> Run {
     let wanted =
@@ -57,7 +58,7 @@ fn compare(name: &str, a: serde_json::Result<Value>, b: serde_json::Result<Value
     }
 }
 
-/// The quantity that a run is mostly about.
+/// The main quantity of a run: the judged one, else cyclic latency, else the first with samples.
 #[must_use]
 pub fn main_quantity(run: &Run) -> Option<Quantity> {
     let judged =
@@ -66,28 +67,28 @@ pub fn main_quantity(run: &Run) -> Option<Quantity> {
     judged.or(cyclic).or_else(|| run.series.iter().find(|s| s.histogram.count() > 0).map(|s| s.quantity))
 }
 
-/// Why runs give no input.
+/// Why runs have no input for an analysis.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoInput {
-    /// Nothing there.
+    /// No samples.
     #[error("no sample of {0}; name another one with --quantity or other CPUs with -c")]
     NoSample(&'static str),
-    /// Not there.
+    /// No samples of a CPU.
     #[error("no sample of CPU {0}; leave it out of -c")]
     NoCpu(Cpu),
     /// Classes of different widths.
     #[error("{0}")]
     Layout(#[from] crate::histogram::NoSum),
-    /// More than 2^64.
+    /// More than 2^64 samples.
     #[error("more samples than can be counted")]
     TooMany,
 }
 
-/// The samples of `quantity` on `cpus` (all when `None`) of runs of one configuration, in the order of the runs.
+/// The samples of `quantity` on `cpus` (all if `None`) of runs of one configuration, in the order of the runs.
 ///
 /// # Errors
-/// Without a sample, or where histograms do not add up.
+/// Without samples, or if the histograms cannot be added.
 pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<Input, NoInput> {
     let wanted = |series: &&Series| cpus.is_none_or(|cpus| series.cpu.is_some_and(|cpu| cpus.contains(&cpu)));
     let mut all: Option<Histogram> = None;
@@ -99,8 +100,8 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
         for one in &series {
             let replayed = one.activations();
             let histogram = replayed.unwrap_or(&one.histogram);
-            // Missed activations whose lateness is not known, and lost samples.
-            // A file that does not say how many may lack one: at least that is not known.
+            // Missed activations with unknown latency, and lost samples. If a file does not have the count, at least
+            // one may be missing.
             let missed = if replayed.is_some() { 0 } else { one.missed.unwrap_or(1) };
             let lost = if one.lost_below_max { 0 } else { one.lost };
             unknown = unknown.saturating_add(missed).saturating_add(lost);
@@ -153,14 +154,14 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
     Ok(Input { about, unit: "ns".to_owned(), distribution, order, unknown, cpus: each, mechanisms })
 }
 
-/// Samples of threads that were not on their CPU all the time: what those of that CPU would have been is not known.
+/// Samples of threads that left their CPU: the latencies on that CPU are not known.
 fn taken_elsewhere(run: &Run, cpus: Option<&[Cpu]>) -> u64 {
     let left = run.conditions.during.left_cpu.iter();
     let left = left.filter(|left| cpus.is_none_or(|cpus| cpus.contains(&left.cpu)));
     left.fold(0, |sum: u64, left| sum.saturating_add(left.samples.unwrap_or(1).max(1)))
 }
 
-/// Adds what only a run knows: the terms of blocking that were observed, and how far the four criteria are met.
+/// Adds the facts that only a run has: the observed blocking terms, and the four criteria.
 pub fn complete(answer: &mut Answer, runs: &[&Run], quantity: Quantity) {
     answer.criteria = criteria(runs, quantity);
     let largest = |q: Quantity| runs.iter().filter_map(|run| run.max_of(q)).max();

@@ -1,8 +1,8 @@
-//! What the windows of a monitor's database support.
+//! The answer from the windows of a monitor's database.
 //!
-//! The model-free statement, over all samples of the windows; clusters are counted once, as far as the maxima of the windows
-//! in time order tell them. No extrapolation: the database does not hold under which kernel, knobs and load a window was
-//! measured, and windows of two configurations have no common tail.
+//! The model-free statement over all samples of the windows; clusters are estimated from the maxima of the windows in
+//! time order. No extrapolation: the database does not store the kernel, knobs and load of a window, and windows of two
+//! configurations have no common tail.
 
 use super::analyse::{analyse, conclude, Input, Order, Request};
 use super::answer::{Answer, PathBound};
@@ -15,20 +15,20 @@ use crate::monitor::history::Row;
 use crate::monitor::packed::{self, Damaged};
 use crate::monitor::window::UnixMs;
 
-/// The windows of one quantity, of all CPUs that were asked for or of the tasks of one name.
+/// The windows of one quantity, of the requested CPUs or of the tasks of one name.
 #[derive(Debug, Default)]
 pub struct Windows {
     all: Option<Histogram>,
-    /// Begin, end and largest sample of each.
+    /// Start, end and largest sample of each window.
     windows: Vec<(UnixMs, UnixMs, f64)>,
     lost: u64,
 }
 
 impl Windows {
-    /// Takes one series of a window; in the order of time.
+    /// Adds one series of a window; must be called in time order.
     ///
     /// # Errors
-    /// A damaged record: then nothing can be said of all.
+    /// A damaged record: no statement is possible then.
     pub fn add(&mut self, row: &Row) -> Result<(), Damaged> {
         match &mut self.all {
             Some(sum) => packed::add(sum, &row.histogram)?,
@@ -43,16 +43,17 @@ impl Windows {
         Ok(())
     }
 
-    /// Samples.
+    /// Number of samples.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.all.as_ref().map_or(0, Histogram::count)
     }
 
-    /// The answer; `about`: which series. `incomplete`: why it is not known how many samples there should be, where it is not.
+    /// The answer; `about`: description of the series; `incomplete`: why the number of activations is not known, if it
+    /// is not.
     ///
     /// # Errors
-    /// Without a sample.
+    /// Without samples.
     pub fn answer(
         self,
         about: &str,
@@ -79,7 +80,7 @@ impl Windows {
         answer.gates.insert(0, condition("configuration", false, NO_CONFIGURATION.to_owned()));
         conclude(&mut answer);
         answer.bound = PathBound::none("no path analysis: a monitor does not record its terms");
-        // A monitor takes what comes: it has no interval and no load of its own, and is not calibrated.
+        // A monitor observes the system: it has no period and no load of its own, and is not calibrated.
         answer.criteria = criteria_of_samples(answer.observed.samples);
         if let Some(why) = incomplete {
             answer.observed.probability_upper = None;

@@ -1,10 +1,10 @@
-//! What only the order in time can tell: stationarity, independence, clusters.
+//! Tests that need the time order: stationarity, independence, clusters.
 
 use super::special::{bridge_upper, chi2_upper, ks_two_sample};
 pub use crate::stats::clusters::{extremal_index, index_by_blocks};
 
 /// KPSS statistic for a constant level, with the lag `floor(4 (n / 100)^(1/4))`, and its p-value (Kwiatkowski,
-/// Phillips, Schmidt, Shin, J. Econometrics 54, 1992). `None` below ten values or when all are equal.
+/// Phillips, Schmidt, Shin, J. Econometrics 54, 1992). `None` below ten values or if all are equal.
 #[must_use]
 pub fn kpss(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len();
@@ -30,8 +30,8 @@ pub fn kpss(values: &[f64]) -> Option<(f64, f64)> {
     })
 }
 
-/// Ljung and Box's statistic over `lags` autocorrelations, and its p-value (Biometrika 65, 1978). `None` with too few
-/// values or when all are equal.
+/// Ljung-Box statistic over `lags` autocorrelations, and its p-value (Biometrika 65, 1978). `None` with fewer than `3 *
+/// lags` values or if all are equal.
 #[must_use]
 pub fn ljung_box(values: &[f64], lags: usize) -> Option<(f64, f64)> {
     let n = values.len();
@@ -50,8 +50,8 @@ pub fn ljung_box(values: &[f64], lags: usize) -> Option<(f64, f64)> {
     Some((statistic, chi2_upper(lags as f64, statistic)))
 }
 
-/// Whether counts have one rate, each `(count, samples)`: chi-square and its p-value, the one that differs most. `None`
-/// where there are fewer than two, or fewer than five are expected of one (the distribution is another one then).
+/// Whether counts `(count, samples)` have one rate: chi-square, its p-value, and the index that differs most. `None`
+/// with fewer than two counts, or with an expected count below five (not chi-square distributed then).
 #[must_use]
 pub fn homogeneous(counts: &[(u64, f64)]) -> Option<(f64, f64, usize)> {
     let (sum, samples) = counts.iter().fold((0, 0.0), |(n, all), one| (n + one.0, all + one.1));
@@ -65,7 +65,7 @@ pub fn homogeneous(counts: &[(u64, f64)]) -> Option<(f64, f64, usize)> {
     Some((statistic, chi2_upper((counts.len() - 1) as f64, statistic), worst))
 }
 
-/// Kolmogorov and Smirnov's distance of two samples, and its p-value. Ties count on both sides before they are compared.
+/// Two-sample Kolmogorov-Smirnov distance and its p-value; `None` below five values. Ties count on both sides.
 #[must_use]
 pub fn ks(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
     if a.len() < 5 || b.len() < 5 {
@@ -89,8 +89,8 @@ pub fn ks(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
     Some((distance, ks_two_sample(distance, n, m)))
 }
 
-/// Where clusters start: indices into `times`. The gaps between clusters are the `floor(n theta)` longest ones, so that
-/// the run length follows from the extremal index.
+/// Starts of clusters, as indices into `times`. There are `floor(n theta)` clusters, at least one, separated by the longest
+/// gaps: the run length follows from the extremal index. Fewer if several gaps are as long as the shortest separating one.
 #[must_use]
 pub fn cluster_starts(times: &[f64], theta: f64) -> Vec<usize> {
     let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -101,8 +101,8 @@ pub fn cluster_starts(times: &[f64], theta: f64) -> Vec<usize> {
         1 => f64::INFINITY,
         n => sorted.get(n - 2).copied().unwrap_or(f64::INFINITY),
     };
-    // A gap as long as the shortest one that separates does not separate where more gaps are that long than there is
-    // room for: fewer clusters are the careful side.
+    // If more gaps are as long as the shortest separating gap than there are clusters, none of these separates: fewer
+    // clusters are conservative.
     let ties = sorted.iter().filter(|gap| **gap >= between).count();
     let separates = |gap: f64| if ties + 1 > clusters { gap > between } else { gap >= between };
     let later = gaps.iter().enumerate().filter(|(_, gap)| separates(**gap)).map(|(at, _)| at + 1);

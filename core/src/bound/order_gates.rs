@@ -1,4 +1,4 @@
-//! Gates of the order in time: completeness, stationarity, independence, and a prediction that is held out.
+//! Gates that need the time order: completeness, stationarity, independence, constant rate, and a hold-out prediction.
 
 use super::analyse::{Input, Order};
 use super::answer::Gate;
@@ -10,7 +10,7 @@ use super::tail::{total, Distribution, Grid};
 use super::{blocks, gpd, order};
 use crate::time::Cpu;
 
-/// Of all samples.
+/// Gates over all samples.
 pub(super) fn order_gates(input: &Input, blocks: &blocks::Blocks) -> Vec<Gate> {
     let mut gates = Vec::new();
     let lost = input.unknown;
@@ -42,7 +42,7 @@ pub(super) fn order_gates(input: &Input, blocks: &blocks::Blocks) -> Vec<Gate> {
     gates
 }
 
-/// Of the exceedances.
+/// Gates over the exceedances.
 pub(super) fn sequence_gates(tail: &Tail) -> Vec<Gate> {
     let excesses = &tail.in_order;
     if excesses.is_empty() {
@@ -75,7 +75,7 @@ pub(super) fn sequence_gates(tail: &Tail) -> Vec<Gate> {
     ]
 }
 
-/// Fits the first half, predicts the level that the second half should exceed five times, and counts.
+/// Fits the first half, predicts the level that the second half should exceed five times, and counts the exceedances.
 pub(super) fn holdout_gate(order: &Order, threshold: f64) -> Gate {
     let (values, threshold) = match order {
         Order::Values(values) => (values, threshold),
@@ -108,7 +108,7 @@ pub(super) fn holdout_gate(order: &Order, threshold: f64) -> Gate {
     tested("hold-out", poisson_at_least(seen, 5.0), detail)
 }
 
-/// Whether exceedances come at one rate: in each tenth of the time, and on each CPU.
+/// Whether exceedances have one rate: in each tenth of the time, and on each CPU.
 pub(super) fn rate_gates(input: &Input, threshold: f64, theta: Option<f64>) -> Vec<Gate> {
     let mut gates = Vec::new();
     if let Some(counts) = by_tenths(&input.order, threshold, theta) {
@@ -140,8 +140,8 @@ fn rate(name: &str, counts: &[(u64, f64)], part: impl Fn(usize) -> String, advic
     tested_or_not(name, found.map(|(_, p, _)| p), detail, "too few exceedances of each part: measure longer")
 }
 
-/// Exceedances of each tenth of the time, clusters counted once. Of maxima of stretches those that the largest fifth of
-/// them exceed; `None` without an order in time, or without ten parts.
+/// Exceedances in each tenth of the time, a cluster counted once. For maxima of stretches: those above the level that a
+/// fifth of them reach. `None` without time order, or with fewer than ten values.
 fn by_tenths(order: &Order, threshold: f64, theta: Option<f64>) -> Option<Vec<(u64, f64)>> {
     let (times, all) = match order {
         Order::Unknown(_) => return None,

@@ -1,15 +1,16 @@
-//! The path-analysis bound: measured terms of one CPU added up as the theorem says.
+//! The path-analysis bound: measured terms of one CPU, combined by a theorem.
 //!
-//! Theorem 8 of de Oliveira, Casini, de Oliveira, Cucinotta, "Demystifying the real-time Linux scheduling latency" (ECRTS
-//! 2020): the latency is the least positive solution of `L = max(D_ST, D_POID) + D_PAIE + D_PSD + I_NMI(L) + I_IRQ(L)`.
-//! It holds on a fully preemptive kernel. The authors' program evaluates an interrupt on a window that grew without it,
-//! and prints 0 where nothing converges; here every source sees the whole window, and nothing is said then. A window is
-//! anchored at arrivals and inclusive; the longest execution is added to it, for one already running at its start.
+//! Theorem 8 of de Oliveira, Casini, de Oliveira, Cucinotta, "Demystifying the real-time Linux scheduling latency"
+//! (ECRTS 2020): the latency is the least positive solution of `L = max(D_ST, D_POID) + D_PAIE + D_PSD + I_NMI(L) +
+//! I_IRQ(L)`. It holds on a fully preemptive kernel. The authors' program evaluates an interrupt on a window that grew
+//! without it, and prints 0 if nothing converges; here every source uses the whole window, and no convergence is
+//! `None`. A window is anchored at arrivals and inclusive; the longest execution is added, for one already running at
+//! its start.
 
 /// Blocking terms, free of interference, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocking {
-    /// Longest interval with preemption or interrupts disabled, not to schedule.
+    /// Longest interval with preemption or interrupts disabled, except to schedule.
     pub poid: u64,
     /// Longest interval with both enabled while a reschedule is pending.
     pub paie: u64,
@@ -36,7 +37,7 @@ pub struct Execution {
     pub length: u64,
 }
 
-/// A source of interference with all of its executions, by arrival. Two at one time stamp are two.
+/// A source of interference with all of its executions, by arrival. Equal time stamps are separate executions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Interrupt vector, or `NMI`.
@@ -45,7 +46,7 @@ pub struct Source {
     pub executions: Vec<Execution>,
 }
 
-/// How executions are thought to arrive in a window.
+/// Model of the arrivals in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// No interference.
@@ -54,15 +55,15 @@ pub enum Arrivals {
     WorstSingle,
     /// The longest execution of each source.
     WorstOfEach,
-    /// As often as the shortest observed distance allows, each as long as the longest.
+    /// Sporadic, at the shortest observed interval, each as long as the longest.
     Sporadic,
     /// The busiest observed window.
     SlidingWindow,
-    /// The same with each execution as long as the longest.
+    /// The busiest observed window, with each execution as long as the longest.
     SlidingWindowWorst,
 }
 
-/// Beyond this, nothing converges.
+/// Limit of the iteration, ns: beyond it, the iteration diverges.
 const LONGEST: u64 = 100_000_000;
 
 impl Source {
@@ -104,16 +105,16 @@ impl Source {
     }
 }
 
-/// The bound with the interference of each source, so that the sum can be checked.
+/// The bound with the interference of each source, so that the sum can be verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// `L`.
+    /// `L`, ns.
     pub value: u64,
-    /// Of each source, in the order given.
+    /// Interference of each source, ns, in the given order.
     pub interference: Vec<u64>,
 }
 
-/// The least fixed point; `None` where it does not converge below 100 ms. `sources` with the name `NMI` are NMIs.
+/// The least fixed point; `None` if it does not converge below 100 ms. A source with the name `NMI` is the NMI.
 #[must_use]
 pub fn bound(blocking: &Blocking, sources: &[Source], arrivals: Arrivals) -> Option<Bound> {
     let alone = blocking.interference_free();
@@ -135,7 +136,7 @@ pub fn bound(blocking: &Blocking, sources: &[Source], arrivals: Arrivals) -> Opt
     }
 }
 
-/// One interrupt and one NMI.
+/// Keeps the longest interrupt and the longest NMI.
 fn keep_the_longest(sources: &[Source], interference: &mut [u64]) {
     for nmi in [false, true] {
         let of_kind = |at: &usize| (sources[*at].name == "NMI") == nmi;

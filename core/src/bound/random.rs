@@ -1,11 +1,11 @@
-//! Reproducible random numbers for the bootstrap: the same run gives the same answer on every machine.
+//! Reproducible random numbers for the bootstrap: a run gives the same answer on every machine.
 
 /// xoshiro256** (D. Blackman and S. Vigna, "Scrambled linear pseudorandom number generators", 2018), seeded by SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Random([u64; 4]);
 
 impl Random {
-    /// A stream of its own for each seed.
+    /// A separate stream for each seed.
     #[must_use]
     pub fn new(seed: u64) -> Random {
         let mut seeds = crate::random::Random::new(seed);
@@ -26,7 +26,7 @@ impl Random {
         result
     }
 
-    /// Uniform in (0, 1), never an end.
+    /// Uniform in the open interval (0, 1).
     pub fn uniform(&mut self) -> f64 {
         ((self.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }

@@ -1,6 +1,7 @@
-//! The few distribution functions that the gates need, from their series and continued fractions.
+//! The distribution functions that the gates need, by series and continued fractions.
 //!
-//! No crate: those that have them need a newer compiler or carry matrices along. Each is held to published quantiles.
+//! No crate: those available need a newer compiler or pull in linear algebra. Each is tested against published
+//! quantiles.
 
 /// Natural logarithm of the gamma function for `x > 0` (Lanczos, g = 7, nine terms; relative error below 1e-13).
 #[must_use]
@@ -105,7 +106,7 @@ pub fn ks_two_sample(d: f64, n: f64, m: f64) -> f64 {
 }
 
 /// Probability that the integral of a squared Brownian bridge exceeds `x`: the p-value of KPSS for a level, and of
-/// Cramér and von Mises for a known distribution (Anderson and Darling, Ann. Math. Statist. 23, 1952).
+/// Cramér-von Mises for a known distribution (Anderson and Darling, Ann. Math. Statist. 23, 1952).
 #[must_use]
 pub fn bridge_upper(x: f64) -> f64 {
     if x <= 0.0 {

@@ -1,18 +1,18 @@
-//! Samples as the fit sees them: exact values, or classes of which only the edges are known.
+//! Samples as input of the fit: exact values, or classes of which only the edges are known.
 //!
-//! A latency that was rounded to 1 µs is not a number but a class. A likelihood that takes the class for its lower edge
-//! degenerates (shape near 15 for a true 0.1), one that takes the middle is biased; so the class itself enters.
+//! A latency rounded to 1 µs is not a number but a class. A likelihood over the lower edges degenerates (shape near 15
+//! for a true 0.1), one over the middles is biased; so the likelihood uses the classes themselves.
 
 use crate::histogram::{Histogram, Layout};
 
-/// `count` samples in `[lo, hi)`, or exactly at `lo` where both are equal.
+/// `count` samples in `[lo, hi)`, or exactly at `lo` if both are equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
     /// Smallest value.
     pub lo: f64,
-    /// First value beyond; `lo` where the value is exact.
+    /// First value beyond; `lo` if the value is exact.
     pub hi: f64,
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
 }
 
@@ -23,7 +23,7 @@ impl Cell {
         self.hi <= self.lo
     }
 
-    /// The middle.
+    /// The middle; `lo` if the class has no end.
     #[must_use]
     pub fn middle(&self) -> f64 {
         if self.hi.is_finite() {
@@ -34,10 +34,10 @@ impl Cell {
     }
 }
 
-/// How a value would be recorded: a simulated sample is rounded as the real ones were.
+/// Rounding of the recorded values; simulated samples are rounded in the same way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Grid {
-    /// Values as they are.
+    /// No rounding.
     Exact,
     /// Classes `[k w, (k+1) w)`.
     Width(f64),
@@ -52,7 +52,7 @@ impl Grid {
         match self {
             Grid::Exact => Cell { lo: value, hi: value, count: 1 },
             Grid::Width(width) => {
-                // A value on an edge belongs to the class above it also where the division lands one ulp below.
+                // A value on an edge belongs to the class above it, even if the division ends one ulp below.
                 let lo = (value / width + 1e-9).floor() * width;
                 Cell { lo, hi: lo + width, count: 1 }
             }
@@ -78,18 +78,18 @@ impl Grid {
 /// All samples in ascending classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
-    /// How they were recorded.
+    /// Rounding of the samples.
     pub grid: Grid,
     /// Ascending, none empty.
     pub cells: Vec<Cell>,
-    /// Samples in all.
+    /// Number of all samples.
     pub samples: u64,
-    /// The largest, exact.
+    /// The largest sample, exact.
     pub max: f64,
 }
 
 impl Distribution {
-    /// Of plain values; `None` when there is none.
+    /// Distribution of plain values; `None` without values.
     #[must_use]
     pub fn of_values(values: &[f64], grid: Grid) -> Option<Distribution> {
         let mut sorted = values.to_vec();
@@ -106,7 +106,7 @@ impl Distribution {
         Some(Distribution { grid, cells, samples: values.len() as u64, max })
     }
 
-    /// Of a histogram of nanoseconds; `None` when it is empty.
+    /// Distribution of a histogram in ns; `None` if it is empty.
     #[must_use]
     pub fn of_histogram(histogram: &Histogram) -> Option<Distribution> {
         let cells = histogram.occupied().map(|(lo, hi, count)| Cell {
@@ -122,7 +122,8 @@ impl Distribution {
         })
     }
 
-    /// Excesses over `threshold`, which is an edge where values are classes. An exact value counts when it is above.
+    /// Excesses over `threshold`, which must be a class edge if the values are classes. Classes from that edge on count;
+    /// exact values only if they are above the threshold.
     #[must_use]
     pub fn excesses(&self, threshold: f64) -> Vec<Cell> {
         let above = |cell: &&Cell| match cell.is_exact() {
@@ -137,7 +138,7 @@ impl Distribution {
         self.cells.iter().filter(above).map(shift).collect()
     }
 
-    /// The threshold above which about `wanted` samples are: an edge, or the exact value of which no tie is above.
+    /// The threshold with about `wanted` samples above: an edge, or an exact value below the ties.
     #[must_use]
     pub fn threshold_for(&self, wanted: u64) -> Option<f64> {
         let mut above = 0;
@@ -154,7 +155,7 @@ impl Distribution {
     }
 }
 
-/// Samples in all of `cells`.
+/// Number of samples in `cells`.
 #[must_use]
 pub fn total(cells: &[Cell]) -> u64 {
     cells.iter().map(|cell| cell.count).sum()

@@ -1,4 +1,4 @@
-//! Gates of the fitted tail by itself: enough of it, fine enough, of the right form.
+//! Gates of the fitted tail itself: size, resolution, goodness of fit, shape.
 
 use super::answer::Gate;
 use super::exceedances::Tail;
@@ -24,7 +24,7 @@ pub(super) fn size_gate(tail: &Tail, samples: u64) -> Gate {
     condition("size", enough, detail)
 }
 
-/// Exact values that were in truth rounded: the spacing of ties against the scale of the tail.
+/// Detects values that are called exact but were rounded: the spacing of ties against the scale of the tail.
 pub(super) fn resolution_gate(all: &Distribution, tail: &Tail) -> Gate {
     let step = match all.grid {
         Grid::Exact => spacing(&all.excesses(tail.threshold)),
@@ -36,7 +36,7 @@ pub(super) fn resolution_gate(all: &Distribution, tail: &Tail) -> Gate {
     }
 }
 
-/// The smallest distance of two different values, where ties show that values were rounded.
+/// The smallest difference of two values, if ties show that values were rounded.
 fn spacing(cells: &[Cell]) -> Option<f64> {
     let tied = total(cells) - cells.len() as u64;
     let closest = cells.windows(2).map(|pair| pair[1].lo - pair[0].lo).fold(f64::INFINITY, f64::min);
@@ -52,7 +52,7 @@ pub(super) fn fit_gate(goodness: &Goodness, asked: u32) -> Gate {
     );
     match drawn {
         n if *n < asked - asked / 10 => {
-            // Those left over are not a sample of the fit.
+            // The remaining ones are not a random sample of the fit.
             condition(
                 "fit",
                 false,

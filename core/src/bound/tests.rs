@@ -66,6 +66,17 @@ fn independent_samples_are_extrapolated_and_clusters_shrink_the_evidence() {
     let theta = answer.observed.theta.unwrap();
     assert!((0.15..0.3).contains(&theta), "{theta}");
     assert!(answer.observed.effective_samples.unwrap() < 12_000);
+    let gpd = answer.gpd.unwrap();
+    let all = gpd.undeclustered.unwrap();
+    assert!(gpd.declustered && all.exceedances > 4 * gpd.exceedances);
+    let above = gpd_of(&clustered, gpd.threshold);
+    assert!((all.xi - above.xi).abs() < 1e-9 && (all.nllh - above.nllh).abs() < 1e-6);
+}
+
+/// The fit of all values above, as if they were independent.
+fn gpd_of(values: &[f64], threshold: f64) -> super::gpd::Fit {
+    let cells = Distribution::of_values(values, Grid::Exact).unwrap().excesses(threshold);
+    super::gpd::fit(&cells).unwrap()
 }
 
 #[test]

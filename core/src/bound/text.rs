@@ -1,11 +1,12 @@
-//! The answer on one screen: observed, bound, extrapolated, the criteria, the gates.
+//! The answer as text: observed, bound, extrapolated, criteria, gates, notes.
 
 use std::fmt::Write as _;
 
 use super::answer::{Answer, Observed};
+use crate::stats::model_free::percent;
 use crate::time::Ns;
 
-/// The text. Numbers of unit `ns` as durations, rounded up.
+/// The text. Numbers in `ns` are printed as durations, rounded up.
 #[must_use]
 pub fn text(answer: &Answer) -> String {
     let in_ns = |value: f64| Ns(value.max(0.0).ceil() as u64).rounded_up().to_string();
@@ -58,7 +59,7 @@ pub fn text(answer: &Answer) -> String {
     out
 }
 
-/// The shortest text that reads back as `value`.
+/// The shortest text that parses to `value`.
 fn plain(value: f64) -> String {
     match value.abs() {
         size if size == 0.0 || (1e-4..1e15).contains(&size) => value.to_string(),
@@ -89,7 +90,7 @@ fn observed(o: &Observed, shown: &impl Fn(f64) -> String) -> String {
         if o.samples == 1 { "" } else { "s" },
         o.above,
         shown(o.level_ns),
-        o.confidence * 100.0,
+        percent(o.confidence),
         o.reason
     )
 }

@@ -1,4 +1,4 @@
-//! Where the tail starts, and whether it is one tail: choice of the threshold, stability above it, the largest points.
+//! Choice of the threshold, and gates on whether there is one tail: stability above it, the largest points.
 
 use super::analyse::{Input, Request};
 use super::answer::Gate;
@@ -8,15 +8,15 @@ use super::gpd::{self, Ends, Fit};
 use super::random::Random;
 use super::tail::{total, Cell};
 
-/// Most and fewest exceedances of a candidate.
+/// Maximum and minimum number of exceedances of a candidate.
 const EXCEEDANCES: (f64, f64) = (2_000.0, 100.0);
-/// Candidates between.
+/// Number of candidates.
 const CANDIDATES: u32 = 12;
-/// Bootstrap samples of each candidate.
+/// Bootstrap samples per candidate.
 const DRAWS: u32 = 99;
 
-/// The threshold asked for, or the lowest one whose fit is not refused, by ForwardStop over the p-values of Anderson and
-/// Darling's test (Bader, Yan, Zhang, Ann. Appl. Stat. 12, 2018). `None` where no sample is above any.
+/// The requested threshold, or the lowest one whose fit is not rejected, by ForwardStop over the p-values of the
+/// Anderson-Darling test (Bader, Yan, Zhang, Ann. Appl. Stat. 12, 2018). `None` if no threshold has samples above it.
 pub(super) fn choose(input: &Input, request: &Request, random: &mut Random) -> Option<f64> {
     let all = &input.distribution;
     if let Some(asked) = request.threshold {
@@ -30,7 +30,7 @@ pub(super) fn choose(input: &Input, request: &Request, random: &mut Random) -> O
     let wanted = (0..CANDIDATES).map(|i| (most * step.powi(i as i32)).round() as u64);
     let mut candidates: Vec<f64> = wanted.filter_map(|n| all.threshold_for(n)).collect();
     candidates.dedup();
-    // An edge has all of a class above it: of a coarse one, more than may be.
+    // An edge has its whole class above it: with coarse classes, that may be too many samples.
     candidates.retain(|u| total(&all.excesses(*u)) as f64 <= 0.05 * all.samples as f64);
     let (mut sum, mut refused) = (0.0, 0);
     for (at, u) in candidates.iter().enumerate() {
@@ -48,7 +48,7 @@ pub(super) fn choose(input: &Input, request: &Request, random: &mut Random) -> O
         .or_else(|| all.threshold_for((all.samples / 10).max(2)))
 }
 
-/// The fits of three higher thresholds, carried down to this one, must lie where this likelihood allows.
+/// The fits over three higher thresholds, converted to this threshold, must agree with its likelihood.
 pub(super) fn stability(cells: &[Cell], fit: &Fit) -> Gate {
     let n = total(cells) as f64;
     let mut worst: f64 = 1.0;
@@ -59,7 +59,7 @@ pub(super) fn stability(cells: &[Cell], fit: &Fit) -> Gate {
         tested_at += 1;
         let kept = total(&higher) as f64;
         let loss = 2.0 * (gpd::nllh(cells, other.sigma - other.xi * lift, other.xi) - fit.nllh);
-        // The two estimates share most of their data: their difference has the variance of the data they do not.
+        // The two estimates share most of their data: the variance of their difference comes from the rest.
         let p =
             if loss.is_finite() { (-0.5 * loss.max(0.0) / (n / kept - 1.0).max(0.25)).exp() } else { 1e-12 };
         worst = worst.min(p);
@@ -71,7 +71,7 @@ pub(super) fn stability(cells: &[Cell], fit: &Fit) -> Gate {
     }
 }
 
-/// The highest part of `cells` with about `wanted` samples, as excesses over its own threshold.
+/// The highest part of `cells` with about `wanted` samples: its threshold, and the excesses over it.
 pub(super) fn above(cells: &[Cell], wanted: f64) -> Option<(f64, Vec<Cell>)> {
     let mut kept = 0;
     let at = cells.iter().rposition(|cell| {
@@ -89,7 +89,7 @@ pub(super) fn above(cells: &[Cell], wanted: f64) -> Option<(f64, Vec<Cell>)> {
     ))
 }
 
-/// Whether the largest points belong to the same tail: the shape without them, and the gaps between them.
+/// Whether the largest points belong to the same tail: by the shape without them, and by the gaps between them.
 pub(super) fn homogeneity(cells: &[Cell], fit: &Fit, xi: Ends) -> Vec<Gate> {
     let outside = |shape: f64| xi.0.is_some_and(|low| shape < low) || xi.1.is_some_and(|high| shape > high);
     let mut misfit = None;
@@ -106,7 +106,7 @@ pub(super) fn homogeneity(cells: &[Cell], fit: &Fit, xi: Ends) -> Vec<Gate> {
     vec![first, spacing(cells, fit)]
 }
 
-/// `cells` of which the largest `dropped` are only known to be at least as large as they are not below.
+/// `cells` with the largest `dropped` samples right-censored.
 fn censor(cells: &[Cell], dropped: u64) -> Option<Vec<Cell>> {
     let mut kept = cells.to_vec();
     let mut left = dropped;
@@ -115,7 +115,7 @@ fn censor(cells: &[Cell], dropped: u64) -> Option<Vec<Cell>> {
         let last = kept.last_mut()?;
         from = last.lo;
         if last.count > left {
-            // Part of a class: those that stay keep it, those dropped are somewhere above its lower edge.
+            // Part of a class: the kept samples stay in it, the dropped ones are above its lower edge.
             last.count -= left;
             break;
         }

@@ -1,9 +1,9 @@
-//! Whether two runs hold the same time of one machine: its samples would count twice.
+//! Whether two runs overlap in time on one machine: samples would count twice.
 
 use crate::calendar::rfc3339;
 use crate::run::Run;
 
-/// Why the two are not two measurements; `None`: they are, as far as they say when and where they were taken.
+/// Why the two are not independent measurements; `None`: they are, as far as their time and host tell.
 #[must_use]
 pub fn twice(a: &Run, b: &Run) -> Option<String> {
     let begun = a.series.iter().any(|series| series.begin.is_some()); // else small imports may be equal by chance
@@ -15,13 +15,13 @@ pub fn twice(a: &Run, b: &Run) -> Option<String> {
         return None;
     }
     let (first, second) = (span(a)?, span(b)?);
-    // The second is not split: that of the start is known, its part is not.
+    // Start times have a resolution of one second.
     let both = first.1.min(second.1) - first.0.max(second.0) - 1.0;
     let host = c.0.host.as_ref().map_or("one machine".to_owned(), |host| format!("the machine {host}"));
     (both > 0.0).then(|| format!("were measured at the same time on {host}, for at least {both:.0} s"))
 }
 
-/// From when to when, in seconds since 1970.
+/// Start and end, in seconds since 1970.
 fn span(run: &Run) -> Option<(f64, f64)> {
     let (from, _) = rfc3339(run.conditions.started.as_deref()?)?; // the second is not split
     let from = from as f64;

@@ -1,4 +1,4 @@
-//! The plain questions first: is it a real-time kernel, which one to take when not, and what may be expected.
+//! The first questions: is this a PREEMPT_RT kernel, which one to use if not, and which latency to expect.
 
 use crate::time::Ns;
 
@@ -12,11 +12,11 @@ pub struct Answers {
     pub release: Option<String>,
     /// Whether it is a PREEMPT_RT kernel.
     pub realtime: Option<bool>,
-    /// By what that is known.
+    /// The evidence.
     pub evidence: Vec<String>,
-    /// Preemption of a kernel that is not.
+    /// Preemption model of a kernel without PREEMPT_RT.
     pub preemption: Option<String>,
-    /// Which kernel to take; `None` when it is one already.
+    /// Which kernel to use; `None` if this is one already.
     pub take: Option<String>,
     /// 10^5 clock periods of the fastest CPU.
     pub rule_of_thumb_ns: Option<Ns>,
@@ -41,7 +41,7 @@ pub fn answers(facts: &Facts) -> Answers {
     }
 }
 
-/// Whether it is a PREEMPT_RT kernel, and each witness: the flag in sysfs, the build option, the version text.
+/// Whether it is a PREEMPT_RT kernel, and the evidence: the flag in sysfs, the build option, the version text.
 pub(super) fn realtime(facts: &Facts) -> (Option<bool>, Vec<String>) {
     let mut witnesses = Vec::new();
     if let Ok(Some(flag)) = facts.maybe("/sys/kernel/realtime") {
@@ -54,7 +54,7 @@ pub(super) fn realtime(facts: &Facts) -> (Option<bool>, Vec<String>) {
         let flag = version.split_ascii_whitespace().find(|word| word.starts_with("PREEMPT"));
         // Trees before 5.4 called it "PREEMPT RT", in two words.
         let named = flag.is_some_and(|word| word == "PREEMPT_RT") || version.contains("PREEMPT RT");
-        witnesses.push((named, format!("uname -v says {}", flag.unwrap_or("nothing of preemption"))));
+        witnesses.push((named, format!("uname -v says {}", flag.unwrap_or("nothing about preemption"))));
     }
     let realtime = if witnesses.is_empty() { None } else { Some(witnesses.iter().any(|(yes, _)| *yes)) };
     (realtime, witnesses.into_iter().map(|(_, text)| text).collect())
@@ -77,7 +77,7 @@ fn preemption(facts: &Facts) -> Option<String> {
 fn max_hz(facts: &Facts) -> Option<u64> {
     let limits = facts.all("/sys/devices/system/cpu/cpu*/cpufreq/cpuinfo_max_freq");
     let khz = limits.iter().filter_map(|(_, khz)| khz.parse::<u64>().ok()).max();
-    khz.map(|khz| khz * 1000).or_else(|| {
+    khz.map(|khz| khz.saturating_mul(1000)).or_else(|| {
         let mhz: f64 = facts.cpu_field("cpu MHz").ok()?.parse().ok()?;
         (mhz > 0.0).then_some((mhz * 1e6).round() as u64)
     })

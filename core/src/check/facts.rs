@@ -1,4 +1,4 @@
-//! Facts as rules ask for them: a text, a number, a build option, or why there is none.
+//! Typed access to facts for rules: a text, a number, a build option, or the reason why it is missing.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use crate::time::Cpu;
 use super::rule::{Missing, Profile};
 use super::snapshot::{matches, Origin, Snapshot};
 
-/// A snapshot with the question that is put to it.
+/// A snapshot with the parameters of the check.
 #[derive(Debug)]
 pub struct Facts<'a> {
     snapshot: &'a Snapshot,
     /// What the machine is for.
     pub profile: Profile,
-    /// The CPUs that real-time work runs on.
+    /// CPUs of the real-time workload.
     pub cpus: CpuSet,
     /// Online CPUs; empty when unknown.
     pub online: CpuSet,
 }
 
-/// The value or why it is missing.
+/// The value, or why it is missing.
 pub type Known<T> = Result<T, Missing>;
 
 impl<'a> Facts<'a> {
-    /// `cpus`: those of real-time work; `None`: the isolated ones, else all.
+    /// `cpus`: those of the real-time workload; `None`: the isolated ones, else all.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot, profile: Profile, cpus: Option<&CpuSet>) -> Facts<'a> {
         let list = |path: &str| snapshot.files.get(path).and_then(|text| text.parse::<CpuSet>().ok());
@@ -34,7 +34,7 @@ impl<'a> Facts<'a> {
         Facts { snapshot, profile, cpus, online }
     }
 
-    /// What was looked at.
+    /// Origin of the facts.
     #[must_use]
     pub fn of(&self) -> Origin {
         self.snapshot.of
@@ -46,7 +46,7 @@ impl<'a> Facts<'a> {
         text.or_else(|| self.of_version(path)).ok_or_else(|| self.why_not(path))
     }
 
-    /// Release and build of the kernel from `/proc/version`, where their own files are not there.
+    /// Release and build of the kernel from `/proc/version`, if their own files are missing.
     fn of_version(&self, path: &str) -> Option<&'a str> {
         let version = || self.snapshot.files.get("/proc/version");
         match path {
@@ -56,14 +56,14 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether a file that was not found is not there on the machine. Where not even the list of CPUs was seen, the
-    /// facts are of a part of a machine, or of a bare configuration.
+    /// Whether a missing file is also missing on the machine. Without the list of CPUs, the facts are from a partial
+    /// copy or a kernel configuration alone.
     #[must_use]
     pub fn absence_means_something(&self) -> bool {
         !self.online.is_empty() && self.snapshot.of != Origin::Kconfig
     }
 
-    /// The text of one file where it exists; absent is `None`, unreadable is unknown.
+    /// The text of one file; absent is `None`, unreadable is unknown.
     pub fn maybe(&self, path: &str) -> Known<Option<&'a str>> {
         match (self.snapshot.files.get(path), self.snapshot.unreadable.get(path)) {
             (Some(text), _) => Ok(Some(text)),
@@ -78,7 +78,7 @@ impl<'a> Facts<'a> {
         number(path, self.text(path)?)
     }
 
-    /// Every file that the name with stars matches, by name.
+    /// All files that match the pattern, by name.
     #[must_use]
     pub fn all(&self, pattern: &str) -> Vec<(&'a str, &'a str)> {
         if !pattern.contains('*') {
@@ -98,7 +98,7 @@ impl<'a> Facts<'a> {
             .collect()
     }
 
-    /// The same; none is "unknown" with the reason.
+    /// The same; no match is "unknown" with the reason.
     pub fn some(&self, pattern: &str) -> Known<Vec<(&'a str, &'a str)>> {
         let all = self.all(pattern);
         if all.is_empty() {
@@ -108,7 +108,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// A file of each CPU of real-time work (`{}` is its number).
+    /// A file of each CPU of the real-time workload (`{}` is its number).
     pub fn of_cpus(&self, path: &str) -> Known<Vec<(Cpu, &'a str)>> {
         let found: Vec<(Cpu, &str)> = self
             .cpus
@@ -122,7 +122,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// A counter file at the begin and at the end of the watch.
+    /// A counter file at the start and at the end of the observation.
     pub fn twice(&self, path: &str) -> Known<(&'a str, &'a str)> {
         let before = self.text(path)?;
         match self.snapshot.later.get(path) {
@@ -149,14 +149,14 @@ impl<'a> Facts<'a> {
             None if self.snapshot.config_is_partial => Err(Missing::Unknown(format!(
                 "CONFIG_{option} is not set in this part of a configuration: its default applies"
             ))),
-            None if self.snapshot.of == Origin::Kconfig => Ok("n"), // all of it was read
+            None if self.snapshot.of == Origin::Kconfig => Ok("n"), // the configuration is complete
             None => Err(Missing::Unknown(format!(
                 "CONFIG_{option} is not in this snapshot, which an older lathunt took"
             ))),
         }
     }
 
-    /// Value of a boot parameter: the last one given; `""` for one without a value. To the kernel `-` in a name is `_`
+    /// Value of a boot parameter: the last one given; `""` if it has no value. The kernel treats `-` in a name as `_`
     /// (kernel/params.c).
     pub fn boot(&self, name: &str) -> Known<Option<&'a str>> {
         let is_it = |(word, _): &(&str, &str)| word.replace('-', "_") == name;
@@ -175,7 +175,8 @@ impl<'a> Facts<'a> {
         let text = self.text(path)?;
         // The kernel prints "(null)" for an empty list in some versions.
         let text = if text == "(null)" { "" } else { text };
-        text.parse().map_err(|_| Missing::Unknown(format!("{path} holds '{text}', which is no CPU list")))
+        text.parse()
+            .map_err(|_| Missing::Unknown(format!("{path} contains '{text}', which is not a CPU list")))
     }
 
     /// CPUs for everything else.
@@ -225,14 +226,14 @@ impl<'a> Facts<'a> {
 
     fn why_not(&self, path: &str) -> Missing {
         let refused = self.snapshot.unreadable.iter().find(|(name, _)| *name == path || matches(path, name));
-        Missing::Unknown(match (refused, self.snapshot.of) {
-            (Some((name, reason)), _) => format!("{name}: {reason}"),
-            (None, Origin::Kconfig) => "only a kernel configuration was given".to_owned(),
+        match (refused, self.snapshot.of) {
+            (Some((name, reason)), _) => Missing::Unknown(format!("{name}: {reason}")),
+            (None, Origin::Kconfig) => Missing::Unknown("only a kernel configuration was given".to_owned()),
             (None, Origin::Tree) if path.starts_with('@') => {
-                format!("{path} can be read on the running machine only")
+                Missing::Unknown(format!("{path} can be read on the running machine only"))
             }
-            (None, _) => format!("{path}: not there"),
-        })
+            (None, _) => Missing::Absent(path.to_owned()),
+        }
     }
 }
 
@@ -243,15 +244,15 @@ pub struct Thread<'a> {
     pub tid: i64,
     /// Its name.
     pub comm: &'a str,
-    /// One of the kernel's own.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
     /// The CPU it ran on last.
     pub cpu: Option<Cpu>,
-    /// 1 to 99 under a real-time policy, else 0.
+    /// 1 to 99 under SCHED_FIFO or SCHED_RR, else 0.
     pub rt_priority: i64,
     /// `SCHED_*`.
     pub policy: i64,
-    /// CPUs it may use.
+    /// Its affinity.
     pub allowed: Option<CpuSet>,
 }
 
@@ -266,10 +267,10 @@ impl Thread<'_> {
 /// The number in `text`.
 pub fn number(path: &str, text: &str) -> Known<i64> {
     let first = text.split_ascii_whitespace().next().unwrap_or_default();
-    first.parse().map_err(|_| Missing::Unknown(format!("{path} holds '{text}', which is no number")))
+    first.parse().map_err(|_| Missing::Unknown(format!("{path} contains '{text}', which is not a number")))
 }
 
-/// Names by the value they have: `performance` → `[cpu0, cpu1]`.
+/// Groups names by value: `performance` → `[cpu0, cpu1]`.
 #[must_use]
 pub fn by_value<'a>(all: &[(&'a str, &'a str)]) -> BTreeMap<&'a str, Vec<&'a str>> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -279,7 +280,7 @@ pub fn by_value<'a>(all: &[(&'a str, &'a str)]) -> BTreeMap<&'a str, Vec<&'a str
     groups
 }
 
-/// The chosen word of `none voluntary (full) lazy` or `always [madvise] never`; a single word stands for itself.
+/// The selected word of `none voluntary (full) lazy` or `always [madvise] never`; a single word is itself selected.
 #[must_use]
 pub fn chosen(text: &str) -> &str {
     let marked = |word: &'_ str| word.len() > 2 && (word.starts_with('[') || word.starts_with('('));

@@ -1,9 +1,9 @@
-//! What a person may run to follow the findings. Printed, never run.
+//! A script that applies the fixes of the findings. lathunt prints it and never runs it.
 
 use super::judge::{Finding, Kind};
 use super::rule::Outcome;
 
-/// A shell script of what can be changed at once, and the boot parameters and the rest as comments.
+/// A shell script of the fixes that work at once; boot parameters and the rest are comments.
 #[must_use]
 pub fn fix_script(findings: &[Finding]) -> String {
     let mut script = String::from(
@@ -77,7 +77,7 @@ fn of(findings: &[Finding], kind: Kind) -> Vec<(&Finding, &str)> {
         .collect()
 }
 
-/// What was found may hold anything, and must not end the comment it stands in.
+/// Found texts are untrusted and must not end the comment around them.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

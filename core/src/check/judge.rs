@@ -5,7 +5,7 @@ use super::rule::{Answer, Expect, Fix, Judged, Missing, Outcome, Rule, Severity}
 use super::rules;
 use super::snapshot::Origin;
 
-/// What one rule says about one machine.
+/// The result of one rule on one machine.
 #[derive(Debug)]
 pub struct Finding {
     /// The rule.
@@ -16,7 +16,7 @@ pub struct Finding {
     pub outcome: Outcome,
     /// What was found, or why it is unknown or does not apply.
     pub found: String,
-    /// What to do, with the CPUs filled in; empty unless the outcome is bad.
+    /// Fixes, with the CPUs filled in; empty unless the outcome is bad.
     pub fix: Vec<(Kind, String)>,
 }
 
@@ -29,7 +29,7 @@ pub enum Kind {
     Boot,
     /// After building another kernel.
     Build,
-    /// When a person has done it.
+    /// By hand.
     Do,
 }
 
@@ -77,6 +77,7 @@ fn finding(subject: &'static str, rule: &'static Rule, facts: &Facts) -> Finding
     let (mut outcome, found) = match judge(&rule.expect, facts) {
         Ok(Answer { outcome, found }) => (outcome, found),
         Err(Missing::Unknown(reason)) => (Outcome::Unknown, reason),
+        Err(Missing::Absent(path)) => (Outcome::Unknown, format!("{path} does not exist")),
         Err(Missing::DoesNotApply(reason)) => (Outcome::DoesNotApply, reason),
     };
     let concerned = rule.profiles.is_empty() || rule.profiles.contains(&facts.profile);
@@ -87,7 +88,7 @@ fn finding(subject: &'static str, rule: &'static Rule, facts: &Facts) -> Finding
     Finding { rule, subject, outcome, found, fix }
 }
 
-/// What the rule's table says, and the build options at fault. Of a bare configuration nothing can be run.
+/// What the rule's table says, and the build options at fault. A kernel configuration alone has no commands to run.
 fn fixes(rule: &Rule, facts: &Facts) -> Vec<(Kind, String)> {
     let at_fault: Vec<String> = match rule.expect {
         Expect::NotBuilt(options) => having(options, facts, |value| value != "n")
@@ -131,16 +132,14 @@ pub fn judge(expect: &Expect, facts: &Facts) -> Judged {
 fn present<'a>(path: &str, absent: &str, facts: &Facts<'a>) -> Known<Vec<(&'a str, &'a str)>> {
     match facts.some(path) {
         // An unreadable file is not an absent one.
-        Err(Missing::Unknown(reason))
-            if !absent.is_empty() && facts.absence_means_something() && reason.ends_with(": not there") =>
-        {
+        Err(Missing::Absent(_)) if !absent.is_empty() && facts.absence_means_something() => {
             Err(Missing::DoesNotApply(absent.to_owned()))
         }
         other => other,
     }
 }
 
-/// The options whose value `holds`. Where none does and some are not known, it is not known.
+/// The options whose value `holds`. Unknown if none does and some are unknown.
 fn having<'a>(options: &[&'a str], facts: &Facts, holds: impl Fn(&str) -> bool) -> Known<Vec<&'a str>> {
     let values: Vec<(&str, Known<&str>)> =
         options.iter().map(|option| (*option, facts.config(option))).collect();
@@ -167,7 +166,7 @@ pub(super) fn shown(all: &[(&str, &str)]) -> String {
     groups.iter().map(group).collect::<Vec<_>>().join(", ")
 }
 
-/// The component of a path that tells it from its like: the first with a digit, else the last.
+/// The component that distinguishes a path from similar ones: the first with a digit, else the last.
 fn telling(path: &str) -> &str {
     let numbered = path.split('/').find(|part| part.ends_with(|c: char| c.is_ascii_digit()));
     numbered.or_else(|| path.rsplit('/').next()).unwrap_or(path)

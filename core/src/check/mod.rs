@@ -1,9 +1,9 @@
-//! Is this machine set up for real time? Rules as data, applied to the facts of a machine.
+//! Is this machine configured for real time? Rules as data, applied to the facts of a machine.
 //!
-//! A rule ([`rule::Rule`]) is an entry in one of the tables in `rules/`: facts needed, expectation, severity, why, how to
-//! fix, source. Facts come as a [`snapshot::Snapshot`], which `host` takes from the running system or from a copy, so
-//! that a far-away machine or a bare kernel configuration can be checked. "Unknown" is an answer, with the reason; what
-//! depends on the workload is reported and not failed.
+//! A rule ([`rule::Rule`]) is an entry in one of the tables in `rules/`: facts needed, expectation, severity, why, how
+//! to fix, source. Facts come as a [`snapshot::Snapshot`], which `host` takes from the running system or from a copy,
+//! so that a remote machine or a kernel configuration alone can be checked. "Unknown" is a valid result, with the
+//! reason; settings that depend on the workload are reported and do not fail.
 //!
 //! Not here: changing anything. [`fix_script`] prints what a person may run.
 

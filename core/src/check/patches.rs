@@ -1,12 +1,11 @@
-//! Which real-time kernel to take for a given version.
+//! Which real-time kernel to use for a given version.
 //!
 //! PREEMPT_RT is part of mainline since 6.12 (x86-64, arm64, riscv64). For older trees there are patches for chosen
 //! series, at <https://cdn.kernel.org/pub/linux/kernel/projects/rt/>; which *release* of a series is the newest can
-//! only be looked up there. Source of the list: the directories of that place, checked against announcements and the
-//! instructions of others that name a release in them. Series with patches against release candidates only (5.12) are
-//! not in it.
+//! only be looked up there. Source of the list: the directories there, checked against announcements and third-party
+//! instructions that name a release. Series with patches against release candidates only (5.12) are not in it.
 
-/// Series that have a real-time patch and are older than mainline's own, ascending.
+/// Series before 6.12 that have a real-time patch, ascending.
 const PATCHED: [(u32, u32); 47] = [
     (3, 0),
     (3, 2),
@@ -57,7 +56,7 @@ const PATCHED: [(u32, u32); 47] = [
     (6, 11),
 ];
 
-/// Where patches lie.
+/// Location of the patches.
 pub const PLACE: &str = "https://cdn.kernel.org/pub/linux/kernel/projects/rt";
 
 /// `6.1.0-50-rt-amd64` → (6, 1).
@@ -67,7 +66,7 @@ pub fn series(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// What to take instead of kernel `release`, which is no real-time kernel.
+/// What to use instead of `release`, which is not a real-time kernel.
 #[must_use]
 pub fn advice(release: &str) -> String {
     const PACKAGES: &str = "Debian: linux-image-rt-amd64 or -arm64; Ubuntu: linux-realtime; RHEL: kernel-rt; SUSE: kernel-rt; Arch: linux-rt";

@@ -4,37 +4,37 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
 
-/// One statement about a machine that is set up for real time.
+/// One requirement on a machine configured for real time.
 ///
-/// Adding one is adding an entry to a table in `rules/`: whatever it names in `facts` is then gathered, snapshotted
-/// and shown by itself.
+/// Adding one is adding an entry to a table in `rules/`: everything it names in `facts` is then collected, stored in
+/// snapshots and shown automatically.
 #[derive(Debug)]
 pub struct Rule {
-    /// Short name for scripts, stable for ever.
+    /// Short, stable name for scripts.
     pub id: &'static str,
-    /// What is looked at, in a few words.
+    /// What is checked, in a few words.
     pub title: &'static str,
     /// Facts needed (see [`super::snapshot`] for their names; `*` within a name).
     pub facts: &'static [&'static str],
     /// What is good.
     pub expect: Expect,
-    /// How bad the contrary is.
+    /// Severity of a violation.
     pub severity: Severity,
-    /// What the contrary does to latency.
+    /// Effect of a violation on latency.
     pub why: &'static str,
-    /// What to do about it, in order of preference.
+    /// Fixes, in order of preference.
     pub fix: &'static [Fix],
-    /// Where the rule comes from.
+    /// Source of the rule.
     pub source: &'static str,
-    /// Uses of the machine for which the contrary is a finding; elsewhere it is only reported. Empty: all.
+    /// Profiles for which a violation is a finding; for others it is only reported. Empty: all.
     pub profiles: &'static [Profile],
 }
 
-/// How bad: the scale of Documentation/core-api/real-time in the kernel tree.
+/// Severity, on the scale of Documentation/core-api/real-time in the kernel tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Worth knowing beside a result.
+    /// Context for a result.
     Info,
     /// Occasional or small latencies.
     Medium,
@@ -44,68 +44,68 @@ pub enum Severity {
     Fatal,
 }
 
-/// What the machine is for: it decides which deviations matter.
+/// The use of the machine, which decides which deviations matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
     /// Threads that wake up by a timer or an interrupt, work and sleep again (control).
     Periodic,
-    /// Threads that never sleep and own their CPU (packet processing, trading).
+    /// Threads that busy-poll on a CPU of their own (packet processing, trading).
     BusyPoll,
-    /// Sound: many threads, a few milliseconds, a desktop beside it.
+    /// Audio: many threads, periods of a few milliseconds, on a desktop system.
     Audio,
-    /// Answering the network fast.
+    /// Low-latency network services.
     Network,
 }
 
 /// What is expected of the facts. The simple forms are data alone; `Judge` is for the rest.
 #[derive(Debug)]
 pub enum Expect {
-    /// Every file that `path` matches holds one of these texts; `absent` says why it is fine when there is none
-    /// (empty: then it is unknown).
+    /// Every file that matches `path` has one of these values; `absent` is why it is good if there is none (empty:
+    /// unknown).
     OneOf {
-        /// Name with stars.
+        /// Name pattern (`*`).
         path: &'static str,
-        /// Good texts.
+        /// Good values.
         values: &'static [&'static str],
-        /// Why absence is fine.
+        /// Why absence is good.
         absent: &'static str,
     },
-    /// Every file holds a number in this range.
+    /// Every file has a number in this range.
     Within {
-        /// Name with stars.
+        /// Name pattern (`*`).
         path: &'static str,
         /// Smallest good number.
         min: i64,
         /// Largest good number.
         max: i64,
-        /// Why absence is fine.
+        /// Why absence is good.
         absent: &'static str,
     },
     /// These build options are not set (`n` or absent in a configuration that could be read).
     NotBuilt(&'static [&'static str]),
-    /// Nothing is good or bad: the content is shown.
+    /// Not judged: the content is shown.
     Report {
-        /// Name with stars.
+        /// Name pattern (`*`).
         path: &'static str,
-        /// What to say when there is none (empty: unknown).
+        /// Text if there is none (empty: unknown).
         absent: &'static str,
     },
-    /// Nothing is good or bad: what a function of the facts says is shown.
+    /// Not judged: shows the result of a function of the facts.
     Show(fn(&Facts) -> Result<String, Missing>),
     /// A function of the facts.
     Judge(fn(&Facts) -> Judged),
 }
 
 impl Expect {
-    /// Whether something is only shown: it depends on what the machine is for, and no machine fails.
+    /// Whether the rule only shows a value that depends on the workload; no machine fails it.
     #[must_use]
     pub fn only_shows(&self) -> bool {
         matches!(self, Expect::Report { .. } | Expect::Show(_))
     }
 }
 
-/// What to do. Texts may hold `{cpus}`, `{housekeeping}` and `{housekeeping_mask}`.
+/// A fix. Texts may contain `{cpus}`, `{housekeeping}` and `{housekeeping_mask}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fix {
     /// A shell command that works at once and lasts until the next boot.
@@ -114,11 +114,11 @@ pub enum Fix {
     Boot(&'static str),
     /// Lines for the kernel's configuration.
     Build(&'static str),
-    /// Something only a person can do.
+    /// A manual step.
     Do(&'static str),
 }
 
-/// A judgement; the error is "cannot be judged", so that `?` passes on why a fact is missing.
+/// A judgement; the error is "cannot be judged", so that `?` propagates the reason of a missing fact.
 pub type Judged = Result<Answer, Missing>;
 
 /// What was found.
@@ -140,7 +140,7 @@ pub enum Outcome {
     Bad,
     /// Depends on the workload: shown, not judged.
     Reported,
-    /// Concerns something this machine does not have.
+    /// Not applicable to this machine.
     DoesNotApply,
     /// A fact could not be read.
     Unknown,
@@ -149,9 +149,11 @@ pub enum Outcome {
 /// Why a rule cannot be judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// The fact is not known, and why.
+    /// Why the fact is unknown.
     Unknown(String),
-    /// The rule does not concern this machine, and why.
+    /// Path of the file that does not exist. The fact is unknown unless the rule defines what its absence means.
+    Absent(String),
+    /// Why the rule does not apply to this machine.
     DoesNotApply(String),
 }
 
@@ -182,12 +184,12 @@ impl Answer {
 }
 
 impl Missing {
-    /// The rule does not concern this machine.
+    /// The rule does not apply to this machine.
     pub fn not_here<T>(reason: impl Into<String>) -> Result<T, Missing> {
         Err(Missing::DoesNotApply(reason.into()))
     }
 
-    /// Cannot be known, although all facts are there.
+    /// Unknown although all facts are available.
     pub fn unknown<T>(reason: impl Into<String>) -> Result<T, Missing> {
         Err(Missing::Unknown(reason.into()))
     }
@@ -230,7 +232,7 @@ impl std::str::FromStr for Severity {
 
     fn from_str(text: &str) -> Result<Severity, String> {
         let found = Severity::ALL.into_iter().find(|severity| severity.name() == text);
-        found.ok_or_else(|| format!("'{text}' is no severity; write fatal, high, medium or info"))
+        found.ok_or_else(|| format!("'{text}' is not a severity; write fatal, high, medium or info"))
     }
 }
 
@@ -239,6 +241,6 @@ impl std::str::FromStr for Profile {
 
     fn from_str(text: &str) -> Result<Profile, String> {
         let found = Profile::ALL.into_iter().find(|profile| profile.name() == text);
-        found.ok_or_else(|| format!("'{text}' is no profile; write periodic, busy-poll, audio or network"))
+        found.ok_or_else(|| format!("'{text}' is not a profile; write periodic, busy-poll, audio or network"))
     }
 }

@@ -1,10 +1,10 @@
-//! A machine on paper: the small files of `/proc` and `/sys` that the rules look at, in one JSON file.
+//! A snapshot of a machine: the small files of `/proc` and `/sys` that the rules read, in one JSON file.
 //!
-//! Rules see nothing else, so a machine can be checked that is far away, and every rule is tested without one. A fact
-//! has one of three states: its text, *not there*, or *could not be read* with the reason; they are never mixed.
+//! Rules see nothing else, so that a remote machine can be checked, and rules can be tested without a machine. A fact
+//! has one of three states: its text, *absent*, or *unreadable* with the reason.
 //!
-//! Names of facts: `/proc/…` and `/sys/…` are files; `…/` with a slash at the end is a directory, its names one a line;
-//! a link to a directory is the text of the link. `@name` is a fact that no file shows; `host::facts::snapshot` lists
+//! Names of facts: `/proc/…` and `/sys/…` are files; `…/` with a trailing slash is a directory, one name per line; a
+//! link to a directory is the text of the link. `@name` is a fact that is not in a file; `host::facts::snapshot` lists
 //! them. `CONFIG_NAME` is a build option of the kernel.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// Value of `format` in every snapshot.
 pub const FORMAT: &str = "lathunt-snapshot";
-/// The version this code writes; it reads this one only.
+/// The only version that this code reads and writes.
 pub const VERSION: u32 = 1;
 
 /// The facts of one machine.
@@ -26,15 +26,15 @@ pub struct Snapshot {
     /// Wall-clock time of the reading, RFC 3339.
     #[serde(default)]
     pub taken: Option<String>,
-    /// What was looked at: the running system, a tree, or only a kernel configuration.
+    /// Origin: the running system, a tree, or only a kernel configuration.
     pub of: Origin,
-    /// Texts by name, without the white space around them.
+    /// Texts by name, trimmed.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// What is there and could not be read, with the reason.
+    /// Files that exist but could not be read, with the reason.
     #[serde(default)]
     pub unreadable: BTreeMap<String, String>,
-    /// The counters among `files`, read again `later_s` seconds after.
+    /// The counters among `files`, read again `later_s` seconds later.
     #[serde(default)]
     pub later: BTreeMap<String, String>,
     /// Seconds between `files` and `later`; `None`: counters were read once.
@@ -43,12 +43,12 @@ pub struct Snapshot {
     /// Build options of the kernel, `y`, `m`, `n`, a number or a text; `None`: no configuration could be read.
     #[serde(default)]
     pub config: Option<BTreeMap<String, String>>,
-    /// `config` is a part of a configuration, a fragment or a defconfig: an option that is not in it has its default.
+    /// `config` is a part of a configuration, a fragment or a defconfig: missing options have their default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub config_is_partial: bool,
 }
 
-/// Where facts come from. It decides what an absent file means.
+/// Origin of the facts, which decides what an absent file means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -60,7 +60,7 @@ pub enum Origin {
     Kconfig,
 }
 
-/// Text that is no snapshot.
+/// Text that is not a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotASnapshot {
@@ -70,7 +70,7 @@ pub enum NotASnapshot {
     /// JSON of something else.
     #[error("not a snapshot of `lathunt check --snapshot`: its format is '{0}'")]
     Format(String),
-    /// From another lathunt.
+    /// Written by another version of lathunt.
     #[error("a snapshot of version {0}, and this lathunt reads version {VERSION} only; take it anew")]
     Version(u32),
 }
@@ -93,8 +93,8 @@ impl Snapshot {
         }
     }
 
-    /// A machine of which only the kernel's configuration is known (`.config`, `/boot/config-*`). `None` when the text
-    /// holds no build option at all.
+    /// A machine of which only the kernel configuration is known (`.config`, `/boot/config-*`). `None` if the text has
+    /// no build option.
     #[must_use]
     pub fn of_kconfig(text: &str) -> Option<Snapshot> {
         let config = kconfig(text);
@@ -104,7 +104,7 @@ impl Snapshot {
         let config_is_partial = !is_whole(text, &config);
         let config = Some(config);
         let mut snapshot = Snapshot { config, config_is_partial, ..Snapshot::empty(Origin::Kconfig) };
-        // "# Linux/x86 6.1.192 Kernel Configuration" heads what the kernel's own tools write.
+        // Kconfig writes the header "# Linux/x86 6.1.192 Kernel Configuration".
         let named = text
             .lines()
             .take(10)
@@ -139,8 +139,8 @@ impl Snapshot {
     }
 }
 
-/// Whether all options of a kernel are here. Kconfig heads what it writes; it also writes the options that nobody can
-/// choose, which neither a fragment nor a defconfig holds (`make savedefconfig` leaves them out).
+/// Whether the configuration is complete. Kconfig writes a header and also options without a prompt, which neither a
+/// fragment nor a defconfig contains (`make savedefconfig` omits them).
 fn is_whole(text: &str, config: &BTreeMap<String, String>) -> bool {
     let heads = |line: &str| {
         line.contains("Automatically generated file")
@@ -164,7 +164,7 @@ pub fn kconfig(text: &str) -> BTreeMap<String, String> {
     text.lines().filter_map(|line| option(line.trim())).collect()
 }
 
-/// Whether `path` is matched by `pattern`, in which `*` stands for any characters but `/`.
+/// Whether `path` matches `pattern`, in which `*` is any characters except `/`.
 #[must_use]
 pub fn matches(pattern: &str, path: &str) -> bool {
     let (mut parts, mut names) = (pattern.split('/'), path.split('/'));

@@ -1,4 +1,4 @@
-//! Findings for a terminal: the plain answers, then what is wrong, worst first, one line each with its fix.
+//! Findings for a terminal: the answers, then the bad findings, worst first, one line each with its fix.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ pub struct Shown {
     pub width: usize,
     /// Escape sequences for colour.
     pub colour: bool,
-    /// Good ones, reported ones and what does not apply in full, with why and source.
+    /// Also good, reported and inapplicable findings in full, with reason and source.
     pub all: bool,
     /// Only findings.
     pub only_bad: bool,
@@ -112,7 +112,7 @@ fn section(text: &mut String, title: &str, findings: &[&Finding], shown: Shown) 
     }
 }
 
-/// Nothing is cut: the end of a reason may be what matters.
+/// Nothing is truncated: the end of a reason may matter.
 fn wrapped(text: &mut String, head: &str, line: &str, shown: Shown) {
     let lines = printable::wrap(line, shown.width.saturating_sub(head.len().max(6)));
     for (at, line) in lines.iter().enumerate() {

@@ -1,19 +1,19 @@
-//! Lists of CPUs as cyclictest's options take them: libnuma's notation.
+//! CPU lists of cyclictest's options, in libnuma's notation.
 
 use crate::cpuset::CpuSet;
 
 /// A set of CPUs as libnuma reads it; meaning depends on the machine, see [`CpuSpec::resolve`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CpuSpec {
-    /// No list (`-a` alone, `-S`): those that this process may use.
+    /// No list (`-a` alone, `-S`): the affinity of this process.
     Usable,
     /// `all`: all that are online.
     All,
     /// `0-3,5`.
     These(CpuSet),
-    /// `!0`: all others that this process may use.
+    /// `!0`: all others in the affinity of this process.
     AllBut(CpuSet),
-    /// `+0-1`: counted within those that this process may use.
+    /// `+0-1`: relative to the affinity of this process.
     Relative(CpuSet),
 }
 
@@ -45,13 +45,13 @@ impl CpuSpec {
         }
     }
 
-    /// The CPUs meant, on a machine whose CPUs `online` are there and of which this process was given `allowed`.
+    /// The CPUs on a machine with the CPUs `online`, for a process with the affinity `allowed`.
     ///
-    /// Whoever names a CPU gets it, also one that was not inherited: with `isolcpus=` a shell has the other CPUs only.
-    /// Whether the kernel lets a thread run there shows when it is bound.
+    /// Explicit CPUs are accepted even if not inherited: with `isolcpus=` a shell has only the other CPUs. The kernel
+    /// may still refuse the affinity.
     ///
     /// # Errors
-    /// Names the CPU that is not online, or says that none is left.
+    /// Names the CPU that is not online, or reports that none is left.
     pub fn resolve(&self, allowed: &CpuSet, online: &CpuSet) -> Result<CpuSet, String> {
         let named = match self {
             CpuSpec::These(set) | CpuSpec::AllBut(set) => set.minus(online),

@@ -1,8 +1,8 @@
 //! `getopt_long` of glibc as cyclictest uses it: clusters of short options, optional arguments, unique prefixes of
 //! long names, and operands anywhere between them.
 //!
-//! Own code rather than a crate: argument parsers for Rust differ in just the corners that scripts rely on
-//! (`-Sp90`, `-qmu "-h 2000"` as one word, `-t 4` although the argument of `-t` is optional).
+//! Own code rather than a crate: argument parsers for Rust differ in the details that scripts rely on (`-Sp90`, `-qmu
+//! "-h 2000"` as one word, `-t 4` although the argument of `-t` is optional).
 
 /// Whether an option takes an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Takes {
 /// An option: its short letter, its long name, or both.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec<Id> {
-    /// What the caller calls it.
+    /// Identifier for the caller.
     pub id: Id,
     /// `-x`.
     pub short: Option<u8>,
@@ -37,7 +37,7 @@ pub struct Found<'a, Id> {
     pub written: String,
     /// Its argument.
     pub argument: Option<&'a [u8]>,
-    /// The word after it, which some options look at without taking it.
+    /// The next word, which some options examine without consuming it.
     pub next_word: Option<&'a [u8]>,
 }
 
@@ -67,15 +67,15 @@ pub enum BadUsage {
 pub struct Parsed<'a, Id> {
     /// In the order they were written.
     pub options: Vec<Found<'a, Id>>,
-    /// Words that are no options.
+    /// Words that are not options.
     pub operands: Vec<&'a [u8]>,
 }
 
-/// Parses `words` (without the name of the program). Of `specs`, earlier ones win where names are prefixes of several
-/// only if the name is exact; `retired` ones are looked at when nothing in `specs` fits.
+/// Parses `words` (without the name of the program). An ambiguous prefix in `specs` matches only if the name is exact;
+/// `retired` is searched if nothing in `specs` matches.
 ///
 /// # Errors
-/// The first thing that is wrong, worded as glibc does.
+/// The first error, in glibc's wording.
 pub fn parse<'a, Id: Copy>(
     words: &'a [Vec<u8>],
     specs: &[Spec<Id>],
@@ -134,7 +134,7 @@ fn long<'a, Id: Copy>(
     Ok(Found { id: spec.id, written, argument, next_word: next_word(words, *at) })
 }
 
-/// The spec of an exact name, or of the only one that begins like it.
+/// The spec with this exact name, or the only one with this prefix.
 fn find_long<'s, Id>(
     name: &[u8],
     specs: &'s [Spec<Id>],

@@ -1,12 +1,12 @@
-//! The JSON of rt-tests, always valid: text is escaped, a thread without a sample has `null` where rt-tests writes
-//! `-nan`, and samples beyond the histogram are counted.
+//! The JSON of rt-tests, always valid: text is escaped, a thread without a sample has `null` instead of `-nan`, and
+//! samples beyond the histogram are counted.
 //!
-//! Same keys, order and layout as rt-tests, including the two keys that end in a colon there; the right ones stand
-//! beside them, as do the figures that rt-tests leaves out.
+//! Same keys, order and layout as rt-tests, including two keys that end in a colon; the correct keys and figures that
+//! rt-tests omits are added.
 
 use std::fmt::Write;
 
-/// Everything the file says.
+/// Contents of the file.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
     /// The command line, words joined by a space.
@@ -44,17 +44,17 @@ pub struct System<'a> {
 pub struct Thread {
     /// Occupied rows: latency and count, ascending.
     pub rows: Vec<(u64, u64)>,
-    /// Samples beyond the rows; `None` when no histogram was asked for.
+    /// Samples beyond the rows; `None` without a histogram.
     pub overflows: Option<u64>,
     /// Samples.
     pub cycles: u64,
     /// Smallest and largest latency and exact average; `None` without a sample.
     pub latencies: Option<(u64, u64, f64)>,
-    /// Where it ran.
+    /// Its CPU.
     pub cpu: i64,
     /// Memory node of that CPU; -1: not used.
     pub node: i64,
-    /// Activations that passed inside a stall and gave no sample.
+    /// Activations during a stall, without a sample.
     pub missed: u64,
     /// Priority.
     pub priority: i32,

@@ -1,8 +1,7 @@
-//! The command line of cyclictest, every option of it, also those that were removed and are still passed.
+//! The command line of cyclictest: all options, including removed ones that scripts still pass.
 //!
-//! Different from the original on purpose: what cannot be meant is an error (`-i 0`, `-l abc`, unknown options),
-//! where cyclictest reads a number as 0, loops for ever, or prints its usage and reports success. `-smp` (written for
-//! `--smp`) is understood and warned about.
+//! Deliberate differences: invalid values (`-i 0`, `-l abc`, unknown options) are errors, where cyclictest reads 0,
+//! loops for ever, or prints its usage and exits with 0. `-smp` (a typo of `--smp`) is accepted with a warning.
 
 use super::cpu_spec::CpuSpec;
 use super::getopt::{self, Found};
@@ -32,22 +31,22 @@ pub enum Policy {
 pub enum Threads {
     /// This many.
     Count(u32),
-    /// One per CPU that may be used.
+    /// One per usable CPU.
     PerCpu,
 }
 
-/// When the periods begin.
+/// Alignment of the periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// At any time.
     No,
-    /// `--aligned`: all threads at one moment, each later by this many µs.
+    /// `--aligned`: all threads at the same time, each offset by this many µs from the one before.
     Together(u64),
     /// `--secaligned`: at a full second plus this many µs.
     Second(u64),
 }
 
-/// Everything a command line of cyclictest says.
+/// The parsed command line of cyclictest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names of the options
 pub struct Options {
@@ -96,7 +95,7 @@ pub struct Options {
     pub debug: bool,
     pub posix_timers: bool,
     pub help: bool,
-    /// What to say on stderr, in order.
+    /// Warnings for stderr, in order.
     pub warnings: Vec<String>,
 }
 
@@ -147,7 +146,7 @@ impl Default for Options {
     }
 }
 
-/// Reads the words after the name of the program.
+/// Parses the arguments (without the program name).
 ///
 /// # Errors
 /// One line that names the option and what is wrong with it.
@@ -168,16 +167,16 @@ pub fn parse(words: &[Vec<u8>]) -> Result<Options, String> {
     Ok(options)
 }
 
-/// What only matters while parsing.
+/// State used only while parsing.
 #[derive(Default)]
 struct Given<'a> {
-    /// `-smp` was written, which for cyclictest is no `--smp`.
+    /// `-smp` was given, which cyclictest does not read as `--smp`.
     smp_understood: bool,
     affinity_after_smp: bool,
     looked_at: Vec<&'a [u8]>,
 }
 
-/// `-smp` is three options for getopt, of which the last takes the next word: `-smp -p 80` runs at priority "-p".
+/// For getopt, `-smp` is three options, the last of which takes the next word: `-smp -p 80` runs at priority "-p".
 fn understand_smp(words: &[Vec<u8>]) -> (Vec<Vec<u8>>, Option<String>) {
     let Some(at) = words.iter().position(|word| word == b"-smp") else { return (words.to_vec(), None) };
     if words.get(at + 1).is_some_and(|next| next.iter().all(u8::is_ascii_digit)) {
@@ -322,7 +321,7 @@ impl Options {
         Ok(())
     }
 
-    /// What can be judged only when all options are known.
+    /// Checks that need all options.
     fn settle(&mut self, affinity_after_smp: bool) -> Result<(), String> {
         let mut warn = |text: &str| self.warnings.push(text.to_owned());
         if self.system && self.posix_timers {
@@ -347,7 +346,7 @@ impl Options {
     }
 }
 
-/// Rows of a histogram and listed spikes, at most: both are memory that every run takes at its start.
+/// Limit of histogram rows and listed spikes: both are allocated at the start of every run.
 pub const MOST_ROWS: i64 = 1_000_000;
 
 #[cfg(test)]

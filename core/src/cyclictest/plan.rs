@@ -1,4 +1,4 @@
-//! From options to threads: which thread runs where, at which priority and interval.
+//! From options to threads: CPU, priority and interval of each.
 
 use super::cpu_spec::CpuSpec;
 use super::options::{Options, Policy, Threads};
@@ -8,33 +8,33 @@ use crate::time::Cpu;
 /// One measuring thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadPlan {
-    /// Where.
+    /// Its CPU.
     pub cpu: Cpu,
     /// Real-time priority; 0 means `SCHED_OTHER`, whatever the policy.
     pub priority: i32,
-    /// Distance of two activations, µs.
+    /// Interval, µs.
     pub interval_us: u64,
 }
 
-/// All threads, and what follows from them.
+/// All threads, and derived settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// In the order of their numbers.
     pub threads: Vec<ThreadPlan>,
-    /// The policy that the screen names.
+    /// The policy shown on the screen.
     pub policy: Policy,
-    /// Some thread is `SCHED_OTHER` instead.
+    /// Some threads are `SCHED_OTHER` instead.
     pub other: bool,
-    /// The CPUs given with `-a`, when they were given.
+    /// The CPUs of `-a`, if given.
     pub named_cpus: Option<CpuSet>,
-    /// What to say on stderr without the word WARN.
+    /// Remarks for stderr, without the word WARN.
     pub remarks: Vec<String>,
 }
 
-/// Plans the threads of `options` on a machine with the CPUs `online`, by a process that was given `allowed`.
+/// Plans the threads of `options` on a machine with the CPUs `online`, for a process with the affinity `allowed`.
 ///
 /// # Errors
-/// A CPU that is not online, or a distance that makes an interval vanish.
+/// A CPU that is not online, or a `--distance` that makes an interval 0 or less.
 pub fn plan(options: &Options, allowed: &CpuSet, online: &CpuSet) -> Result<Plan, String> {
     let named_cpus = match &options.affinity {
         None | Some(CpuSpec::Usable) => None,

@@ -1,6 +1,6 @@
-//! The text that cyclictest prints, byte for byte: widths, separators and blank lines are what scripts cut at.
+//! The text that cyclictest prints, byte for byte: scripts depend on widths, separators and blank lines.
 //!
-//! Numbers come in the unit of the output (µs, or ns with `-N`), already truncated. Everything returns complete lines.
+//! Numbers are in the unit of the output (µs, or ns with `-N`), already truncated. All functions return complete lines.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ pub struct Figures {
     pub cycles: u64,
     /// Smallest, latest, average and largest latency; `None` without a sample.
     pub latencies: Option<Latencies>,
-    /// System management interrupts, when they are counted.
+    /// System management interrupts, if counted.
     pub smis: Option<u64>,
 }
 
@@ -31,7 +31,7 @@ pub struct Latencies {
     pub max: u64,
 }
 
-/// What stands for "no sample yet" in the original.
+/// Placeholder for "no sample yet", as in the original.
 const NO_SAMPLE: Latencies = Latencies { min: 1_000_000, act: 0, avg: 0, max: 0 };
 
 impl Figures {
@@ -69,14 +69,14 @@ pub fn status_lines(threads: &[Figures], nsecs: bool) -> String {
     threads.iter().enumerate().map(|(index, figures)| status_line(index, figures, nsecs)).collect()
 }
 
-/// One turn of the screen. `load` is `/proc/loadavg` without its line end; `again` moves the cursor up first.
+/// One refresh of the screen. `load` is `/proc/loadavg` without newline; `again` moves the cursor up first.
 #[must_use]
 pub fn screen(again: bool, policy: &str, load: &str, threads: &[Figures], nsecs: bool) -> String {
     let up = if again { format!("\x1b[{}A", threads.len() + 2) } else { String::new() };
     format!("{up}policy: {policy}: loadavg: {load}          \n\n{}", status_lines(threads, nsecs))
 }
 
-/// What SIGUSR1 prints on stderr, and SIGUSR2 leaves in shared memory.
+/// Output of SIGUSR1 (stderr) and SIGUSR2 (shared memory).
 #[must_use]
 pub fn status_report(threads: &[Figures], nsecs: bool) -> String {
     let rule = "#---------------------------\n";
@@ -92,15 +92,15 @@ pub fn sample_line(thread: usize, cycle: u64, latency: u64) -> String {
 /// One thread of a histogram block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
-    /// Samples of each row, from 0 on; all columns are equally long.
+    /// Samples of each row, from 0; all columns have equal length.
     pub rows: Vec<u64>,
     /// Samples at or above the last row.
     pub overflows: u64,
-    /// The numbers of the first of them.
+    /// Cycle numbers of the first of them.
     pub overflow_cycles: Vec<u64>,
     /// `None` without a sample.
     pub latencies: Option<Latencies>,
-    /// System management interrupts, when they are counted.
+    /// System management interrupts, if counted.
     pub smis: Option<u64>,
 }
 
@@ -171,7 +171,7 @@ fn overflow_cycles(text: &mut String, columns: &[Column]) {
     }
 }
 
-/// What `-b` prints at the end; `hit` is the thread id and the latency that exceeded the limit.
+/// Output of `-b` at the end; `hit`: the thread id and latency above the limit.
 #[must_use]
 pub fn breaktrace(tids: &[i32], hit: Option<(i32, u64)>) -> String {
     let mut text = "# Thread Ids:".to_owned();
@@ -196,7 +196,7 @@ pub struct Spike {
     pub at_us: u64,
 }
 
-/// The list of `--spike`; nothing when there was none. `count` is the number of all, kept or not.
+/// The list of `--spike`; empty if there was none. `count` includes those not kept.
 #[must_use]
 pub fn spikes(kept: &[Spike], count: u64) -> String {
     if kept.is_empty() {

@@ -1,4 +1,4 @@
-//! The answer to a question about a trace, as a file and on the terminal.
+//! The answer to a query on a trace, as JSON and as text.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::tracers::Report;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 
-/// All of it, as `lathunt explain --json` prints it.
+/// The complete answer, as `lathunt explain --json` prints it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answers {
@@ -19,26 +19,26 @@ pub struct Answers {
     pub version: u32,
     /// Format of the trace, its file and its clock.
     pub trace: TraceFacts,
-    /// What was asked: `sys:600 → sys:601`.
+    /// The query: `sys:600 → sys:601`.
     pub question: String,
-    /// How many intervals there are; of more than 100,000 only the worst are in `passages`.
+    /// Number of intervals found; `intervals` has at most the worst 100,000.
     #[serde(default)]
     pub count: u64,
-    /// All intervals, worst first; the worst of them explained.
+    /// Intervals, worst first; the worst ones are explained.
     #[serde(rename = "passages")]
     pub intervals: Vec<Answer>,
-    /// Begins without an end.
+    /// Start markers without an end.
     pub unmatched_begins: u64,
-    /// Ends without a begin.
+    /// End markers without a start.
     pub unmatched_ends: u64,
-    /// What limits the answers as a whole: damage, losses, markers that the trace does not have.
+    /// Caveats for all intervals: damage, losses, markers that are not in the trace.
     pub limits: Vec<String>,
-    /// The latency is a tracer's own figure: nothing was paired.
+    /// The latency is the figure of a kernel tracer: no markers were paired.
     #[serde(skip)]
     pub is_tracers: bool,
 }
 
-/// What was read.
+/// The trace that was read.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceFacts {
@@ -46,35 +46,35 @@ pub struct TraceFacts {
     pub path: String,
     /// `trace.dat v7`.
     pub format: String,
-    /// Name of the clock; empty where not recorded.
+    /// Name of the clock; empty if not recorded.
     pub clock: String,
     /// Events read.
     pub events: u64,
-    /// Events that the recorder lost, where counted.
+    /// Events that the recorder counted as lost.
     pub lost: u64,
 }
 
-/// One interval, and where it is among the worst its explanation.
+/// One interval; if it is among the worst, with its explanation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer {
-    /// Whose it is: the thread that ended it.
+    /// Its thread: the one that ended it.
     pub thread: Thread,
-    /// The thread that began it, if another.
+    /// The thread that started it, if another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun_by: Option<Tid>,
-    /// The paired value; by thread the first argument of a system call.
+    /// The value that paired the markers; if paired by thread, the first argument of a system call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Where it ended.
+    /// CPU of its end.
     pub cpu: Cpu,
-    /// When it began, on the trace's clock.
+    /// Its start, on the clock of the trace.
     pub begin: Mono,
-    /// When it ended.
+    /// Its end.
     pub end: Mono,
     /// Its length: the explained leaves of `tree` plus `unexplained_ns`.
     pub total_ns: Ns,
-    /// Events were lost between begin and end: these may belong to different intervals.
+    /// Events were lost between start and end: these may belong to different intervals.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spans_loss: bool,
     /// The trace ended before the interval did: it took at least this long.
@@ -82,26 +82,26 @@ pub struct Answer {
     pub unfinished: bool,
     /// The parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tree: Option<Segment>,
+    pub tree: Option<Box<Segment>>,
     /// What the evidence does not show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unexplained_ns: Option<Ns>,
     /// The answer in one sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentence: Option<String>,
-    /// What to do about it.
+    /// How to fix it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// Short name of the main cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// What limits this explanation.
+    /// Caveats of this explanation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
 }
 
 impl Answer {
-    /// An interval that is only listed.
+    /// An interval without an explanation.
     #[must_use]
     pub fn listed(interval: &FoundInterval) -> Answer {
         Answer {
@@ -123,14 +123,14 @@ impl Answer {
         }
     }
 
-    /// The same with its explanation.
+    /// An interval with its explanation.
     #[must_use]
     pub fn explained(interval: &FoundInterval, explanation: Explanation) -> Answer {
         let thread = explanation.tree.thread.clone();
         let listed = Answer::listed(interval);
         Answer {
             thread: thread.unwrap_or(listed.thread.clone()),
-            tree: Some(explanation.tree),
+            tree: Some(Box::new(explanation.tree)),
             unexplained_ns: Some(explanation.unexplained_ns),
             sentence: Some(match interval.unfinished {
                 true => format!("not finished when the trace ended, at least: {}", explanation.sentence),
@@ -143,12 +143,12 @@ impl Answer {
         }
     }
 
-    /// The explanation in the words of the engine, to print it.
+    /// The explanation, for printing.
     fn explanation(&self) -> Option<Explanation> {
         Some(Explanation {
             sentence: self.sentence.clone()?,
             advice: self.remedy.clone()?,
-            tree: self.tree.clone()?,
+            tree: self.tree.as_deref()?.clone(),
             total_ns: self.total_ns,
             unexplained_ns: self.unexplained_ns?,
             cause: self.cause.clone()?,
@@ -157,11 +157,11 @@ impl Answer {
     }
 }
 
-/// Intervals listed on the terminal.
+/// Maximum number of intervals in the text.
 const MOST_LISTED: usize = 40;
 
 impl Answers {
-    /// The answers before any is explained.
+    /// The answer before any interval is explained.
     #[must_use]
     pub fn new(trace: TraceFacts, question: String, found: &Found) -> Answers {
         let mut limits = Vec::new();
@@ -255,7 +255,7 @@ impl Answers {
         }
     }
 
-    /// The answer of a kernel tracer's text, whose figure is the tracer's own.
+    /// The answer for the text of a kernel tracer, with the figure of the tracer.
     #[must_use]
     pub fn of_tracer(path: String, report: Report) -> Answers {
         let found = Found { count: report.count, ..Found::default() };

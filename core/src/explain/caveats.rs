@@ -1,15 +1,15 @@
-//! What an explanation cannot know: lost events, a record that begins late, tracepoints that are missing.
+//! Caveats of an explanation: lost events, a record that starts late, missing tracepoints.
 
 use std::collections::BTreeSet;
 
 use super::cpu::Context;
 use super::scene::Scene;
 use super::segment::WORTH_A_REMARK;
-use super::share::{Phase, Role, Share};
+use super::share::{Phase, Role, Share, STALLED};
 use crate::time::{Cpu, Mono, Ns};
 use crate::trace::event::Kind;
 
-/// One line for each limit of `scene`, whose interval is `[begin, end)`.
+/// One line for each caveat of `scene`, whose interval is `[begin, end)`.
 #[must_use]
 pub fn of(scene: &Scene, begin: Mono, end: Mono) -> Vec<String> {
     let mut limits = Vec::new();
@@ -62,11 +62,19 @@ fn victim_events(scene: &Scene, begin: Mono, end: Mono, limits: &mut Vec<String>
     }
 }
 
-/// Which tracepoint would have answered what stayed open.
+/// Tracepoints that would have explained a gap.
 fn missing_tracepoints(scene: &Scene, limits: &mut Vec<String>) {
     let recorded =
         |wanted: fn(&Kind) -> bool| scene.record.window.events.iter().any(|event| wanted(&event.kind));
+    if !scene.record.has_switches() {
+        limits.push("sched_switch is not recorded: the cause cannot be known".to_owned());
+    }
     let gaps = scene.tree.all_gaps();
+    if gaps.iter().any(|gap| gap.label == STALLED) {
+        limits.push(
+            "what stalls all CPUs is not in the trace: the hypervisor (steal time in /proc/stat), firmware (`lathunt hwlat`), or interrupts off on all of them (preemptirq:irq_disable)".to_owned(),
+        );
+    }
     let late: Ns =
         gaps.iter().filter(|gap| gap.label.starts_with("timer late")).map(|gap| gap.duration_ns).sum();
     if late.share_of(scene.total) > WORTH_A_REMARK {

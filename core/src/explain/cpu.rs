@@ -1,19 +1,20 @@
-//! What one CPU did: its events as slices that cover a stretch of time exactly, each with one context.
+//! The timeline of one CPU: slices that cover a time span exactly, each with one context.
 //!
 //! The context is the innermost of: NMI, hard interrupt or system vector, softirq, thread (or idle). Hard interrupts
-//! nest where a handler lets others in, no line in itself, and no softirq begins inside one; an entry that breaks this
-//! proves that an exit was lost, and then what lies between is [`Context::Unknown`], not guessed.
+//! nest if a handler enables interrupts, but never a line in itself, and a softirq never starts inside one; an entry
+//! that violates this proves a lost exit, and the time in between is [`Context::Unknown`], not guessed.
 //!
-//! Which thread runs is known from `sched_switch` and from the thread that every event names. Where neither has come
-//! yet, the next one tells it backwards: until its switch-out, `prev` ran. NMIs report their duration at their end
-//! (`nmi_handler`), so they are carved out last.
+//! The running thread is known from `sched_switch` and from the current thread of each event. Before the first of
+//! these, it is inferred backwards: `prev` ran until its switch-out. NMIs report their duration at their end
+//! (`nmi_handler`), so they are cut out last.
 //!
-//! Linear in the number of events. Not here: what a slice means for a victim.
+//! Linear in the number of events. Not here: the effect of a slice on a victim.
 
 mod carve;
 mod hard;
 mod lost;
 mod reader;
+mod stalled;
 mod unseen;
 
 use std::collections::HashMap;
@@ -21,14 +22,16 @@ use std::collections::HashMap;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Level, Sym, TaskRef, Vector};
 
-/// Who has the CPU.
+/// Context that runs on the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Context {
-    /// Events contradict each other or do not say.
+    /// Events contradict each other or do not determine it.
     Unknown,
-    /// Events were lost here, or the record begins later.
+    /// Events were lost here, or the record starts later.
     Lost,
-    /// The idle task, in an idle state where one was entered.
+    /// The whole machine stalled, whatever was on this CPU.
+    Stalled,
+    /// The idle task, with the idle state if one was entered.
     Idle(Option<u32>),
     /// A thread.
     Thread(Tid),
@@ -40,36 +43,36 @@ pub enum Context {
     Softirq(u8),
     /// A non-maskable interrupt.
     Nmi,
-    /// A hard interrupt or a softirq of which no event but this one's flags tells.
+    /// A hard interrupt or softirq known only from the flags of an event.
     Unseen(Level),
 }
 
 impl Context {
-    /// A thread or the idle task: what interrupts interrupt.
+    /// Whether it is a thread or the idle task.
     #[must_use]
     pub fn is_task(self) -> bool {
         matches!(self, Context::Idle(_) | Context::Thread(_))
     }
 
-    /// A hard interrupt or vector: interrupts are off by hardware while it runs.
+    /// Whether it is a hard interrupt or vector: the hardware disables interrupts while it runs.
     #[must_use]
     pub fn is_hard(self) -> bool {
         matches!(self, Context::HardIrq(_) | Context::Vector(_))
     }
 }
 
-/// A stretch `[begin, end)` of one CPU in one context.
+/// A time span `[begin, end)` of one CPU in one context.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slice {
-    /// First moment.
+    /// Start.
     pub begin: Mono,
-    /// First moment after it.
+    /// End, excluded.
     pub end: Mono,
-    /// Who has the CPU.
+    /// Context that runs on the CPU.
     pub context: Context,
-    /// The thread that runs or is interrupted.
+    /// The running or interrupted thread.
     pub task: Option<TaskRef>,
-    /// Slices of one occurrence (one interrupt, one turn of a thread) share this number.
+    /// Slices of one occurrence (one interrupt, one run of a thread) share this number.
     pub occurrence: u32,
     /// Index (in the window) of the event that proves the context.
     pub proof: Option<u32>,
@@ -77,7 +80,7 @@ pub struct Slice {
     pub function: Option<Sym>,
     /// Page faults reported at the end of this slice.
     pub faults: u32,
-    /// Concluded rather than recorded.
+    /// Inferred, not recorded.
     pub inferred: bool,
 }
 
@@ -93,15 +96,15 @@ impl Slice {
 #[derive(Clone, Debug)]
 pub struct Timeline {
     slices: Vec<Slice>,          // ascending, without holes or overlaps
-    last: Slice,                 // what the CPU did after its last event
+    last: Slice,                 // context after the last event
     wakers: HashMap<u32, Slice>, // contexts of wakings
     recorded_until: Mono,        // the last event of any CPU
-    complete_from: Mono,         // before it nothing is known
+    complete_from: Mono,         // nothing is known before it
 }
 
 impl Timeline {
-    /// Reads `events` (indices and events of one CPU, in time order). `complete_from`: the record of this CPU is
-    /// whole from there on; `recorded_until`: the recorder still worked then.
+    /// Reads `events` (indices and events of one CPU, in time order). `complete_from`: start of the complete record of
+    /// this CPU; `recorded_until`: the recorder still ran then.
     #[must_use]
     pub fn read(events: &[(u32, &Event)], complete_from: Option<Mono>, recorded_until: Mono) -> Timeline {
         let first = events.first().map(|(_, event)| event.at);
@@ -132,7 +135,7 @@ impl Timeline {
         found
     }
 
-    /// The slice that holds the moment `at`: at a boundary the later one.
+    /// The slice at time `at`; at a boundary the later one.
     #[must_use]
     pub fn at(&self, at: Mono) -> Option<&Slice> {
         self.slices
@@ -140,20 +143,20 @@ impl Timeline {
             .filter(|slice| slice.begin <= at)
     }
 
-    /// The slice that ends at `at` or holds it: what the event at that moment interrupted or was recorded in.
+    /// The slice that ends at `at` or contains it: the context of an event at that time.
     #[must_use]
     pub fn before(&self, at: Mono) -> Option<&Slice> {
         let index = self.slices.partition_point(|slice| slice.begin < at);
         index.checked_sub(1).and_then(|index| self.slices.get(index)).filter(|slice| slice.end >= at)
     }
 
-    /// The context in which the waking at this index was recorded.
+    /// The context of the waking with this index.
     #[must_use]
     pub fn waker(&self, waking: u32) -> Option<&Slice> {
         self.wakers.get(&waking)
     }
 
-    /// From when on the record of this CPU is whole.
+    /// Start of the complete record of this CPU.
     #[must_use]
     pub fn complete_from(&self) -> Mono {
         self.complete_from

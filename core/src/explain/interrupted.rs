@@ -1,9 +1,9 @@
-//! What an interrupt interrupted: user mode, or which code of the kernel, and whether that had interrupts on.
+//! The code that an interrupt interrupted: user mode, or kernel code, and whether interrupts were on there.
 
 use crate::trace::flight::is_interrupt_entry;
 use crate::trace::window::StackSample;
 
-/// What an interrupt interrupted.
+/// The interrupted code.
 pub(super) enum Code<'s> {
     /// Code in user mode.
     User,
@@ -12,11 +12,11 @@ pub(super) enum Code<'s> {
         /// Without the frames of the interrupt itself.
         frames: &'s [String],
     },
-    /// The sample does not say.
+    /// Unknown.
     Unknown,
 }
 
-/// What the timer interrupted, from a stack taken in its handler or with the handler's frames already removed.
+/// The code interrupted by the timer, from a stack taken in its handler, with or without the frames of the handler.
 pub(super) fn interrupted_code(sample: &StackSample) -> Code<'_> {
     let entry = sample.frames.iter().position(|frame| is_interrupt_entry(frame));
     let frames = &sample.frames[entry.map_or(0, |entry| entry + 1)..];
@@ -28,21 +28,21 @@ pub(super) fn interrupted_code(sample: &StackSample) -> Code<'_> {
     }
 }
 
-/// The place in the kernel that was interrupted, where the machine code says that interrupts had been on before.
+/// The interrupted kernel function, if interrupts were on before according to the machine code.
 pub(super) fn where_interrupts_are_on(sample: &StackSample) -> Option<&str> {
     let Code::Kernel { frames } = interrupted_code(sample) else { return None };
     let on = sample.enabled_there == Some(false) && !reenabled_interrupts(sample);
     on.then(|| frames.first().map_or("", String::as_str))
 }
 
-/// Whether interrupts came back on where the timer's came: by the machine code there, or because the function is one
-/// that turns them on.
+/// Whether interrupts were re-enabled where the timer interrupted: by the machine code, or because the function enables
+/// them.
 pub(super) fn reenabled_interrupts(sample: &StackSample) -> bool {
     let Code::Kernel { frames } = interrupted_code(sample) else { return false };
     sample.enabled_there == Some(true) || frames.first().is_some_and(|frame| enables_interrupts(frame))
 }
 
-/// Functions at whose end interrupts come back on, by parts of their names.
+/// Whether the function enables interrupts at its end, by parts of its name.
 pub(super) fn enables_interrupts(frame: &str) -> bool {
     ["irqrestore", "unlock_irq", "irq_enable", "irq_restore", "finish_task_switch", "exec_single"]
         .iter()

@@ -1,7 +1,7 @@
-//! The intervals of a trace: between two markers, wake-ups, system calls, from an interrupt to its thread.
+//! Finds the intervals of a trace: between two markers, wake-ups, system calls, from an interrupt to its thread.
 //!
-//! One walk over the whole trace; what is kept is a few words an interval. Threads pair begins with ends unless a value
-//! does: an interval may begin in one thread and end in another, and then it is the life of the one that ends it.
+//! One walk over the whole trace, with a few words of memory per interval. Start and end are paired by thread, or by a
+//! value: then an interval may start in one thread and end in another, which is the thread of the interval.
 
 mod fed;
 #[cfg(test)]
@@ -28,20 +28,20 @@ use crate::trace::syscall_names::SyscallTable;
 use fed::Feeding;
 pub use question::{Found, FoundInterval, Question, Whose};
 
-/// Intervals kept; of more only the worst stay.
+/// Maximum number of intervals kept: the worst ones.
 pub const MOST: usize = 100_000;
-/// Losses kept.
+/// Maximum number of losses kept.
 const MOST_LOSSES: usize = 10_000;
-/// Lasting events kept.
+/// Maximum number of events with a lasting effect.
 const MOST_LASTING: usize = 10_000;
 
-/// Finds the intervals that `question` asks for in `source`.
+/// Finds the intervals of `question` in `source`.
 #[must_use]
 pub fn find(source: &dyn Source, question: &Question, whose: &Whose) -> Found {
     search(source, Search::new(source, question, whose))
 }
 
-/// Finds the wake-ups of real-time threads in `source`, as [`Question::Wakeups`] those of all.
+/// Finds the wake-ups of real-time threads in `source` ([`Question::Wakeups`] finds those of all threads).
 #[must_use]
 pub fn find_realtime_wakeups(source: &dyn Source, whose: &Whose) -> Found {
     let question = Question::Wakeups;
@@ -56,23 +56,23 @@ fn search(source: &dyn Source, mut search: Search<'_>) -> Found {
     search.finish()
 }
 
-/// A begin that waits for its end.
+/// A start without an end yet.
 struct Begun {
     at: Mono,
     tid: Tid,
     key: Option<String>,
-    /// A waking met the thread still running, and it blocked then: where no other comes, it ended that sleep.
+    /// A waking came while the thread still ran, and then it blocked: without another waking, it ended that sleep.
     leaving: bool,
 }
 
-/// What context switches tell of a thread.
+/// State of a thread from context switches.
 #[derive(Default)]
 struct Switched {
     /// Its last name.
     comm: Option<Sym>,
-    /// It is on no CPU, as far as switches were recorded.
+    /// It is not on a CPU, according to the recorded switches.
     is_off: bool,
-    /// A switch named it.
+    /// It occurred in a switch.
     was_switched: bool,
 }
 
@@ -94,29 +94,29 @@ struct Search<'s> {
     whose: &'s Whose,
     normalizer: Normalizer<'s>,
     matchers: Option<(Matcher<'s>, Matcher<'s>)>,
-    /// Classes that must be read whatever is asked.
+    /// Classes that must always be read.
     needed: Vec<bool>,
     by_thread: HashMap<Tid, Begun>,
     by_key: HashMap<String, Begun>,
     turns: Turns,
     /// CPUs with events.
     cpus: BTreeSet<Cpu>,
-    /// For which CPU each thread was woken last.
+    /// Target CPU of the last waking of each thread.
     aimed_at: HashMap<Tid, Cpu>,
     /// Only wake-ups of real-time threads.
     realtime: bool,
-    /// The thread of this switch-in was in no switch before.
+    /// The thread of this switch-in was not in a switch before.
     is_first_switch: bool,
     switched: HashMap<Tid, Switched>,
     /// The number of sched_setaffinity.
     sets_affinity: Option<i32>,
     feeding: Option<Feeding>,
-    /// Since which interrupt the thread that it feeds was last switched in.
+    /// The interrupt of the last switch-in of its thread.
     fed_since: Option<Mono>,
-    /// Interrupts and the next switch-in of the thread, should nothing show that they lead there.
+    /// Interrupts and the next switch-in of the thread, in case no event links them.
     in_order: Vec<(Mono, Event)>,
     mappings: Mappings,
-    /// The latest moment before which events are missing.
+    /// Latest time before which events are missing.
     lost_until: Mono,
     silences: Silences,
     /// The last end of an interval, by thread.
@@ -196,7 +196,7 @@ impl<'s> Search<'s> {
             Item::Event(record) => record,
             Item::Lost(loss) => {
                 self.turns.lost(loss.cpu);
-                // Where only switches are missing, no begin and no end of an interval is.
+                // If only switches are missing, no start or end of an interval is.
                 if loss.count != Some(0) {
                     self.found.count_loss(loss.count);
                     self.lost_until = self.lost_until.max(loss.before);
@@ -264,7 +264,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// From an interrupt to the thread it feeds: each wake-up ends one interval.
+    /// From an interrupt to its thread: each wake-up ends one interval.
     fn fed(&mut self, event: &Event) {
         let (Question::IrqToThread(_, wanted), Some(feeding)) = (self.question, &mut self.feeding) else {
             return;
@@ -273,13 +273,13 @@ impl<'s> Search<'s> {
         else {
             return;
         };
-        // Preempted and back on the CPU, it is in the same interval.
+        // After a preemption it is in the same interval.
         if self.fed_since.replace(at) != Some(at) {
             self.keep(Begun::new(at, tid, None), tid, event);
         }
     }
 
-    /// What does not depend on the question: names, and calls whose effect lasts.
+    /// Facts independent of the query: names, and calls with a lasting effect.
     fn lasting(&mut self, event: &Event) {
         match event.kind {
             Kind::Switch { next, prev, .. } => {
@@ -300,7 +300,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// What this thread began has no end: the next thread with its number is another.
+    /// The thread has ended, so its open interval has no end: the id may be reused.
     fn over(&mut self, tid: Tid) {
         if let Some(known) = self.switched.get_mut(&tid) {
             known.is_off = false;
@@ -381,7 +381,7 @@ impl<'s> Search<'s> {
             spans_loss,
             unfinished: false,
         });
-        if self.found.intervals.len() >= 2 * MOST {
+        if self.found.intervals.len() >= MOST + MOST / 16 {
             sort(&mut self.found.intervals);
             self.found.intervals.truncate(MOST);
         }
@@ -421,12 +421,12 @@ impl<'s> Search<'s> {
     }
 }
 
-/// Names of events of single system calls.
+/// Whether it is the name of an event of a single system call.
 fn is_call(name: &str) -> bool {
     name.starts_with("syscall_") || name.starts_with("sys_") || name == "exit_syscall"
 }
 
-/// What the trace lacks to answer `question` at all.
+/// The events that the trace would need for `question`, if it lacks them.
 fn unanswerable(source: &dyn Source, question: &Question) -> Option<&'static str> {
     let classes = source.catalogue().classes();
     let has = |names: &[&str]| classes.iter().any(|class| names.contains(&class.name.as_str()));

@@ -1,10 +1,9 @@
-//! What is drawn of an explained interval: a lane for each CPU, for each thread that the explanation names, and for each
-//! level of the explanation itself. [`crate::export::perfetto`] writes lanes for the Perfetto UI,
-//! [`crate::report::explanation`] draws them.
+//! The drawing of an explained interval: a lane for each CPU, for each thread in the explanation, and for each level of
+//! the explanation. [`crate::export::perfetto`] writes them for the Perfetto UI, [`crate::report::explanation`] draws
+//! them.
 //!
-//! Bars of one lane never overlap. A part that was added up from several pieces is drawn with each of them. Of some parts
-//! only the amount is known, not where it lies (what the host took, what nothing covers): the first are drawn from where
-//! they may begin, the last wherever nothing else is.
+//! Bars of one lane never overlap. A part with several pieces is drawn piece by piece. For some parts only the amount
+//! is known, not the place: steal time is drawn from its earliest start, gaps wherever nothing else is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +15,14 @@ use super::thread::{states, State};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 
-/// How a bar looks.
+/// Appearance of a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// A thread runs.
     Running,
-    /// A thread wants a CPU.
+    /// A thread is runnable.
     Ready,
-    /// A thread waits for something.
+    /// A thread is blocked.
     Blocked,
     /// An interrupt, softirq or NMI.
     Interrupt,
@@ -35,25 +34,25 @@ pub enum Look {
     Unknown,
 }
 
-/// A stretch `[begin, end)` of a lane.
+/// A span `[begin, end)` of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bar {
-    /// First moment.
+    /// Start.
     pub begin: Mono,
-    /// First moment after it.
+    /// End, excluded.
     pub end: Mono,
-    /// What it is.
+    /// Its appearance.
     pub look: Look,
-    /// The same in words.
+    /// Its text.
     pub label: String,
 }
 
-/// What a lane is of.
+/// Subject of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// What the CPU's tasks did.
+    /// The tasks of a CPU.
     Cpu(Cpu),
-    /// What interrupted them.
+    /// The interrupts of a CPU.
     Interrupts(Cpu),
     /// The states of a thread.
     Thread(Thread),
@@ -64,7 +63,7 @@ pub enum Of {
 /// One lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// Of what.
+    /// Its subject.
     pub of: Of,
     /// Ascending, not overlapping.
     pub bars: Vec<Bar>,
@@ -73,15 +72,15 @@ pub struct Lane {
 /// The lanes around one interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lanes {
-    /// Where they begin.
+    /// Start.
     pub begin: Mono,
-    /// Where they end.
+    /// End.
     pub end: Mono,
     /// The explanation first, then threads, then CPUs.
     pub lanes: Vec<Lane>,
 }
 
-/// Threads drawn beside the interval's own.
+/// Maximum number of threads in addition to that of the interval.
 const MOST_THREADS: usize = 12;
 
 /// The lanes of `answer`, with a tenth of its length on either side.
@@ -119,12 +118,13 @@ pub fn lanes(record: &Record, answer: &Answer) -> Lanes {
     Lanes { begin, end, lanes }
 }
 
-/// Whoever the tree names, in its order, the idle task apart.
+/// The threads in the tree, in order, without the idle task.
 fn involved(node: &Segment, found: &mut Vec<Thread>) {
-    if let Some(thread) = &node.thread {
-        if thread.tid != Tid::IDLE && found.iter().all(|known| known.tid != thread.tid) {
-            found.push(thread.clone());
-        }
+    if let Some(thread) = &node.thread
+        && thread.tid != Tid::IDLE
+        && found.iter().all(|known| known.tid != thread.tid)
+    {
+        found.push(thread.clone());
     }
     node.children.iter().for_each(|child| involved(child, found));
 }
@@ -158,7 +158,7 @@ fn path(tree: &Segment, lanes: &mut Vec<Lane>) {
     }
 }
 
-/// Bars by their begin.
+/// Bars by their start.
 #[derive(Default)]
 struct Line(BTreeMap<Mono, Bar>);
 
@@ -181,11 +181,12 @@ impl Line {
     }
 }
 
-/// Slices of the same task joined over what interrupted it.
+/// Slices of the same task, joined across interrupts.
 fn tasks(record: &Record, slices: &[Slice]) -> Vec<Bar> {
     let mut bars: Vec<Bar> = Vec::new();
     for slice in slices {
         let (look, label) = match (slice.context, slice.task) {
+            (Context::Stalled, _) => (Look::Unknown, "all recorded CPUs stalled".to_owned()),
             (Context::Lost | Context::Unknown, _) | (_, None) => (Look::Unknown, "not known".to_owned()),
             (_, Some(task)) if task.tid == Tid::IDLE => (Look::Idle, "idle".to_owned()),
             (_, Some(task)) => (Look::Running, record.thread(task).to_string()),

@@ -1,18 +1,17 @@
-//! Programmed expiry → timer handler → waking: why the timer's interrupt came late, and what it did first.
+//! Programmed expiry → timer handler → waking: why the timer interrupt was late, and its time before the waking.
 //!
-//! What is known: interrupts and vectors that ran in between kept the timer waiting (they run with interrupts off).
-//! An idle CPU had to leave its idle state. A thread or softirq that ran there kept interrupts off *only if* the
-//! timer's interrupt was pending all the time, and that is claimed only when the stack taken in the timer's
-//! interrupt shows kernel code. Two observations refute it, and then the stretch stays unexplained (late timer
-//! hardware, or a host that did not run this CPU):
-//! - the interrupted code was in user mode, where interrupts are on, or at a place in the kernel of which the machine
-//!   code says that they had been on before;
-//! - another interrupt was taken and the CPU went on for longer than a delivery takes: its return enabled
-//!   interrupts, and a pending timer would have come at once. A context switch proves the same.
+//! Interrupts and vectors that ran in between delayed the timer (they run with interrupts off). An idle CPU had to
+//! leave its idle state. A thread or softirq kept interrupts off *only if* the timer interrupt was pending all the
+//! time, and that is claimed only if the stack taken in the timer interrupt shows kernel code. Two observations refute
+//! it; the time is then unexplained (late timer hardware, or a hypervisor that did not run this CPU):
+//! - the interrupted code was in user mode, where interrupts are on, or at a place in the kernel where interrupts were
+//!   on before according to the machine code;
+//! - another interrupt was taken and the CPU continued for longer than a delivery takes: its return enabled interrupts,
+//!   and a pending timer would have interrupted at once. A context switch proves the same.
 //!
-//! Of all that, what the host's steal clock says is the host's.
+//! Time on the steal clock is attributed to the hypervisor.
 //!
-//! The alternative, rtla's, blames whatever ran; on virtual machines that is wrong more often than right.
+//! The alternative, as in rtla, blames the task that ran; on virtual machines that is wrong more often than right.
 
 use super::cpu::{Context, Slice};
 use super::interrupted::{interrupted_code, reenabled_interrupts, where_interrupts_are_on, Code};
@@ -25,34 +24,34 @@ use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What, TaskRef};
 use crate::trace::window::StackSample;
 
-/// Interrupts looked at to learn how fast one follows another.
+/// Number of events examined for the minimum time between two interrupts.
 const LEARNT_FROM: usize = 20_000;
 
-/// Longest time from enabling interrupts to the entry of a pending one: its delivery, the kernel's entry code up to
-/// the tracepoint, and the exit code of the interrupt before it (1.5 µs and more lie outside the tracepoints).
+/// Maximum time from enabling interrupts to the entry of a pending one: its delivery, the kernel's entry code up to the
+/// tracepoint, and the exit code of the previous interrupt (1.5 µs and more are outside the tracepoints).
 const DELIVERY: Ns = Ns::from_us(5);
 
-/// No CPU that runs takes longer.
+/// A running CPU never takes longer.
 const LONGEST_DELIVERY: Ns = Ns::from_us(50);
 
-/// Below this, kernel code in the stack says nothing: lateness of this size is common with interrupts on.
+/// Minimum lateness for which kernel code in the stack is evidence: less is common with interrupts on.
 const TELLING: Ns = Ns::from_us(10);
 
-/// A timer whose programmed expiry is farther from its handler than this is on another clock.
+/// Maximum time from programmed expiry to handler: beyond it, the timer uses another clock.
 const SAME_CLOCK: Ns = Ns(10_000_000_000);
 
-/// Where a timer woke a thread.
+/// A timer that woke a thread.
 pub struct Firing<'w> {
     /// Index and event of the waking.
     pub waking: (u32, &'w Event),
-    /// When the handler began: `hrtimer_expire_entry`, else the interrupt around the waking.
+    /// Start of the handler: `hrtimer_expire_entry`, else the interrupt around the waking.
     pub handler: Mono,
-    /// `hrtimer_expire_entry`, where recorded.
+    /// `hrtimer_expire_entry`, if recorded.
     pub expire: Option<(u32, &'w Event)>,
 }
 
 impl<'w> Firing<'w> {
-    /// How the waking came from a timer; `None` when it did not.
+    /// The timer behind the waking; `None` if it was not by a timer.
     #[must_use]
     pub fn of(record: &Record<'w>, waking: (u32, &'w Event)) -> Option<Firing<'w>> {
         let (index, event) = waking;
@@ -79,7 +78,7 @@ impl<'w> Firing<'w> {
         }
     }
 
-    /// The expiry that `hrtimer_expire_entry` itself tells.
+    /// The programmed expiry in `hrtimer_expire_entry`.
     #[must_use]
     pub fn programmed(&self) -> Option<Mono> {
         match self.expire?.1.kind {
@@ -88,7 +87,7 @@ impl<'w> Firing<'w> {
         }
     }
 
-    /// `at`, of the timer's own clock, on the clock of the record; `None` where that cannot be told.
+    /// Converts `at` from the timer's clock to that of the record; `None` if that is not possible.
     #[must_use]
     pub fn on_clock(&self, record: &Record, at: Ns) -> Option<Mono> {
         let is_near = |at: &Mono| at.0 > 0 && at.0.abs_diff(self.handler.0) < SAME_CLOCK.0;
@@ -103,7 +102,7 @@ impl<'w> Firing<'w> {
     }
 }
 
-/// Begin of the local timer's interrupt around `event`, on kernels whose timer events were not recorded.
+/// Start of the local timer interrupt around `event`, if timer events were not recorded.
 fn timer_interrupt(record: &Record, event: &Event) -> Option<Mono> {
     let records_timers =
         record.window.events.iter().any(|event| matches!(event.kind, What::TimerExpireEntry { .. }));
@@ -192,7 +191,8 @@ fn late(
             parts.push(Stolen::leaf(&host));
             shares.push(host);
         }
-        // Also where the code says that interrupts came back on here: it does not say since when they were off.
+        // Even if the machine code shows that interrupts were re-enabled here: it does not show since when they were
+        // off.
         let proved = judged.is_err_and(|open| open.stood_still);
         if !proved {
             parts.extend(together.take(&mut share));
@@ -214,9 +214,9 @@ fn late(
     parts
 }
 
-/// A gap instead of a culprit where another CPU took no interrupt at the same time: a host or firmware (SMI) stops all CPUs wherever
-/// they are, and the place where interrupts come back on does not tell how long they were off. CPUs that spin for one another with
-/// interrupts off are excepted.
+/// A gap instead of a culprit if another CPU took no interrupt at the same time: a hypervisor or firmware (SMI) stops
+/// all CPUs anywhere, and the place where interrupts are re-enabled does not show how long they were off. Not if CPUs
+/// spin for each other with interrupts off.
 fn both(record: &Record, share: &Share, handler: Mono) -> Option<Segment> {
     if !matches!(share.role, Role::IrqsOff { .. }) {
         return None;
@@ -229,7 +229,7 @@ fn both(record: &Record, share: &Share, handler: Mono) -> Option<Segment> {
 /// Why a share does not explain its time.
 struct Open {
     label: String,
-    stood_still: bool, // the interrupt did not come though interrupts were on
+    stood_still: bool, // the interrupt did not come although interrupts were on
 }
 
 impl Open {
@@ -246,17 +246,17 @@ impl Open {
     }
 }
 
-/// What can be said about the stretch before the timer's interrupt.
+/// Facts on the time before the timer interrupt.
 struct Reading<'r> {
-    /// When it was seen that the timer was due and not pending.
+    /// A time at which the timer was due but not pending.
     not_pending_at: Option<Mono>,
     /// The timer expires in an interrupt, not in a softirq that may be late itself.
     by_interrupt: bool,
     /// The thread that the timer interrupted.
     interrupted: Option<Tid>,
-    /// The timer may have been armed after its expiry, by a thread that was busy until then.
+    /// The timer may have been armed after its expiry, by a thread busy until then.
     armed_late: bool,
-    /// What the stack taken in the timer's interrupt shows.
+    /// The stack taken in the timer interrupt.
     sample: Option<&'r StackSample>,
 }
 
@@ -278,7 +278,7 @@ impl<'r> Reading<'r> {
         Reading { not_pending_at, by_interrupt, interrupted, armed_late, sample }
     }
 
-    /// The label of a share that explains its time, or of the gap where it does not.
+    /// The label of a share that explains its time, else that of the gap.
     fn judge(&self, share: &mut Share, victim: Tid) -> Result<String, Open> {
         let tid = match share.context {
             Context::Thread(tid) if tid == victim && self.armed_late => {
@@ -293,7 +293,7 @@ impl<'r> Reading<'r> {
         };
         if let Some(at) = self.not_pending_at {
             let label = format!("timer late: not pending when interrupts were re-enabled at {at}");
-            // Until then nothing that ran here kept it away.
+            // Until then no task here delayed the interrupt.
             let stood_still = self.by_interrupt && 2 * at.since(share.begin).0 > share.net.0;
             return Err(Open { label, stood_still });
         }
@@ -336,8 +336,8 @@ impl<'r> Reading<'r> {
     }
 }
 
-/// How long a pending interrupt may take on this CPU: on virtual CPUs each costs some µs outside its events. Of the record
-/// it is learnt how fast one interrupt followed another there at best.
+/// Maximum delivery time of a pending interrupt on this CPU, from the minimum time between two interrupts in the
+/// record: on virtual CPUs each costs some µs outside its events.
 fn delivery(record: &Record, cpu: Cpu, own: Mono) -> Ns {
     let mut best: Option<Ns> = None;
     let mut ended: Option<Mono> = None;
@@ -355,7 +355,7 @@ fn delivery(record: &Record, cpu: Cpu, own: Mono) -> Ns {
     best.map_or(DELIVERY, |best| DELIVERY.max(Ns(4 * best.0)).min(LONGEST_DELIVERY))
 }
 
-/// The last moment at which interrupts were on, the timer due, and its interrupt did not come.
+/// The last time at which interrupts were on and the timer was due, but its interrupt did not come.
 fn not_pending(slices: &[Slice], own: Mono, delivery: Ns) -> Option<Mono> {
     let mut run = Ns::ZERO;
     let mut task = None;

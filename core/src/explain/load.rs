@@ -1,10 +1,14 @@
-//! From a recorded trace to the window around an interval: what happened in it, and what led to it.
+//! Loads the window around an interval from a recorded trace: its events, and earlier ones that led to them.
 //!
-//! The record behind an interval matters too: who holds the lock, who armed the timer, who used up the real-time
-//! bandwidth. As much of it is kept as memory allows; what that limits is seen from [`Window::complete_from`].
+//! Events before an interval matter too: they show the holder of a lock, the arming of a timer, the use of the
+//! real-time bandwidth. They are kept up to a limit, and beyond it those that still hold; [`Window::complete_from`] shows
+//! how far.
+
+mod earlier;
 
 use std::collections::{HashMap, VecDeque};
 
+use self::earlier::Earlier;
 use super::intervals::Found;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, Level};
@@ -14,15 +18,15 @@ use crate::trace::source::Source;
 use crate::trace::syscall_names::SyscallTable;
 use crate::trace::window::Window;
 
-/// How far back the record goes behind an interval: the period of real-time throttling and a little more.
+/// Time loaded before an interval: the period of real-time throttling and some more.
 const BACK: Ns = Ns::from_ms(1_200);
-/// How far it goes on behind the end: who left the CPU then tells who had it.
+/// Time loaded after the end: the next switch-out shows the task on the CPU.
 const ON: Ns = Ns::from_ms(5);
-/// The switch itself is done within this time of its event.
+/// Maximum time from the event of a switch to the switch itself.
 const SWITCHING: Ns = Ns::from_us(100);
-/// Events kept from before the interval.
+/// Maximum number of events before the interval.
 const MOST_BEFORE: usize = 200_000;
-/// Events kept in all; a longer interval is cut.
+/// Maximum number of events; a longer interval is truncated.
 const MOST: usize = 1_500_000;
 
 /// The events around `[begin, end]`.
@@ -32,22 +36,23 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
     let from = Mono(begin.0.saturating_sub(BACK.0)).max(first);
     let span = Span { from, to: end + ON };
     let mut normalizer = Normalizer::new(source);
-    let mut events: VecDeque<Event> = VecDeque::new();
-    let mut complete_from = from;
+    let mut earlier = Earlier::new(MOST_BEFORE);
+    let mut later: Vec<Event> = Vec::new();
     let mut walk = source.events(span);
     while let Some(item) = walk.next() {
         let Some(event) = normalizer.item(&item) else { continue };
-        let before = event.at < begin;
-        events.push_back(event);
-        if before && events.len() > MOST_BEFORE {
-            events.pop_front();
-            complete_from = events.front().map_or(complete_from, |event| event.at);
+        match event.at < begin {
+            true => earlier.add(event),
+            false => later.push(event),
         }
-        if events.len() >= MOST {
+        if later.len() >= MOST {
             break;
         }
     }
     drop(walk);
+    let (mut events, cut) = earlier.into_events();
+    let complete_from = cut.unwrap_or(from);
+    events.extend(later);
     at_switches(&mut events);
     events.extend(reaching_out(found, begin, end, span.to));
     let mut window = Window {
@@ -69,8 +74,8 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
     window
 }
 
-/// Between `sched_switch` and the switch itself the kernel does more (flushes, registers), in the name of the thread that
-/// leaves: it does not run any more, and nobody is named there.
+/// Removes the current thread from events between `sched_switch` and the switch itself (flushes, registers): they name
+/// the thread that leaves, which no longer runs.
 fn at_switches(events: &mut VecDeque<Event>) {
     let mut leaving: HashMap<Cpu, (Tid, Mono)> = HashMap::new();
     for event in events {
@@ -88,8 +93,8 @@ fn at_switches(events: &mut VecDeque<Event>) {
     }
 }
 
-/// Losses that are not over when the window is: in it they end with the interval, or with the window where they begin
-/// behind that.
+/// Losses that end after the window: in the window they end with the interval, or with the window if they start after
+/// the interval.
 fn reaching_out(found: &Found, begin: Mono, end: Mono, to: Mono) -> impl Iterator<Item = Event> + '_ {
     let open = move |loss: &&Loss| loss.before >= to && loss.after.is_some_and(|after| after < to);
     found.losses.iter().filter(open).map(move |loss| {
@@ -99,7 +104,7 @@ fn reaching_out(found: &Found, begin: Mono, end: Mono, to: Mono) -> impl Iterato
     })
 }
 
-/// Timers interrupt by a vector of x86, elsewhere by a line.
+/// Whether no event shows timer interrupts: a vector on x86, elsewhere an interrupt line.
 fn hides_interrupts(source: &dyn Source) -> bool {
     let tells = ["local_timer_entry", "hrtimer_expire_entry", "irq_handler_entry"];
     let x86 = SyscallTable::of_machine(&source.info().machine) == SyscallTable::X86_64;
@@ -108,7 +113,7 @@ fn hides_interrupts(source: &dyn Source) -> bool {
     !classes.iter().any(|class| tells.iter().any(|name| class.name.ends_with(name)))
 }
 
-/// Of the steps of a CPU on its way only the first.
+/// The first step of each CPU going offline or online.
 fn hotplug(found: &Found, end: Mono) -> Vec<Event> {
     let mut ways: HashMap<Cpu, bool> = HashMap::new();
     let steps = found.lasting.iter().filter(|event| event.at < end);

@@ -1,8 +1,8 @@
-//! Files mapped into memory, from the system calls that mapped them: they name the file behind a page fault.
+//! Files mapped into memory, from the system calls that mapped them: they give the file of a page fault.
 //!
-//! Only traces that record the names of opened files tell this (LTTng's `syscall_entry_openat`; the raw system calls
-//! of ftrace have pointers). A process is not known from them, so that a file is named only where every mapping of an
-//! address agrees. Where `mm_filemap_fault` is recorded, that is better and this is not needed.
+//! Needs the names of opened files (LTTng's `syscall_entry_openat`; the raw system calls of ftrace have pointers). The
+//! process is not known, so a file is named only if all mappings of an address agree. `mm_filemap_fault`, if recorded,
+//! is better and used instead.
 
 use std::collections::HashMap;
 
@@ -11,50 +11,50 @@ use crate::trace::catalogue::{EventClass, FieldRef};
 use crate::trace::event::{Event, Kind};
 use crate::trace::item::Record;
 use crate::trace::source::Source;
-use crate::trace::window::Mapping;
+use crate::trace::window::{Mapped, Mapping};
 
-/// Mappings and open files kept.
+/// Maximum number of mappings and open files.
 const MOST: usize = 100_000;
 
-/// What a class of events says of files.
+/// Meaning of a class of events for files.
 #[derive(Clone, Copy, Debug)]
 enum Says {
-    /// A file is to be opened; its name.
+    /// Entry of open; the name of the file.
     Opening(FieldRef),
-    /// It was.
+    /// Exit of open; the result is the descriptor.
     Opened,
-    /// Memory is to be mapped.
+    /// Entry of mmap.
     Mapping,
-    /// It was.
+    /// Exit of mmap; the result is the address.
     Mapped,
 }
 
-/// What was seen so far.
+/// State so far.
 #[derive(Debug, Default)]
 pub struct Mappings {
     says: Vec<Option<Says>>,
     opening: HashMap<Tid, String>,
     open: HashMap<(Tid, i32), String>,
-    /// Length, offset and file of the mapping that a thread asks for.
+    /// Length, offset and file of the mapping that a thread requests.
     asked: HashMap<Tid, (u64, u64, String)>,
     known: Vec<Mapping>,
 }
 
 impl Mappings {
-    /// None yet, of `source`.
+    /// Prepares for `source`.
     #[must_use]
     pub fn new(source: &dyn Source) -> Mappings {
         Mappings { says: source.catalogue().classes().iter().map(says).collect(), ..Mappings::default() }
     }
 
-    /// Whether events of this class must be shown to [`Mappings::take`].
+    /// Whether events of this class must be passed to [`Mappings::take`].
     #[must_use]
     #[inline]
     pub fn concerns(&self, class: u32) -> bool {
         matches!(self.says.get(class as usize), Some(Some(_)))
     }
 
-    /// Takes in one event.
+    /// Processes one event.
     pub fn take(&mut self, record: &Record<'_>, class: &EventClass, event: &Event) {
         let (Some(Some(says)), Some(tid)) = (self.says.get(record.class as usize), event.current) else {
             return;
@@ -82,14 +82,14 @@ impl Mappings {
                 {
                     let begin = ret as u64;
                     let end = begin.saturating_add(len);
-                    self.known.push(Mapping { at: event.at, begin, end, offset, file });
+                    self.known.push(Mapping { at: event.at, begin, end, offset, of: Mapped::File(file) });
                 }
             }
             _ => {}
         }
     }
 
-    /// All of them, in the order of time.
+    /// All mappings, in time order.
     #[must_use]
     pub fn into_known(self) -> Vec<Mapping> {
         self.known
@@ -108,9 +108,9 @@ fn says(class: &EventClass) -> Option<Says> {
     }
 }
 
-/// The file and the offset in it that `address` was mapped to before `before`; `None` where that is not certain.
+/// The object and the offset in it to which `address` was mapped before `before`; `None` if that is not certain.
 #[must_use]
-pub fn file_at(known: &[Mapping], address: u64, before: Mono) -> Option<(&str, u64)> {
+pub fn mapped_at(known: &[Mapping], address: u64, before: Mono) -> Option<(&Mapped, u64)> {
     let holds = |mapping: &&Mapping| {
         mapping.at <= before
             && mapping.begin <= address
@@ -119,8 +119,8 @@ pub fn file_at(known: &[Mapping], address: u64, before: Mono) -> Option<(&str, u
     };
     let mut found = known.iter().rev().filter(holds);
     let last = found.next()?;
-    let same = found.all(|other| other.file == last.file);
-    same.then(|| (last.file.as_str(), address - last.begin + last.offset))
+    let same = found.all(|other| other.of == last.of);
+    same.then(|| (&last.of, address - last.begin + last.offset))
 }
 
 #[cfg(test)]
@@ -134,15 +134,16 @@ mod tests {
             begin,
             end,
             offset,
-            file: file.to_owned(),
+            of: Mapped::File(file.to_owned()),
         };
+        let x = Mapped::File("/data/x".to_owned());
         let mut known =
             vec![mapping(5, 0x1000, 0x3000, 0x4000, "/data/x"), mapping(6, 0x9000, 0xa000, 0, "/y")];
-        assert_eq!(file_at(&known, 0x2010, Mono(9)), Some(("/data/x", 0x5010)));
-        assert_eq!(file_at(&known, 0x2010, Mono(4)), None, "not yet");
-        assert_eq!(file_at(&known, 0x3000, Mono(9)), None, "behind it");
+        assert_eq!(mapped_at(&known, 0x2010, Mono(9)), Some((&x, 0x5010)));
+        assert_eq!(mapped_at(&known, 0x2010, Mono(4)), None, "not yet");
+        assert_eq!(mapped_at(&known, 0x3000, Mono(9)), None, "behind it");
         known.push(mapping(7, 0x2000, 0x4000, 0, "/other"));
-        assert_eq!(file_at(&known, 0x2010, Mono(9)), None, "of two processes, or mapped anew");
-        assert_eq!(file_at(&known, 0x1010, Mono(9)), Some(("/data/x", 0x4010)));
+        assert_eq!(mapped_at(&known, 0x2010, Mono(9)), None, "of two processes, or mapped anew");
+        assert_eq!(mapped_at(&known, 0x1010, Mono(9)), Some((&x, 0x4010)));
     }
 }

@@ -1,8 +1,8 @@
-//! Markers: which events begin and end an interval.
+//! Markers: events that start and end an interval.
 //!
 //! `sys:600` is the entry of a system call, also of one that does not exist; `mark:TEXT` a text that contains TEXT,
-//! written by `trace_marker` or `trace_printk`; `event:NAME[field==value]` any event of the trace, the value being
-//! optional. Only events of the classes that a marker may mean are looked at: the rest of the trace costs nothing.
+//! written by `trace_marker` or `trace_printk`; `event:NAME[field==value]` any event of the trace, the value is
+//! optional. Only events of possible classes are examined: the rest of the trace costs nothing.
 
 use std::fmt;
 
@@ -12,14 +12,14 @@ use crate::trace::item::Record;
 use crate::trace::normalize::{is_text, Normalizer};
 use crate::trace::source::Source;
 
-/// What begins or ends an interval.
+/// An event that starts or ends an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Marker {
     /// Entry of the system call with this number.
     Syscall(i32),
     /// A text in the trace that contains this one.
     Text(String),
-    /// An event by name (`sched_switch`, `sched:sched_switch`), with a field's value where given.
+    /// An event by name (`sched_switch`, `sched:sched_switch`), with the value of a field if given.
     Event {
         /// The name.
         name: String,
@@ -28,7 +28,7 @@ pub enum Marker {
     },
 }
 
-/// Not a marker; the text says what one looks like.
+/// Not a marker.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a marker: write sys:600, mark:TEXT, event:NAME or event:NAME[field==value]")]
 pub struct NotAMarker(String);
@@ -76,10 +76,10 @@ impl fmt::Display for Marker {
     }
 }
 
-/// A marker prepared for one trace: which classes to look at.
+/// A marker prepared for one trace.
 pub struct Matcher<'m> {
     marker: &'m Marker,
-    /// By class: whether it may match, and the fields asked for.
+    /// By class: whether it may match, and the required fields.
     classes: Vec<Option<Fields>>,
 }
 
@@ -90,7 +90,7 @@ struct Fields {
 }
 
 impl<'m> Matcher<'m> {
-    /// Prepares `marker` for `source`; `key` is the field whose value pairs begins with ends.
+    /// Prepares `marker` for `source`; `key` is the field whose value pairs starts with ends.
     #[must_use]
     pub fn new(marker: &'m Marker, key: Option<&str>, source: &dyn Source) -> Matcher<'m> {
         let classes = source.catalogue().classes().iter().map(|class| fields(marker, key, class)).collect();
@@ -110,7 +110,7 @@ impl<'m> Matcher<'m> {
         matches!(self.classes.get(class as usize), Some(Some(_)))
     }
 
-    /// Whether `record`, which is `event`, is the marker; then with the value of the key, where there is one.
+    /// Whether `record`, decoded as `event`, matches; then with the value of the key, if there is one.
     #[must_use]
     pub fn matches(
         &self,

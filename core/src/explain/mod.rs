@@ -1,16 +1,15 @@
-//! From recorded events to causes: where did the time of an interval go, and whose fault is it?
+//! Explains the time of an interval from recorded events: its parts, and their causes.
 //!
-//! One engine serves live peaks (the flight recorder) and recorded traces. It is given an interval (a thread, a begin,
-//! an end) and the events around it, and answers with an [`Explanation`].
+//! One engine serves live peaks (the flight recorder) and recorded traces. Input: an interval (thread, start, end) and
+//! the events around it. Output: an [`Explanation`].
 //!
-//! The rule of this module: *leaves plus `unexplained` equal the total, always*, for any stream of events, also with
-//! lost, duplicated or unmatched ones. What the evidence does not show is `unexplained`; nothing is blamed by
-//! elimination.
+//! Invariant: *leaves plus `unexplained` always equal the total*, for any stream of events, also with lost, duplicated
+//! or unmatched ones. Time without evidence is `unexplained`; nothing is blamed by elimination.
 //!
-//! From the bottom up: [`record`] indexes a window; [`cpu`] says who had a CPU when, [`thread`] what a thread did;
-//! [`share`] adds up who had how much; `lateness` and `wait` read the phases of a live peak, which [`peak`] puts in
-//! order; [`critical_path`] follows any thread through everything it waited for, those of live peaks too;
-//! [`causes`] judges, [`rank`] compares many, [`text`] prints.
+//! From the bottom up: [`record`] indexes a window; [`cpu`] has the timeline of a CPU, [`thread`] the states of a
+//! thread; [`share`] adds up time by source; `lateness` and `wait` explain the phases of a live peak, which [`peak`]
+//! puts in order; [`critical_path`] follows any thread through everything it waited for, also for live peaks;
+//! [`causes`] determines the cause, [`rank`] compares many, [`text`] prints.
 
 pub mod answers;
 pub mod causes;

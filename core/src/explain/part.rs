@@ -1,17 +1,17 @@
-//! A part of what was explained: the timer's lateness of a late wake-up, or the wake-up behind it.
+//! Explanation of a part of an explained interval: the timer lateness of a late wake-up, or the wake-up after it.
 //!
-//! One event is the maximum of several quantities. The sentence beside each of them must be about its own time: the phases
-//! of the tree that lie in it, and nothing else.
+//! One event may be the maximum of several quantities. The sentence of each must cover only its own time: the phases of
+//! the tree within it.
 
 use super::segment::{Explanation, Gap, Kind, Segment};
 use crate::time::{Mono, Ns};
 
-/// Clauses of its sentence.
+/// Maximum number of clauses in its sentence.
 const CLAUSES: usize = 3;
-/// Below this share of the part a clause is left out.
+/// Minimum share of the part for a clause.
 const WORTH_A_CLAUSE: f64 = 0.05;
 
-/// The explanation of the `total` from `begin` on. `None`: the phases of `whole` do not begin and end there.
+/// The explanation of `total` from `begin`. `None`: the phases of `whole` do not start and end there.
 #[must_use]
 pub fn explain_part(whole: &Explanation, begin: Mono, total: Ns) -> Option<Explanation> {
     let end = begin + total;
@@ -29,21 +29,22 @@ pub fn explain_part(whole: &Explanation, begin: Mono, total: Ns) -> Option<Expla
     let node = Segment::leaf(Kind::Passage, root.label.clone(), begin, total);
     let tree = Segment { children, gaps, thread: root.thread.clone(), ..node };
     let unexplained_ns = tree.total_unexplained();
-    let clauses = clauses(&tree, unexplained_ns);
-    let told = clauses.iter().take(CLAUSES).map(|(what, net)| {
+    let own = clauses(&tree, unexplained_ns);
+    let told = own.iter().take(CLAUSES).map(|(what, net)| {
         let percent = 100.0 * net.share_of(total);
         format!("{what} {net} ({percent:.0} %)")
     });
     let sentence = format!("{total} of {}: {}", whole.total_ns, told.collect::<Vec<_>>().join("; "));
-    let cause = match (clauses.first(), leaves(root).first()) {
-        (Some((mine, _)), Some((main, _))) if mine != main => mine.clone(),
-        _ => whole.cause.clone(),
+    // The advice is for the cause of the whole.
+    let (cause, advice) = match (own.first(), clauses(root, whole.unexplained_ns).first()) {
+        (Some((cause, _)), Some((main, _))) if cause != main => (cause.clone(), String::new()),
+        _ => (whole.cause.clone(), whole.advice.clone()),
     };
-    let (advice, limits) = (whole.advice.clone(), whole.limits.clone());
+    let limits = whole.limits.clone();
     Some(Explanation { sentence, advice, tree, total_ns: total, unexplained_ns, cause, limits })
 }
 
-/// What took how much of it, the largest first.
+/// Causes with their time, the largest first.
 fn clauses(tree: &Segment, unexplained: Ns) -> Vec<(String, Ns)> {
     let mut all = leaves(tree);
     if unexplained > Ns::ZERO {
@@ -55,7 +56,7 @@ fn clauses(tree: &Segment, unexplained: Ns) -> Vec<(String, Ns)> {
     all
 }
 
-/// Leaves of one name together, the largest first.
+/// Leaves added up by name, the largest first.
 fn leaves(tree: &Segment) -> Vec<(String, Ns)> {
     let mut all: Vec<(String, Ns)> = Vec::new();
     for leaf in tree.leaves() {
@@ -105,7 +106,8 @@ mod tests {
         assert!(timer.tree.adds_up() && timer.tree.duration_ns == Ns::from_us(153));
         let wakeup = explain_part(&whole, Mono(1_000 + 155_000), Ns::from_us(90)).unwrap();
         assert_eq!(wakeup.sentence, "90.0 µs of 245 µs: hog/9 (RT 98) 90.0 µs (100 %)");
-        assert_eq!(wakeup.cause, "hog/9 (RT 98)", "another one than that of the whole");
+        let other = (wakeup.cause.as_str(), wakeup.advice.as_str());
+        assert_eq!(other, ("hog/9 (RT 98)", ""), "another one than that of the whole");
     }
 
     #[test]

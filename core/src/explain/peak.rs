@@ -1,6 +1,6 @@
 //! A live peak as a tree: timer late, timer interrupt, waking → switched in, switched in → user space.
 //!
-//! What follows the waking is explained by `timer_interval`.
+//! `timer_interval` explains the time after the waking.
 
 use super::lateness::{self, Firing};
 use super::record::Record;
@@ -12,7 +12,7 @@ use crate::time::{Mono, Tid};
 use crate::trace::event::{Event, Kind as What};
 use crate::trace::window::Window;
 
-/// What is measured from where to where.
+/// Start and end of the interval.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     Timer,
@@ -20,19 +20,19 @@ enum Of {
     Wake,
 }
 
-/// Where the time from a programmed wake-up went. Never fails: what the window does not show is unexplained.
+/// Explains the time from a programmed wake-up. Never fails: time without events is unexplained.
 #[must_use]
 pub fn explain_peak(window: &Window, interval: &Interval) -> Explanation {
     explain(&Record::new(window), interval, Of::Timer)
 }
 
-/// The same where the switch-in is the end.
+/// As [`explain_peak`], but up to the switch-in.
 #[must_use]
 pub fn explain_timer_wakeup(window: &Window, interval: &Interval) -> Explanation {
     explain(&Record::new(window), interval, Of::TimerToSwitchIn)
 }
 
-/// The same for a wake-up without a timer.
+/// As [`explain_peak`], for a wake-up without a timer.
 #[must_use]
 pub fn explain_wakeup(window: &Window, interval: &WakeInterval) -> Explanation {
     let WakeInterval { tid, cpu, begin, end } = *interval;
@@ -46,11 +46,11 @@ fn explain(record: &Record, interval: &Interval, of: Of) -> Explanation {
     let mut shares = Vec::new();
     let mut parts = Vec::new();
     let mut from = begin;
-    if let Some(waking) = first_waking(record, tid, begin, end).filter(|_| of != Of::Wake) {
-        if let Some(firing) = Firing::of(record, waking) {
-            parts.extend(lateness::explain(record, tid, begin, &firing, &mut shares));
-            from = waking.1.at;
-        }
+    if let Some(waking) = first_waking(record, tid, begin, end).filter(|_| of != Of::Wake)
+        && let Some(firing) = Firing::of(record, waking)
+    {
+        parts.extend(lateness::explain(record, tid, begin, &firing, &mut shares));
+        from = waking.1.at;
     }
     parts.extend(timer_interval::parts(record, &victim, from, end, &mut shares));
     let label = match of {
@@ -64,7 +64,7 @@ fn explain(record: &Record, interval: &Interval, of: Of) -> Explanation {
     causes::conclude(scene, begin, end)
 }
 
-/// The victim as its waking or its switch-in in the interval shows it.
+/// The victim, with name and priority from its waking or switch-in in the interval.
 fn victim(record: &Record, tid: Tid, begin: Mono, end: Mono) -> Thread {
     let task = record.events_of(tid, begin, end).find_map(|(_, event)| match event.kind {
         What::Waking { task, .. } | What::Switch { next: task, .. } if task.tid == tid => Some(task),

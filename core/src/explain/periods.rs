@@ -1,18 +1,18 @@
-//! Periodic threads: when each job was released, started and ended, and which came too late.
+//! Periodic threads: release, start and end of each job, missed periods and overruns.
 //!
-//! A job begins with its release: the programmed expiry of the timer whose interrupt wakes the thread (where the trace
-//! says when that should be and its clock is the timers'; else the expiry's event). It starts at the next switch-in and
-//! ends where the thread blocks. A sleep until a time that is over arms its timer all the same, which expires at once:
-//! where that meets the thread on its way to sleep, its job has ended there and the next one, which is late, starts. A
-//! thread is periodic when most distances of its releases are one period or a multiple of it; a release that is missing
-//! between two others is a missed period: its timer was not armed for it. Where more than a third of the distances leave out
-//! more than three periods each while the thread sleeps, it sleeps for any number of ticks (rcu_preempt): it has no period.
+//! A release is the programmed expiry of the timer that wakes the thread (if it is recorded on the clock of the trace;
+//! else the event of the expiry). The job starts at the next switch-in and ends where the thread blocks. A sleep until
+//! a time that has passed still arms its timer, which expires at once: if that happens on the way to sleep, the job has
+//! ended there and the next one, which is late, starts. A thread is periodic if most intervals between its releases are
+//! one period or a multiple; a missing release is a missed period: its timer was not armed for it. If more than a third
+//! of the intervals skip more than three periods each while the thread sleeps, it sleeps for any number of ticks
+//! (rcu_preempt): it has no period.
 //!
-//! A job whose switch-in was not recorded has a response and no start. One whose end is not known (events were lost, or
-//! it left its CPU unseen) is in no quantity; the longest that such a job can have taken is told.
+//! A job without a recorded switch-in has a response but no start. A job without a known end (events were lost, or its
+//! switch-out was not recorded) is not part of any quantity; the maximum length of such a job is reported.
 //!
-//! Constant memory per thread: distances and jobs are kept up to a number. Beyond it counts, the shortest and the
-//! longest go on; medians, and the period, are those of what is kept.
+//! Constant memory per thread: intervals and jobs are kept up to a limit. Counts and extremes cover all; medians and
+//! the period cover those kept.
 
 mod jobs;
 
@@ -24,11 +24,11 @@ use super::text::{cut, wrap};
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::source::Source;
 
-/// Fewer releases say nothing of a period.
+/// Minimum number of releases for a period.
 const FEWEST: usize = 4;
-/// A distance fits a multiple of the period when it is off by at most this share of the period.
+/// An interval fits a multiple of the period if it deviates by at most this fraction of the period.
 const FIT: f64 = 0.25;
-/// Share of distances that must fit.
+/// Share of intervals that must fit.
 const MOSTLY: f64 = 0.8;
 
 /// All periodic threads.
@@ -41,10 +41,10 @@ pub struct Periods {
     pub version: u32,
     /// Shortest period first.
     pub threads: Vec<Periodic>,
-    /// Periodic threads that were not asked for.
+    /// Number of periodic threads that were not selected.
     #[serde(default)]
     pub others: u64,
-    /// Damage met: jobs may be missing.
+    /// Damage found: jobs may be missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
 }
@@ -53,11 +53,11 @@ pub struct Periods {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Periodic {
-    /// Which.
+    /// Thread id.
     pub tid: Tid,
     /// Its last name.
     pub comm: String,
-    /// Median distance of its releases.
+    /// Median interval between its releases.
     pub period_ns: Ns,
     /// Jobs that ended within the trace.
     pub jobs: u64,
@@ -65,21 +65,21 @@ pub struct Periodic {
     pub missed: u64,
     /// Jobs that ended after the next release was due.
     pub overruns: u64,
-    /// Of the jobs, those whose switch-in was not recorded: they have a response only.
+    /// Jobs whose switch-in was not recorded: they have only a response.
     #[serde(default)]
     pub unseen_starts: u64,
-    /// Further jobs, whose end is not known: events were lost, or that the thread left its CPU was not recorded.
+    /// Additional jobs without a known end: events were lost, or the switch-out was not recorded.
     #[serde(default)]
     pub unseen_ends: u64,
-    /// The longest that one of these can have taken, from its release to where the thread surely had blocked.
+    /// Maximum length of one of these, from its release to when the thread had certainly blocked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_unseen_ns: Option<Ns>,
-    /// Release → switched in; `None`: of no job is it known.
+    /// Release → switched in; `None`: not known for any job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Spread>,
     /// Release → blocked.
     pub response: Spread,
-    /// Time on a CPU, with what interrupted it there; `None`: of no job is it known.
+    /// CPU time, including interrupts; `None`: not known for any job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Spread>,
     /// The job with the longest response.
@@ -92,7 +92,7 @@ pub struct Periodic {
 pub struct Spread {
     /// The shortest.
     pub least_ns: Ns,
-    /// The upper median; of more than 1048576 jobs that of the first ones.
+    /// The upper median; with more than 1048576 jobs that of the first ones.
     pub median_ns: Ns,
     /// The longest.
     pub worst_ns: Ns,
@@ -102,19 +102,19 @@ pub struct Spread {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Job {
-    /// When it was due.
+    /// Its release.
     pub release: Mono,
-    /// When it was switched in; `None`: not recorded.
+    /// Its switch-in; `None`: not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Mono>,
-    /// When it blocked.
+    /// Its end: when the thread blocked.
     pub end: Mono,
-    /// Time on a CPU; `None`: not all of it was recorded.
+    /// CPU time; `None`: not completely recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_ns: Option<Ns>,
 }
 
-/// The periodic threads of `source` among `whose`.
+/// The periodic threads of `source` that `whose` selects.
 #[must_use]
 pub fn periods(source: &dyn Source, whose: &Whose) -> Periods {
     let (tasks, damage) = jobs::of_threads(source);
@@ -141,14 +141,14 @@ impl Job {
     }
 }
 
-/// How many periods a distance is, where it is about a multiple.
+/// Number of periods in an interval, if it is about a multiple.
 fn periods_in(distance: Ns, period: Ns) -> Option<u64> {
     let count = (distance.0 as f64 / period.0 as f64).round();
     let off = (distance.0 as f64 - count * period.0 as f64).abs() / period.0 as f64;
     (count >= 1.0 && off <= FIT).then_some(count as u64)
 }
 
-/// `None`: not periodic, or too short to tell.
+/// `None`: not periodic, or too few releases.
 fn periodic(tid: Tid, comm: String, task: Task) -> Option<Periodic> {
     let Task { distances, jobs, beyond, worst, .. } = &task;
     if task.releases < FEWEST as u64 {
@@ -189,8 +189,8 @@ fn periodic(tid: Tid, comm: String, task: Task) -> Option<Periodic> {
     })
 }
 
-/// A thread that sleeps for any number of ticks (a kernel thread, a poll with a back-off): its releases are even, and it has
-/// no period. A period that passed while the job before it went on was missed, and says nothing of that kind.
+/// Whether the thread sleeps for any number of ticks (a kernel thread, a poll with a back-off): its releases are on
+/// ticks, but it has no period. Periods missed because a job overran do not count.
 fn sleeps_any_number(jobs: &[Job], period: Ns) -> bool {
     let asleep = jobs.windows(2).filter(|pair| pair[0].response() <= period);
     let skips: Vec<u64> = asleep
@@ -201,7 +201,7 @@ fn sleeps_any_number(jobs: &[Job], period: Ns) -> bool {
     skips.len() * 3 > jobs.len() && skipped > 3 * skips.len() as u64
 }
 
-/// The upper median; 0 of nothing.
+/// The upper median; 0 without values.
 fn median(values: impl Iterator<Item = Ns>) -> Ns {
     let mut sorted: Vec<Ns> = values.collect();
     sorted.sort_unstable();
@@ -209,7 +209,7 @@ fn median(values: impl Iterator<Item = Ns>) -> Ns {
 }
 
 impl Periods {
-    /// The terminal text: a line for each thread, and what limits it.
+    /// The terminal text: a line for each thread, and caveats.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = if self.threads.is_empty() { self.none() } else { self.table() };
@@ -222,7 +222,7 @@ impl Periods {
     fn table(&self) -> String {
         let mut text = format!(
             "{:<26} {:>11} {:>7} {:>6} {:>8} {:>11} {:>11} {:>11}\n",
-            "thread", "period", "jobs", "missed", "overruns", "worst start", "worst resp.", "worst run"
+            "thread", "period", "jobs", "missed", "overruns", "max start", "max resp.", "max run"
         );
         for thread in &self.threads {
             let name: String = format!("{}/{}", thread.comm, thread.tid).chars().take(26).collect();

@@ -1,28 +1,28 @@
-//! Causes of many peaks side by side: by worst, by count, by total time.
+//! Ranks the causes of many peaks: by worst, by count, by total time.
 
 use std::collections::BTreeMap;
 
 use super::segment::Explanation;
 use crate::time::{Cpu, Mono, Ns};
 
-/// One cause over all peaks that it explains.
+/// One cause, over all peaks that it explains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranked {
     /// [`Explanation::cause`].
     pub cause: String,
-    /// The worst latency it caused.
+    /// The worst latency that it caused.
     pub worst: Ns,
-    /// When that one began.
+    /// Start of the worst peak.
     pub worst_at: Mono,
-    /// Where.
+    /// CPU of the worst peak.
     pub worst_cpu: Cpu,
-    /// How many peaks.
+    /// Number of peaks.
     pub count: u32,
-    /// The latencies of all of them together.
+    /// Sum of their latencies.
     pub total: Ns,
 }
 
-/// What to sort by.
+/// Sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// The worst single latency.
@@ -33,7 +33,7 @@ pub enum By {
     Total,
 }
 
-/// The causes of `peaks` (where, when it began, its explanation), greatest first; equal ones in the order of names.
+/// The causes of `peaks` (CPU, start, explanation), greatest first; equal ones by name.
 #[must_use]
 pub fn rank<'e>(peaks: impl IntoIterator<Item = (Cpu, Mono, &'e Explanation)>, by: By) -> Vec<Ranked> {
     let mut causes: BTreeMap<&str, Ranked> = BTreeMap::new();

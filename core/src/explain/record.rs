@@ -1,8 +1,9 @@
-//! The events of a window, indexed once for any number of questions: by CPU, by thread, with names.
+//! The events of a window, indexed once for many look-ups: by CPU, by thread, with names.
 //!
 //! Built in one pass; every explanation of the same window shares it.
 
 pub mod describe;
+mod stalls;
 mod unseen;
 
 pub use describe::{softirq_name, vector_name};
@@ -26,21 +27,23 @@ pub struct Record<'w> {
     of_thread: HashMap<Tid, Vec<u32>>,
     names: HashMap<Tid, (Option<Sym>, Option<Prio>)>,
     has_wakings: bool,
+    has_switches: bool,
     until: Mono,
     losses: Vec<u32>,
-    /// Threads that others lent a priority, or took it back from.
+    /// Threads that were boosted.
     borrowers: HashSet<Tid>,
 }
 
-/// How far back an interrupt is taken to reach whose begin is not recorded.
+/// Assumed maximum length of an interrupt without a recorded start.
 const UNSEEN: Ns = Ns::from_us(500);
-/// Longest way from the end of an interrupt to the waking of a thread that any may wake; emulated CPUs take some 10 µs.
+/// Maximum time from the end of an interrupt to a waking in its exit path, for threads that any context may wake;
+/// emulated CPUs take some 10 µs.
 const WAY_OUT: Ns = Ns::from_us(100);
-/// The same for the interrupt's own thread, which nobody else wakes then; emulated CPUs take some 100 µs.
+/// Maximum time for the interrupt's own thread, which no other context wakes; emulated CPUs take some 100 µs.
 const WAY_TO_ITS_THREAD: Ns = Ns::from_ms(1);
 
 impl<'w> Record<'w> {
-    /// Indexes `window`. Events that are out of order are put in order.
+    /// Indexes `window`, and sorts its events if they are out of order.
     #[must_use]
     pub fn new(window: &'w Window) -> Record<'w> {
         let mut record = Record {
@@ -53,13 +56,14 @@ impl<'w> Record<'w> {
                 .events
                 .iter()
                 .any(|event| matches!(event.kind, Kind::Waking { new: false, .. })),
+            has_switches: window.events.iter().any(|event| matches!(event.kind, Kind::Switch { .. })),
             until: window.events.iter().map(|event| event.at).max().unwrap_or_default(),
             losses: Vec::new(),
             borrowers: HashSet::new(),
         };
         let mut order: Vec<u32> = (0..window.events.len() as u32).collect();
         order.sort_by_key(|&index| window.events[index as usize].at); // stable; linear when already sorted
-        for index in order {
+        for &index in &order {
             record.index(index);
         }
         for (&cpu, indices) in &record.on_cpu {
@@ -69,6 +73,7 @@ impl<'w> Record<'w> {
             record.timelines.insert(cpu, Timeline::read(&events, complete_from, record.until));
         }
         record.forget_unseen_turns();
+        record.mark_stalls(&order);
         record
     }
 
@@ -80,7 +85,7 @@ impl<'w> Record<'w> {
             _ => {}
         }
         let of_cpu = self.on_cpu.entry(event.cpu).or_default();
-        // Behind a switch it is the other thread's turn, also where none of its events shows it.
+        // After a switch the other thread runs, even without an event of its own.
         let before = of_cpu.last().and_then(|&before| match self.window.events[before as usize] {
             Event { kind: Kind::Switch { next, .. }, .. } => Some(next.tid),
             Event { current, .. } => current,
@@ -109,31 +114,37 @@ impl<'w> Record<'w> {
         &self.window.events[index as usize]
     }
 
-    /// When the recorder saw its last event, on any CPU.
+    /// Time of the last event on any CPU.
     #[must_use]
     pub fn until(&self) -> Mono {
         self.until
     }
 
-    /// Whether it has `sched_waking`. Without, `sched_wakeup` must do, which may stand on another CPU than the waker's.
+    /// Whether it has `sched_waking`. If not, `sched_wakeup` is used, which may be on another CPU than the waker.
     #[must_use]
     pub fn has_wakings(&self) -> bool {
         self.has_wakings
     }
 
-    /// Whether others lent this thread a priority anywhere in the record.
+    /// Whether it has `sched_switch`. If not, threads are known at their own events only.
+    #[must_use]
+    pub fn has_switches(&self) -> bool {
+        self.has_switches
+    }
+
+    /// Whether this thread was boosted anywhere in the record.
     #[must_use]
     pub fn was_lent(&self, tid: Tid) -> bool {
         self.borrowers.contains(&tid)
     }
 
-    /// From when on the record of `cpu` is whole; `None` when it has no event at all.
+    /// Start of the complete record of `cpu`; `None` if it has no event.
     #[must_use]
     pub fn complete_from(&self, cpu: Cpu) -> Option<Mono> {
         self.timelines.get(&cpu).map(Timeline::complete_from)
     }
 
-    /// Until when in `[a, b]` events of `cpu` are missing that were lost behind `a`.
+    /// End of the last loss of `cpu` in `[a, b]`.
     #[must_use]
     pub fn lost_until(&self, cpu: Cpu, a: Mono, b: Mono) -> Option<Mono> {
         let until = |event: &Event| match event.kind {
@@ -158,14 +169,14 @@ impl<'w> Record<'w> {
         }
     }
 
-    /// What an event of `cpu` at `at` interrupted or was recorded in.
+    /// The context of an event of `cpu` at `at`.
     #[must_use]
     pub fn slice_before(&self, cpu: Cpu, at: Mono) -> Option<&Slice> {
         self.timelines.get(&cpu).and_then(|timeline| timeline.before(at))
     }
 
-    /// The context in which the waking at this index was recorded. Threads that interrupts wake on their way out,
-    /// behind their handler's end, are woken by the interrupt, not by what it interrupted.
+    /// The context of the waking at this index. A waking in the exit path of an interrupt, after its handler, is by the
+    /// interrupt, not by the interrupted task.
     #[must_use]
     pub fn waker(&self, waking: u32) -> Option<Slice> {
         let event = self.event(waking);
@@ -177,7 +188,7 @@ impl<'w> Record<'w> {
         self.way_out(waking, event).or(slice).map(|slice| self.seen_by_flags(event, slice))
     }
 
-    /// The slice of an event's context, corrected by what the event itself says of it.
+    /// The slice of an event's context, corrected by the flags of the event.
     fn seen_by_flags(&self, event: &Event, slice: Slice) -> Slice {
         let is_own = |tid| does_softirqs(&self.thread_by_id(tid).comm);
         let context = match (event.level, slice.context) {
@@ -195,7 +206,7 @@ impl<'w> Record<'w> {
         Slice { context, begin, proof: None, ..slice }
     }
 
-    /// The interrupt that woke its own thread, or that of softirqs, as its last act.
+    /// The interrupt that woke its own thread, or that of softirqs, in its exit path.
     fn way_out(&self, waking: u32, event: &Event) -> Option<Slice> {
         let (Kind::Waking { task, .. } | Kind::Wakeup { task, .. }) = event.kind else { return None };
         let comm = self.thread(task).comm;
@@ -259,7 +270,7 @@ impl<'w> Record<'w> {
         self.window.stacks.iter().filter(move |stack| stack.cpu == cpu && stack.at >= a && stack.at <= b)
     }
 
-    /// Where the interrupt that holds `at` began; `at` itself when it is none.
+    /// Start of the interrupt at `at`; `at` itself if there is none.
     #[must_use]
     pub fn interrupt_begin(&self, cpu: Cpu, at: Mono) -> Mono {
         match self.slice_before(cpu, at).filter(|slice| slice.context.is_hard()) {
@@ -268,7 +279,7 @@ impl<'w> Record<'w> {
         }
     }
 
-    /// A thread with its name and priority: as the event shows them, else as any other event does.
+    /// A thread with its name and priority: from this event, else from any other.
     #[must_use]
     pub fn thread(&self, task: TaskRef) -> Thread {
         let (comm, prio) = self.names.get(&task.tid).copied().unwrap_or_default();
@@ -311,13 +322,13 @@ impl<'w> Record<'w> {
         self.window.strings.get(sym)
     }
 
-    /// Name of a system call; `sys 600` for a number that is none.
+    /// Name of a system call; `sys 600` for an unknown number.
     #[must_use]
     pub fn call_name(&self, id: i32) -> String {
         self.window.syscalls.name(id).map_or_else(|| format!("sys {id}"), str::to_owned)
     }
 
-    /// Whether this system call is `futex`, whose first argument is an address and the second what is asked.
+    /// Whether this system call is `futex`, whose first argument is an address and the second the operation.
     #[must_use]
     pub fn is_futex(&self, id: i32) -> bool {
         self.window.syscalls.name(id) == Some("futex")

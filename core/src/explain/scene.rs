@@ -1,4 +1,4 @@
-//! What is to be explained, and what rules and sentences look at.
+//! The interval to explain, and the input of rules and sentences.
 
 use super::record::Record;
 use super::segment::Segment;
@@ -11,11 +11,11 @@ use crate::time::{Cpu, Mono, Ns, Tid};
 pub struct Interval {
     /// The victim.
     pub tid: Tid,
-    /// Where it was measured.
+    /// CPU of the measurement.
     pub cpu: Cpu,
     /// The programmed expiry.
     pub begin: Mono,
-    /// The first instruction in user space, or the switch-in where that is what was measured ([`super::explain_timer_wakeup`]).
+    /// The first instruction in user space, or the switch-in for [`super::explain_timer_wakeup`].
     pub end: Mono,
 }
 
@@ -24,7 +24,7 @@ pub struct Interval {
 pub struct WakeInterval {
     /// The victim.
     pub tid: Tid,
-    /// Where it was switched in.
+    /// CPU of the switch-in.
     pub cpu: Cpu,
     /// The waking.
     pub begin: Mono,
@@ -32,15 +32,15 @@ pub struct WakeInterval {
     pub end: Mono,
 }
 
-/// What the rules and the sentence look at.
+/// Input of the rules and the sentence.
 pub struct Scene<'r, 'w> {
     /// The events.
     pub record: &'r Record<'w>,
-    /// Who suffered.
+    /// The victim.
     pub victim: Thread,
-    /// Where it was measured.
+    /// CPU of the measurement.
     pub cpu: Cpu,
-    /// The whole.
+    /// Length of the interval.
     pub total: Ns,
     /// Every share of every phase.
     pub shares: Vec<Share>,

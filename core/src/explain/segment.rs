@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns};
 
-/// What a stretch of time was spent on. Stable names in files; the label beside it is for people.
+/// Kind of a part of an interval. Stable names in files; the label is for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Kind {
-    /// The whole interval (the root), or a group of what follows one another.
+    /// The whole interval (the root), or a group of successive parts.
     Passage,
     /// Expiry of the timer → its handler.
     TimerLate,
@@ -23,7 +23,7 @@ pub enum Kind {
     ReturnToUser,
     /// The victim itself runs.
     Running,
-    /// The victim waits for something it asked for.
+    /// The victim is blocked.
     Blocked,
     /// A hard interrupt with its handler.
     HardIrq,
@@ -35,17 +35,17 @@ pub enum Kind {
     Nmi,
     /// Another thread held the CPU.
     Thread,
-    /// A thread held the CPU while the interrupt could not be taken: interrupts off, as far as the evidence shows.
+    /// A thread was on the CPU while the interrupt could not be taken: interrupts off, according to the evidence.
     IrqsOff,
     /// The CPU was idle or leaving idle.
     Idle,
     /// The scheduler itself (waking, picking, switching).
     Scheduler,
-    /// The host of this virtual machine ran something else on the CPU.
+    /// Steal time: the hypervisor ran something else on the CPU.
     Stolen,
     /// A page fault.
     PageFault,
-    /// Nothing is known of this stretch, because events were lost.
+    /// Events were lost: nothing is known.
     Lost,
 }
 
@@ -53,84 +53,85 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
-    /// Name of the event (`sched_switch`), with the fields that matter.
+    /// Name of the event (`sched_switch`), with the relevant fields.
     pub event: String,
-    /// Where it was recorded.
+    /// CPU of the event.
     pub cpu: Cpu,
-    /// When.
+    /// Time of the event.
     pub at: Mono,
 }
 
-/// A stretch that no evidence explains.
+/// A time span without evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gap {
-    /// Which part of the interval it is: `timer late`.
+    /// Part of the interval: `timer late`.
     pub label: String,
-    /// When it began.
+    /// Its start.
     pub begin: Mono,
-    /// How long.
+    /// Its length.
     pub duration_ns: Ns,
-    /// A timer was due, interrupts were on, and none came: a host or the hardware stopped the CPU or its timer.
+    /// A timer was due and interrupts were on, but none came: the hypervisor or the hardware stopped the CPU or its
+    /// timer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stood_still: bool,
 }
 
-/// One node. Invariants: children's durations plus gaps equal `duration_ns`; a leaf has no gaps, so that
-/// *the sum of the leaves plus the sum of all gaps is the total*. (The root alone may be a leaf that is all gap.)
+/// One node. Invariants: durations of the children plus gaps equal `duration_ns`; a leaf has no gaps, so that *the sum
+/// of the leaves plus the sum of all gaps is the total*. (Only the root may be a leaf with a gap.)
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Segment {
-    /// What the time was spent on.
+    /// Kind of the part.
     pub kind: Kind,
-    /// The same for people: `hard IRQ 25 (virtio0)`.
+    /// Text for display: `hard IRQ 25 (virtio0)`.
     pub label: String,
-    /// When it began (the first occurrence where several are added up).
+    /// Its start (of the first occurrence if several are added up).
     pub begin: Mono,
-    /// Net time: what interrupted it is a segment of its own.
+    /// Net time: interrupts are segments of their own.
     pub duration_ns: Ns,
-    /// How many occurrences were added up.
+    /// Number of occurrences added up.
     pub count: u32,
-    /// Page faults meanwhile: no part of the label, which stands for what is added up.
+    /// Number of page faults; not in the label, which is the key for adding up.
     #[serde(default, skip_serializing_if = "is_none")]
     pub faults: u32,
-    /// Where its time lies, begins and ends, ascending; empty where it is one piece, in files also where it is many.
+    /// Its pieces (start, end), ascending; empty if it is one piece, in files also if it is many.
     #[serde(default, skip_serializing_if = "not_to_be_kept")]
     pub pieces: Vec<(Mono, Mono)>,
-    /// The thread that is meant, if any.
+    /// Its thread, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<Thread>,
-    /// Kernel stack, innermost first, where recorded.
+    /// Kernel stack, innermost first, if recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
     /// The events that prove it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
-    /// An inference rather than an observation.
+    /// Inferred, not recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inferred: bool,
-    /// Time of this node that no child covers: its own unexplained time.
+    /// Time of this node that no child covers: its unexplained time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
-    /// Parts, in the order of time or, where added up, the largest first.
+    /// Parts, in time order or, if added up, the largest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Segment>,
 }
 
-/// Pieces that a file keeps; for drawing.
+/// Maximum number of pieces in a file, for drawing.
 const KEPT_PIECES: usize = 32;
 
 fn not_to_be_kept(pieces: &[(Mono, Mono)]) -> bool {
     pieces.is_empty() || pieces.len() > KEPT_PIECES
 }
 
-// serde hands over a reference.
+// serde passes a reference.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
-/// `label`, of something in which there were so many page faults.
+/// `label` with the number of page faults.
 #[must_use]
 pub fn with_faults(label: &str, faults: u32) -> String {
     match faults {
@@ -140,7 +141,7 @@ pub fn with_faults(label: &str, faults: u32) -> String {
     }
 }
 
-/// Above this share of the total a sentence says what is unexplained.
+/// Minimum unexplained share of the total that a sentence mentions.
 pub(super) const WORTH_A_REMARK: f64 = 0.05;
 
 impl Segment {
@@ -151,7 +152,7 @@ impl Segment {
         self.gaps.iter().chain(of_parts).collect()
     }
 
-    /// A leaf that is explained by itself.
+    /// An explained leaf.
     #[must_use]
     pub fn leaf(kind: Kind, label: impl Into<String>, begin: Mono, duration: Ns) -> Segment {
         Segment {
@@ -171,7 +172,7 @@ impl Segment {
         }
     }
 
-    /// A stretch that is not explained; [`Segment::group`] turns it into a [`Gap`] of its parent.
+    /// An unexplained part; [`Segment::group`] turns it into a [`Gap`] of its parent.
     #[must_use]
     pub fn unexplained(kind: Kind, label: impl Into<String>, begin: Mono, duration: Ns) -> Segment {
         let mut node = Segment::leaf(kind, label, begin, duration);
@@ -179,7 +180,7 @@ impl Segment {
         node
     }
 
-    /// The same where a timer was due, interrupts were on, and none came.
+    /// An unexplained part in which a timer was due and interrupts were on, but none came.
     #[must_use]
     pub fn stood_still(kind: Kind, label: impl Into<String>, begin: Mono, duration: Ns) -> Segment {
         let mut node = Segment::unexplained(kind, label, begin, duration);
@@ -187,10 +188,10 @@ impl Segment {
         node
     }
 
-    /// A node of `duration` made of `parts`, which must not overlap. Parts without any explained time become gaps,
-    /// and what no part covers becomes one more. Parts of no length are dropped.
+    /// A node of `duration` made of `parts`, which must not overlap. Parts without any explained time become gaps, and
+    /// so does uncovered time. Parts of length 0 are dropped.
     ///
-    /// Should the parts not fit, the node grows to hold them: the identity holds, and the caller sees another total.
+    /// If the parts are longer than `duration`, the node grows: the invariant holds, and the caller sees another total.
     #[must_use]
     pub fn group(
         kind: Kind,
@@ -245,7 +246,7 @@ impl Segment {
         }
     }
 
-    /// Whether every node's parts add up to it.
+    /// Whether the parts of every node add up to it.
     #[must_use]
     pub fn adds_up(&self) -> bool {
         self.total_explained() + self.total_unexplained() == self.duration_ns
@@ -253,23 +254,23 @@ impl Segment {
     }
 }
 
-/// Where the time of one interval went. `total_ns` is the explained leaves plus `unexplained_ns`.
+/// Explanation of one interval. `total_ns` is the explained leaves plus `unexplained_ns`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// The answer in one sentence.
     pub sentence: String,
-    /// What to do about it, in one line.
+    /// How to fix it, in one line.
     pub advice: String,
     /// The parts.
     pub tree: Segment,
-    /// The whole.
+    /// Length of the interval.
     pub total_ns: Ns,
-    /// What the evidence does not show, of the whole tree.
+    /// Unexplained time of the whole tree.
     pub unexplained_ns: Ns,
     /// Short name of the main cause, for rankings: `irqs off: vnd/812`, `thread: hog/99`.
     pub cause: String,
-    /// What limits this explanation: lost events, evidence that begins too late, tracepoints that are missing.
+    /// Caveats: lost events, evidence that starts too late, missing tracepoints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
 }

@@ -1,7 +1,7 @@
-//! Who had how much of a stretch of a CPU: slices added up by source.
+//! Shares of a time span of a CPU: slices added up by source.
 //!
-//! A [`Share`] becomes a leaf of the tree and, with its [`Role`], what the rules in `causes` judge. Slices that say
-//! nothing become gaps. Shares and gaps of a stretch add up to it exactly, as its slices do.
+//! A [`Share`] becomes a leaf of the tree and, with its [`Role`], the input of the rules in `causes`. Slices without
+//! information become gaps. Shares and gaps of a span add up to it exactly, as its slices do.
 
 use std::collections::BTreeMap;
 
@@ -13,48 +13,48 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 use crate::trace::event::{Kind as Event, LeftAs, Level, Sym, TaskRef};
 
-/// More than any interrupt needs before and after its functions.
+/// Longer than the entry and exit of any interrupt around its functions.
 const WAY_IN_AND_OUT: Ns = Ns::from_us(50);
 
-/// Which part of an interval a share belongs to.
+/// Phase of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The timer was due and its interrupt did not come.
     TimerLate,
-    /// The timer's interrupt.
+    /// The timer interrupt.
     TimerInterrupt,
     /// The victim was runnable.
     Waiting,
     /// The victim was on the CPU.
     Running,
-    /// The victim waited for something.
+    /// The victim was blocked.
     Blocked,
 }
 
-/// What a share did to the victim.
+/// Effect of a share on the victim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Role {
-    /// It had the CPU: an interrupt, which always wins.
+    /// An interrupt, which always takes the CPU.
     Interrupt,
     /// It kept interrupts off.
     IrqsOff {
-        /// The stack shows where they came back on; else it is concluded from kernel code.
+        /// The stack shows where they were re-enabled; else it is inferred from kernel code.
         sure: bool,
     },
-    /// It kept the CPU from a victim that should have won.
+    /// It kept the CPU although the victim had a higher priority.
     Keeps {
         /// It was in user mode when the victim was woken.
         in_user: Option<bool>,
         /// How it left the CPU.
         left: Option<LeftAs>,
-        /// Timers were due for most of it, and no interrupt came.
+        /// Timers were due for most of it, but no interrupt came.
         unserved: bool,
     },
-    /// It was being switched away from, in no more time than the scheduler needs.
+    /// It was being switched out, within the time that the scheduler needs.
     Switching,
-    /// It had the CPU by right: equal or higher priority.
+    /// It was entitled to the CPU: equal or higher priority.
     Wins,
-    /// Both are ordinary threads, and shared the CPU.
+    /// Both are SCHED_OTHER threads, and shared the CPU.
     SharesFairly,
     /// A priority is not recorded.
     Unranked,
@@ -62,9 +62,9 @@ pub enum Role {
     Idle,
     /// It is the victim itself.
     Victim,
-    /// The victim was blocked until it did something.
+    /// The victim was blocked until it acted.
     Awaited,
-    /// It ran something else on the CPU of this virtual machine.
+    /// Steal time: the hypervisor ran something else on this CPU.
     Host,
 }
 
@@ -73,40 +73,40 @@ pub enum Role {
 pub struct Share {
     /// The phase.
     pub phase: Phase,
-    /// What it did to the victim.
+    /// Effect on the victim.
     pub role: Role,
     /// The source.
     pub context: Context,
     /// The kind of the leaf.
     pub kind: Kind,
-    /// The source for people: `hard IRQ 25 (virtio0)`, `hog/99 (RT 98)`.
+    /// The source as text: `hard IRQ 25 (virtio0)`, `hog/99 (RT 98)`.
     pub name: String,
-    /// Where.
+    /// CPU.
     pub cpu: Cpu,
-    /// When it first had the CPU in this phase.
+    /// Start of its first slice in this phase.
     pub begin: Mono,
     /// Net time.
     pub net: Ns,
     /// Occurrences.
     pub count: u32,
-    /// Where it had the CPU: begins and ends, ascending. What is taken out of `net` stays in them.
+    /// Its slices (start, end), ascending. Time taken out of `net` remains in them.
     pub pieces: Vec<(Mono, Mono)>,
-    /// The thread, where it is one.
+    /// The thread, if it is one.
     pub thread: Option<Thread>,
-    /// Its kernel stack, where recorded.
+    /// Its kernel stack, if recorded.
     pub stack: Vec<String>,
     /// Functions that ran in it (timers, cross-CPU calls), with the time of each.
     pub functions: Vec<(String, Ns)>,
     /// Page faults it took.
     pub faults: u32,
-    /// What proves it.
+    /// Events that prove it.
     pub evidence: Vec<Evidence>,
-    /// Concluded rather than recorded.
+    /// Inferred, not recorded.
     pub inferred: bool,
 }
 
 impl Share {
-    /// Time in which something that is no thread was waited for, as `leaf` says.
+    /// Share for a wait on something that is not a thread, with the time of `leaf`.
     #[must_use]
     pub fn awaited(name: &str, cpu: Cpu, leaf: &Segment) -> Share {
         Share {
@@ -143,7 +143,7 @@ impl Share {
         leaf
     }
 
-    /// Whether nothing recorded ran in most of it, though its functions are: an interrupt's way in and out takes some µs.
+    /// Whether most of it is outside its recorded functions: entry and exit of an interrupt take only some µs.
     #[must_use]
     pub fn is_outside_functions(&self) -> bool {
         let inside: Ns = self.functions.iter().map(|(_, time)| *time).sum();
@@ -163,7 +163,7 @@ impl Share {
         }
     }
 
-    /// The name of the thread without its number, for rankings over time.
+    /// The name of the thread without its id, for rankings over time.
     #[must_use]
     pub fn comm(&self) -> String {
         match &self.thread {
@@ -174,15 +174,15 @@ impl Share {
     }
 }
 
-/// The shares of a stretch of one CPU, largest first, and its gaps.
+/// The shares of a span of one CPU, largest first, and its gaps.
 pub struct Tally {
     /// By source.
     pub shares: Vec<Share>,
-    /// What the slices do not say.
+    /// Time without information.
     pub gaps: Vec<Segment>,
 }
 
-/// Sums slices while keeping what a share needs.
+/// Accumulates slices for a share.
 struct Sum {
     share: Share,
     last_occurrence: u32,
@@ -193,7 +193,7 @@ struct Sum {
 /// Adds up `slices` of `cpu` by source.
 #[must_use]
 pub fn tally(record: &Record, phase: Phase, cpu: Cpu, slices: &[Slice]) -> Tally {
-    // Who is lent a priority while the victim waits has a part with it and one without.
+    // A thread boosted while the victim waits has one share with the boost and one without.
     let mut sums: BTreeMap<(Context, Option<Prio>), Sum> = BTreeMap::new();
     let mut gaps = Vec::new();
     let split = (phase == Phase::Waiting).then(|| pi_boost::split(record, slices));
@@ -201,6 +201,7 @@ pub fn tally(record: &Record, phase: Phase, cpu: Cpu, slices: &[Slice]) -> Tally
         match slice.context {
             Context::Unknown => gaps.push(gap(slice, "the task on the CPU is not recorded")),
             Context::Lost => gaps.push(gap(slice, "events lost")),
+            Context::Stalled => gaps.push(gap(slice, STALLED)),
             context => {
                 let source = if let Context::Idle(_) = context { Context::Idle(None) } else { context };
                 let lent = lent(record, phase, slice);
@@ -213,6 +214,9 @@ pub fn tally(record: &Record, phase: Phase, cpu: Cpu, slices: &[Slice]) -> Tally
     shares.sort_by_key(|share| (std::cmp::Reverse(share.net), share.begin));
     Tally { shares, gaps }
 }
+
+/// Text for a stall of the whole machine.
+pub const STALLED: &str = "all recorded CPUs stalled: no event on any of them, and ticks of busy CPUs that were due in this time were served after it";
 
 fn gap(slice: &Slice, label: &str) -> Segment {
     Segment::unexplained(Kind::Lost, label, slice.begin, slice.length())
@@ -293,7 +297,7 @@ impl Share {
     }
 }
 
-/// Who next leaves `cpu`, from `slice` on.
+/// The next task switched out on `cpu` after the start of `slice`.
 fn cpu_left(record: &Record, cpu: Cpu, slice: &Slice) -> Option<TaskRef> {
     record.events_on(cpu, slice.begin, Mono(u64::MAX)).find_map(|(_, event)| match event.kind {
         Event::Switch { prev, .. } if event.at > slice.begin => Some(prev),
@@ -301,7 +305,7 @@ fn cpu_left(record: &Record, cpu: Cpu, slice: &Slice) -> Option<TaskRef> {
     })
 }
 
-/// What the thread of a slice was lent: of interest while the victim waits for the CPU.
+/// The boosted priority of the thread of a slice, while the victim waits for the CPU.
 fn lent(record: &Record, phase: Phase, slice: &Slice) -> Option<Prio> {
     if phase == Phase::Waiting {
         pi_boost::shown(record, slice)
@@ -310,8 +314,8 @@ fn lent(record: &Record, phase: Phase, slice: &Slice) -> Option<Prio> {
     }
 }
 
-/// Kind, name and thread of a slice's source on `cpu`; a thread with its last name and the priority that it was lent, else
-/// the highest that it showed.
+/// Kind, name and thread of a slice's source on `cpu`; a thread has its last name and its boosted priority, else the
+/// highest recorded.
 fn source(record: &Record, cpu: Cpu, slice: &Slice, lent: Option<Prio>) -> (Kind, String, Option<Thread>) {
     match slice.context {
         Context::Idle(_) => (Kind::Idle, "idle".to_owned(), None),
@@ -320,8 +324,8 @@ fn source(record: &Record, cpu: Cpu, slice: &Slice, lent: Option<Prio>) -> (Kind
                 Some(task) => record.thread(task),
                 None => record.thread_by_id(tid),
             };
-            // It may have raised or renamed itself while it ran (sched_setscheduler, exec, PR_SET_NAME): only its
-            // departure tells.
+            // It may have changed its own priority or name while it ran (sched_setscheduler, exec, PR_SET_NAME): only
+            // its switch-out shows that.
             let left = cpu_left(record, cpu, slice).filter(|prev| prev.tid == tid);
             let highest =
                 thread.prio.zip(left.and_then(|prev| prev.prio)).map(|(a, b)| a.min(b)).or(thread.prio);
@@ -337,6 +341,6 @@ fn source(record: &Record, cpu: Cpu, slice: &Slice, lent: Option<Prio>) -> (Kind
         Context::Nmi => (Kind::Nmi, "NMI".to_owned(), None),
         Context::Unseen(Level::Softirq) => (Kind::Softirq, "a softirq that is not recorded".to_owned(), None),
         Context::Unseen(_) => (Kind::HardIrq, "an interrupt that is not recorded".to_owned(), None),
-        Context::Unknown | Context::Lost => (Kind::Lost, "not recorded".to_owned(), None),
+        Context::Unknown | Context::Lost | Context::Stalled => (Kind::Lost, "not recorded".to_owned(), None),
     }
 }

@@ -1,33 +1,33 @@
 //! CPUs whose events end long before those of the others.
 //!
-//! A stream that was cut off between two packets looks whole: nothing in it says that more was recorded (only LTTng's index
-//! would). But a thread that is moved to a CPU is switched in there, which is an event. CPUs that only idle to the end are
-//! nothing special, and so are traces of some CPUs alone.
+//! A stream truncated between two packets looks complete: only LTTng's index would show more. But a thread that
+//! migrates to a CPU is switched in there, which is an event. CPUs that are only idle until the end are normal, and so
+//! are traces of some CPUs only.
 
 use std::collections::HashMap;
 
 use crate::time::{Cpu, Mono, Ns, Tid};
 
-/// CPUs that are looked at; the kernel has 8192 at most.
+/// Maximum number of CPUs; that of the kernel.
 const MOST_CPUS: usize = 1 << 13;
-/// How long a CPU with something to do has no event at all before it is told: longer than anybody waits for a CPU but behind
-/// a thread that is never interrupted.
+/// Minimum silence of a CPU with work to report it: longer than any wait for a CPU, except behind a thread that is
+/// never interrupted.
 const SILENT: Ns = Ns::from_ms(100);
 
-/// A CPU with something to do and without events.
+/// A CPU with work but without events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::explain) struct Silence {
     pub cpu: Cpu,
     /// Its last event.
     pub last: Mono,
-    /// Who was moved there since, and when.
+    /// The thread that migrated there since, and when.
     pub moved: (Tid, Mono),
 }
 
-/// What every CPU did last.
+/// Last events of all CPUs.
 #[derive(Default)]
 pub(in crate::explain) struct Silences {
-    /// By number; `Mono(0)` where no event was.
+    /// By number; `Mono(0)` without events.
     last: Vec<Mono>,
     waiting: HashMap<Cpu, (Tid, Mono)>,
 }
@@ -46,7 +46,7 @@ impl Silences {
         self.last[index] = at;
     }
 
-    /// By an event of another CPU, `tid` was moved to `to`.
+    /// An event of another CPU shows that `tid` migrated to `to`.
     pub fn moved(&mut self, tid: Tid, to: Cpu, at: Mono) {
         self.waiting.retain(|_, (waits, _)| *waits != tid);
         let last = self.last_of(to);
@@ -60,7 +60,7 @@ impl Silences {
         self.last.get(cpu.0 as usize).copied().unwrap_or_default()
     }
 
-    /// Those that are not over at the `end` of the trace.
+    /// Silences that last until the `end` of the trace.
     pub fn found(&self, end: Mono) -> impl Iterator<Item = Silence> + '_ {
         let mut all: Vec<Silence> = self
             .waiting
@@ -75,7 +75,7 @@ impl Silences {
 }
 
 impl Silence {
-    /// For people; `comm` is the name of the thread that was moved.
+    /// The text; `comm` is the name of the thread that migrated.
     pub fn told(&self, comm: &str) -> String {
         let Silence { cpu, last, moved: (tid, at) } = *self;
         format!(

@@ -1,9 +1,8 @@
-//! Time in which a CPU took no interrupt though a timer was due.
+//! Stalls: time in which a CPU took no interrupt although a timer was due.
 //!
-//! A thread in user mode has interrupts on: then the CPU did not run at all, whatever had it last by the record, because a
-//! host, firmware or hardware stopped it. No event says that. A thread in kernel mode may also have kept interrupts off;
-//! but where another CPU is known to have stood still at the same time, one cause of both is likelier than two, and nobody
-//! is blamed.
+//! In user mode interrupts are on: then the CPU did not run at all, because the hypervisor, firmware or hardware
+//! stopped it. No event shows that. A thread in kernel mode may also have kept interrupts off; but if another CPU
+//! stalled at the same time, one common cause is more likely than two, and no thread is blamed.
 
 use std::collections::VecDeque;
 
@@ -16,23 +15,23 @@ use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
 use crate::trace::window::Standstill;
 
-/// Below this, a delay may be the delivery of the interrupt.
+/// Minimum delay: a shorter one may be the delivery of the interrupt.
 const TELLING: Ns = Ns::from_us(10);
-/// Kernels tick 1000 times a second at most.
+/// Minimum period of the tick.
 const TICK: Ns = Ns::from_ms(1);
-/// So far back the ticks before a stretch are looked for.
+/// Time before a span in which ticks are searched.
 const TICKS_BEFORE: Ns = Ns::from_ms(1_000);
-/// The stack of a late interrupt is taken so soon after it.
+/// Maximum time from a late interrupt to its stack.
 const LATEST_STACK: Ns = Ns::from_ms(1);
-/// Standstills that are remembered.
+/// Maximum number of remembered stalls.
 const KNOWN: usize = 64;
 
-/// Where timers of `cpu` were due and unserved in the time from `a` on, in order and without overlap. Costs a walk over
-/// its events up to the first timer from `b` on; where there is none, over those of the second before, too.
+/// Times from `a` in which timers of `cpu` were due but not served, in order and without overlap. Cost: a walk over its
+/// events up to the first timer after `b`; without one, also over those of the second before.
 fn unserved(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Vec<(Mono, Mono)> {
     let mut found = Vec::new();
-    let mut until = a; // told so far
-    let mut ended = true; // before any timer told whether others had been due
+    let mut until = a; // covered so far
+    let mut ended = true; // no timer has shown yet whether others were due
     for (_, event) in record.events_on(cpu, a, record.until()) {
         let What::TimerExpireEntry { expires: Some(due), .. } = event.kind else { continue };
         let served = record.interrupt_begin(cpu, event.at);
@@ -54,10 +53,10 @@ fn unserved(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Vec<(Mono, Mono)> {
     found
 }
 
-/// When in `[a, b)` the tick of `cpu` was due that did not come: at the interval of the two before it. A CPU that runs a
-/// thread ticks, but for some that were set apart (nohz_full), where the one before it is missing as well. Both came over
-/// the thread that has the CPU at the end, so that a trace of some threads alone tells nothing of others; and nothing was
-/// lost since.
+/// When a missing tick of `cpu` in `[a, b)` was due, from the interval of the two before it. A CPU that runs a thread
+/// ticks, except isolated ones (nohz_full), where the previous tick is missing as well. Both ticks must have
+/// interrupted the thread that is on the CPU at the end, so that a trace of some threads does not mislead; and nothing
+/// was lost since.
 fn tick_due(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Option<Mono> {
     if b.since(a) < TICK {
         return None;
@@ -74,14 +73,14 @@ fn tick_due(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Option<Mono> {
     });
     let ((last, served), (before, _)) = (due.next()?, due.next()?);
     let interval = last.since(before).0;
-    // A tick that is late itself is followed by the next one that is not.
+    // A late tick is followed by the next one on time.
     let steps = served.since(last).0.checked_div(interval)? + 1;
     let next = last + Ns(steps.saturating_mul(interval));
     (a <= next && next < b).then_some(next)
 }
 
-/// Since when timers went unserved while thread `tid` had `cpu`, and how long in all of `slices`, which end at `b`. `None`
-/// where nothing proves it.
+/// Start of the time in which timers were not served while thread `tid` had `cpu`, and its total in `slices`, which end
+/// at `b`. `None` without proof.
 #[must_use]
 pub fn of_thread(record: &Record, cpu: Cpu, tid: Tid, slices: &[Slice], b: Mono) -> Option<(Mono, Ns)> {
     let mut found: Option<(Mono, Ns)> = None;
@@ -97,9 +96,9 @@ pub fn of_thread(record: &Record, cpu: Cpu, tid: Tid, slices: &[Slice], b: Mono)
     found.filter(|(_, length)| *length >= TELLING)
 }
 
-/// Another CPU that had no event and took no interrupt of a timer that was due, for three quarters of `[a, b)` and hardly
-/// longer. That says of neither that it had interrupts on; but one cause outside of both is likelier than the thread that
-/// runs on one. Not where a stack shows one of the two waiting for a CPU with interrupts off.
+/// Another CPU without an event or an interrupt of a due timer, for three quarters of `[a, b)` and hardly longer. This
+/// does not prove that interrupts were on; but one cause outside both CPUs is more likely than the thread on one. Not
+/// if a stack shows that one of the two waits for a CPU with interrupts off.
 #[must_use]
 pub fn elsewhere_too(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Option<Cpu> {
     let waited = |on: Cpu| {
@@ -122,8 +121,8 @@ pub fn elsewhere_too(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Option<Cpu>
     })
 }
 
-/// Functions in which a CPU waits for another one with interrupts off, by parts of their names: the other one is the cause.
-/// Locks that sleep on PREEMPT_RT (`rt_spin_lock`) are none.
+/// Whether a CPU waits for another one with interrupts off in this function, by parts of its name: the other one is the
+/// cause. Not locks that sleep on PREEMPT_RT (`rt_spin_lock`).
 fn waits_for_a_cpu(frame: &str) -> bool {
     !frame.starts_with("rt_")
         && [
@@ -139,14 +138,17 @@ fn waits_for_a_cpu(frame: &str) -> bool {
         .any(|name| frame.contains(name))
 }
 
-/// What is known where two CPUs took no interrupt at the same time.
+/// What two CPUs have in common that took no interrupt at the same time.
+pub const BOTH: &str = "the machine stalled, or both CPUs had interrupts off";
+
+/// Text for two CPUs that took no interrupt at the same time.
 pub fn of_both(cpu: Cpu, other: Cpu) -> String {
     format!(
-        "no timer interrupt came although a timer was due on CPU {cpu}, nor did one on CPU {other}: the machine stalled, or both CPUs had interrupts off"
+        "no timer interrupt came although a timer was due on CPU {cpu}, nor did one on CPU {other}: {BOTH}"
     )
 }
 
-/// Stretches of a CPU in which it did nothing, though a timer was due, while another one stood still.
+/// Spans of a CPU without activity although a timer was due, while another CPU stalled.
 pub struct Together {
     kind: Kind,
     cpu: Cpu,
@@ -154,7 +156,7 @@ pub struct Together {
 }
 
 impl Together {
-    /// Of `slices`, which cover `[a, b)` of `cpu`. Costs nothing where no standstill is known.
+    /// From `slices`, which cover `[a, b)` of `cpu`. Costs nothing if no stall is known.
     #[must_use]
     pub fn over(record: &Record, kind: Kind, cpu: Cpu, slices: &[Slice]) -> Together {
         let mut together = Together { kind, cpu, pieces: Vec::new() };
@@ -178,7 +180,7 @@ impl Together {
         together
     }
 
-    /// Takes out of `share` what is nobody's.
+    /// Takes the stalled time out of `share`.
     pub fn take(&self, share: &mut Share) -> Option<Segment> {
         let mine = || self.pieces.iter().filter(|(context, ..)| *context == share.context);
         let &(_, begin, _, other) = mine().next()?;
@@ -205,19 +207,19 @@ fn quiet(record: &Record, cpu: Cpu, a: Mono, b: Mono) -> Vec<(Mono, Mono)> {
     found
 }
 
-/// Whether most of what is known of the other CPU is in `[begin, end)`, and makes up most of it. Their timers were due at
-/// different times, and a host does not stop and resume its virtual CPUs at one stroke.
+/// Whether `known` and `[begin, end)` mostly overlap. The timers were due at different times, and a hypervisor does not
+/// stop and resume its virtual CPUs at exactly the same time.
 fn is_same(known: &Standstill, begin: Mono, end: Mono) -> bool {
     let both = known.end.min(end).0.saturating_sub(known.begin.max(begin).0);
     2 * both >= end.since(begin).0 && 4 * both >= 3 * known.end.since(known.begin).0
 }
 
-/// The latest standstills that explanations have proved, for those of other CPUs.
+/// The latest stalls that explanations have proved, for explanations of other CPUs.
 #[derive(Clone, Debug, Default)]
 pub struct Standstills(VecDeque<Standstill>);
 
 impl Standstills {
-    /// Remembers what an explanation of a case on `cpu` proves; what is new of it is returned.
+    /// Remembers the stalls that an explanation of a case on `cpu` proves; returns the new ones.
     pub fn note(&mut self, cpu: Cpu, explanation: &Explanation) -> Vec<Standstill> {
         let gaps = explanation.tree.all_gaps();
         let proved = gaps.into_iter().filter(|gap| gap.stood_still && gap.duration_ns >= TELLING);
@@ -230,7 +232,7 @@ impl Standstills {
         new
     }
 
-    /// Those of other CPUs than `cpu` that have to do with `[begin, end)`.
+    /// Stalls of other CPUs than `cpu` that overlap with `[begin, end)`.
     #[must_use]
     pub fn beside(&self, cpu: Cpu, begin: Mono, end: Mono) -> Vec<Standstill> {
         self.0.iter().copied().filter(|known| known.concerns(cpu, begin, end)).collect()
@@ -238,7 +240,7 @@ impl Standstills {
 }
 
 impl Standstill {
-    /// Whether a case on `cpu` of this time is to be explained with it in mind.
+    /// Whether it is relevant to a case on `cpu` in this time.
     #[must_use]
     pub fn concerns(&self, cpu: Cpu, begin: Mono, end: Mono) -> bool {
         self.cpu != cpu && self.begin < end && begin < self.end

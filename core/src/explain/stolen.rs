@@ -1,12 +1,13 @@
-//! Time that the host took from a virtual CPU, by its own account.
+//! Steal time of a virtual CPU, as reported by the hypervisor.
 //!
-//! The steal clock says how much was taken between two readings, not when (`Kind::HostSteal`). Of a stretch inside these
-//! readings, at least `taken - (time between the readings - stretch)` was taken: the rest of that time is too short to
-//! hold it. Where something recorded had the CPU, only this part is the host's: nobody is blamed for standing still,
-//! and nobody goes free for what may have been elsewhere. Where nothing else is known of the stretch, it may be all of it.
+//! The steal clock shows how much was stolen between two readings, not when (`Kind::HostSteal`). In a span inside these
+//! readings, at least `taken - (time between the readings - span)` was stolen: the rest of that time is too short for
+//! it. If a recorded task had the CPU, only this part is attributed to the hypervisor: a task is neither blamed for a
+//! stall, nor excused for steal time that may have been elsewhere. If nothing else is known of the span, all of it may
+//! be steal time.
 //!
-//! Source: arch/x86/kernel/kvm.c (`kvm_steal_clock`), Documentation/virt/kvm/x86/msr.rst (`MSR_KVM_STEAL_TIME`): the time
-//! in which the virtual CPU wanted to run and did not.
+//! Source: arch/x86/kernel/kvm.c (`kvm_steal_clock`), Documentation/virt/kvm/x86/msr.rst (`MSR_KVM_STEAL_TIME`): the
+//! time in which the virtual CPU was runnable but did not run.
 
 use super::cpu::Context;
 use super::record::Record;
@@ -15,21 +16,21 @@ use super::share::{Phase, Role, Share};
 use crate::time::{Cpu, Mono, Ns};
 use crate::trace::event::Kind as What;
 
-/// Below this, a part that is surely the host's is not worth a leaf beside what is recorded.
+/// Minimum certain steal time for a leaf next to recorded tasks.
 const WORTH_A_LEAF: Ns = Ns::from_us(10);
 
-/// The host's account of a stretch of a CPU.
+/// Steal time of a span of a CPU.
 pub struct Stolen {
     phase: Phase,
     cpu: Cpu,
     span: Ns,  // between the readings
-    total: Ns, // taken in it
-    left: Ns,  // of that, not yet put anywhere
+    total: Ns, // stolen in it
+    left: Ns,  // of that, not attributed yet
     evidence: Vec<Evidence>,
 }
 
 impl Stolen {
-    /// All readings that have to do with `[a, b)` on `cpu`; costs a walk over the events from `a` to the last of them.
+    /// All readings that overlap with `[a, b)` on `cpu`; cost: a walk over the events from `a` to the last of them.
     #[must_use]
     pub fn over(record: &Record, phase: Phase, cpu: Cpu, a: Mono, b: Mono) -> Stolen {
         let zero = Ns::ZERO;
@@ -51,14 +52,14 @@ impl Stolen {
         stolen
     }
 
-    /// Takes the host's part out of a share that the record explains otherwise.
+    /// Takes the certain steal time out of a share that the record explains otherwise.
     pub fn surely(&mut self, share: &mut Share) -> Option<Share> {
         let elsewhere = self.span.saturating_sub(share.net);
         let sure = self.total.saturating_sub(elsewhere).min(self.left).min(share.net);
         (sure >= WORTH_A_LEAF).then(|| self.take(share, sure, false))
     }
 
-    /// Takes the host's part out of a share of which nothing else is known.
+    /// Takes the possible steal time out of a share of which nothing else is known.
     pub fn likely(&mut self, share: &mut Share) -> Option<Share> {
         let elsewhere = self.span.saturating_sub(share.net);
         let part = self.left.min(share.net);
@@ -89,7 +90,7 @@ impl Stolen {
         }
     }
 
-    /// The leaf of a part taken; it does not name who stood still, and ranks as one cause.
+    /// The leaf of a part taken; it does not name the stalled task, and ranks as one cause.
     #[must_use]
     pub fn leaf(host: &Share) -> Segment {
         host.leaf(format!("the host did not run CPU {}", host.cpu))

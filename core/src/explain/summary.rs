@@ -1,7 +1,7 @@
-//! A whole trace at a glance: what each CPU and each thread did, who interrupted most, how long wake-ups took.
+//! Summary of a whole trace: times of each CPU and each thread, interrupts, wake-up latencies.
 //!
-//! One walk, constant memory per CPU and thread. Intervals are those of the scheduler's events; time in interrupts is
-//! counted for their CPU and is part of the running time of the thread that they interrupted, and shown beside it.
+//! One walk, constant memory per CPU and thread. Times are between the scheduler's events; interrupt time counts for
+//! its CPU, is part of the running time of the interrupted thread, and is also shown separately.
 
 mod digest;
 mod in_order;
@@ -17,54 +17,54 @@ use crate::time::{Cpu, Ns, Tid};
 pub use digest::{Batch, Digester, Walk};
 pub use in_order::{combine, summarize};
 
-/// What one CPU did.
+/// Figures of one CPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OfCpu {
-    /// Which.
+    /// Its id.
     pub cpu: Cpu,
     /// Events read.
     pub events: u64,
-    /// Events lost, where counted.
+    /// Events counted as lost.
     pub lost: u64,
-    /// Times that an unknown number was lost.
+    /// Number of losses of unknown size.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_uncounted: u64,
-    /// A thread had it.
+    /// Time with a thread.
     pub busy_ns: Ns,
-    /// The idle task had it.
+    /// Time with the idle task.
     pub idle_ns: Ns,
-    /// In interrupts and softirqs (part of the two).
+    /// Time in interrupts and softirqs (part of these two).
     pub interrupted_ns: Ns,
     /// Context switches.
     pub switches: u64,
-    /// Switches that are missing without a mark of loss: who left the CPU is not who was switched in last. What both did
-    /// meanwhile is not counted.
+    /// Switches that are missing without a reported loss: the thread switched out is not the one switched in last. The
+    /// time of both in between is not counted.
     #[serde(default)]
     pub unseen_switches: u64,
 }
 
-/// What one thread did.
+/// Figures of one thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OfThread {
-    /// Which.
+    /// Its id.
     pub tid: Tid,
     /// Its last name.
     pub comm: String,
-    /// On a CPU, with what interrupted it there.
+    /// Time on a CPU, including interrupts.
     pub run_ns: Ns,
-    /// Runnable without a CPU.
+    /// Time runnable without a CPU.
     pub ready_ns: Ns,
-    /// Blocked.
+    /// Time blocked.
     pub blocked_ns: Ns,
-    /// Of the running time, in interrupts.
+    /// Interrupt time within its running time.
     pub interrupted_ns: Ns,
-    /// Wake-ups.
+    /// Number of wake-ups.
     pub wakeups: u64,
-    /// The longest from waking to switched in; `None` without any.
+    /// The largest wake-up latency; `None` without wake-ups.
     pub worst_wakeup_ns: Option<Ns>,
-    /// Migrations.
+    /// Number of migrations.
     pub migrations: u64,
 }
 
@@ -74,9 +74,9 @@ pub struct OfThread {
 pub struct Interrupter {
     /// `hard IRQ 25 (virtio0)`, `vector local_timer`, `softirq NET_RX`.
     pub name: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// Time in it, without what interrupted it in turn.
+    /// Total time, without nested interrupts.
     pub total_ns: Ns,
     /// The longest.
     pub worst_ns: Ns,
@@ -86,9 +86,9 @@ pub struct Interrupter {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Wakeups {
-    /// How many.
+    /// Number of wake-ups.
     pub count: u64,
-    /// Half were at most this (to the resolution of the histogram: 1 µs).
+    /// Median (resolution of the histogram: 1 µs).
     pub median_ns: Ns,
     /// 99 % were at most this.
     pub p99_ns: Ns,
@@ -96,22 +96,21 @@ pub struct Wakeups {
     pub p999_ns: Ns,
     /// The longest.
     pub worst_ns: Ns,
-    /// Wake-ups with lost events on the way, which are not among those above: where the switch-in was lost, the next
-    /// one stands for it.
+    /// Wake-ups with lost events in between, not counted above: if the switch-in was lost, the next one was taken.
     #[serde(default)]
     pub spanning_losses: u64,
-    /// The longest of them, if each is what it seems.
+    /// The longest of them, if it is paired correctly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_spanning_ns: Option<Ns>,
-    /// Further wake-ups, which are not among those above either: their switch-in was not recorded.
+    /// Additional wake-ups, not counted above, whose switch-in was not recorded.
     #[serde(default)]
     pub unseen_switch_ins: u64,
-    /// The longest that one of these can have taken: until the thread left its CPU again, or was woken again.
+    /// Maximum latency of one of these: until the thread was switched out or woken again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_unseen_ns: Option<Ns>,
 }
 
-/// All of it.
+/// The summary.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
@@ -123,24 +122,24 @@ pub struct Summary {
     pub version: u32,
     /// Events read.
     pub events: u64,
-    /// From the first to the last.
+    /// Time from the first to the last event.
     pub span_ns: Ns,
     /// Per CPU.
     pub cpus: Vec<OfCpu>,
     /// Per thread, most running time first.
     pub threads: Vec<OfThread>,
-    /// Most time first.
+    /// Interrupts, most time first.
     pub interrupters: Vec<Interrupter>,
-    /// Real-time threads' and others' together.
+    /// Wake-ups of all threads.
     pub wakeups: Wakeups,
-    /// CPUs whose events end before those of the others although they had something to do.
+    /// CPUs whose events end before those of the others although they had work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silent: Vec<String>,
-    /// Damage met.
+    /// Damage found.
     pub damage: Vec<String>,
 }
 
-/// Lines of each table on the terminal.
+/// Maximum number of lines of each table on the terminal.
 const MOST: usize = 20;
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde gives a reference
@@ -148,7 +147,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// `12`, `12+?` where some were not counted, `?` where none was.
+/// `12`, `12+?` if some were not counted, `?` if none was counted.
 fn lost_of(cpu: &OfCpu) -> String {
     match (cpu.lost, cpu.lost_uncounted) {
         (lost, 0) => lost.to_string(),
@@ -175,7 +174,7 @@ impl Summary {
                 cpu.switches
             ));
         }
-        text.push_str("\nthread                           run       ready     blocked interrupted  wakeups  worst wakeup\n");
+        text.push_str("\nthread                           run       ready     blocked interrupted  wakeups    max wakeup\n");
         for thread in self.threads.iter().take(MOST) {
             let worst = thread.worst_wakeup_ns.map_or("-".to_owned(), |worst| worst.to_string());
             let name: String = format!("{}/{}", thread.comm, thread.tid).chars().take(24).collect();
@@ -187,7 +186,7 @@ impl Summary {
         if self.threads.len() > MOST {
             text.push_str(&format!("… and {} more\n", self.threads.len() - MOST));
         }
-        text.push_str("\ninterrupter                              count       total       worst\n");
+        text.push_str("\ninterrupter                              count       total         max\n");
         for interrupter in self.interrupters.iter().take(MOST) {
             let name: String = interrupter.name.chars().take(36).collect();
             let (count, total, worst) = (interrupter.count, interrupter.total_ns, interrupter.worst_ns);
@@ -195,7 +194,7 @@ impl Summary {
         }
         let Wakeups { count, median_ns, p99_ns, p999_ns, worst_ns, .. } = &self.wakeups;
         text.push_str(&format!(
-            "\n{count} wake-ups: median {median_ns}, 99 % {p99_ns}, 99.9 % {p999_ns}, worst {worst_ns}\n"
+            "\n{count} wake-ups: median {median_ns}, 99 % {p99_ns}, 99.9 % {p999_ns}, max {worst_ns}\n"
         ));
         let unseen: u64 = self.cpus.iter().map(|cpu| cpu.unseen_switches).sum();
         if unseen > 0 {
@@ -225,3 +224,6 @@ impl Summary {
         text
     }
 }
+
+#[cfg(test)]
+mod tests;

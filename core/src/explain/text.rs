@@ -6,7 +6,7 @@ use crate::time::{Mono, Ns};
 /// Columns of the text.
 pub const WIDTH: usize = 100;
 
-/// What to print beside the tree.
+/// What to print in addition to the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The events that prove each part.
@@ -17,8 +17,8 @@ pub struct Options {
 
 /// Sentence, advice, tree and limits of `explanation`, each line ending in a newline.
 ///
-/// Each line of the tree: time, share of the total, begin (from the begin of the interval), what. `~` marks what is
-/// concluded rather than recorded, `?` what is not explained.
+/// Each line of the tree: time, share of the total, start (relative to the interval), label. `~` marks inferred parts,
+/// `?` unexplained ones.
 #[must_use]
 pub fn render(explanation: &Explanation, options: Options) -> String {
     let mut text = String::new();
@@ -35,10 +35,10 @@ pub fn render(explanation: &Explanation, options: Options) -> String {
     text
 }
 
-/// Parts of one part that the terminal shows; of more only the longest.
+/// Maximum number of parts of one node on the terminal: the longest ones.
 const MOST_PARTS: usize = 24;
 
-/// The length from which on parts are shown.
+/// Minimum length of the parts shown.
 fn shortest_shown(parts: &[Segment]) -> Ns {
     if parts.len() <= MOST_PARTS {
         return Ns::ZERO;
@@ -104,7 +104,7 @@ fn line(duration: &str, share: &str, begin: &str, mark: char, depth: usize, what
     text
 }
 
-/// Deeper levels than fit are shown as the deepest that does.
+/// Levels deeper than the limit are not indented further.
 fn indent(depth: usize) -> String {
     "  ".repeat(depth.min(20))
 }
@@ -122,7 +122,7 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     kept
 }
 
-/// Appends `words` behind `head`, in lines of at most [`WIDTH`] columns.
+/// Appends `words` after `head`, in lines of at most [`WIDTH`] columns.
 pub(super) fn wrap(text: &mut String, head: &str, words: &str) {
     let mut line = head.to_owned();
     let mut empty = true;

@@ -1,56 +1,56 @@
 //! The states of one thread over an interval: running, waiting for a CPU, blocked.
 //!
-//! From its switches, wakings and migrations. A thread that an event names as running without a switch-in runs from
-//! that event on (marked as inferred). What is contradictory or not recorded is [`State::Unknown`].
+//! From its switches, wakings and migrations. If an event names a thread as running without a switch-in, it runs from
+//! that event (marked as inferred). Contradictory or unrecorded time is [`State::Unknown`].
 
 use super::cpu::Context;
 use super::record::Record;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs};
 
-/// What a thread does.
+/// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Not known.
     Unknown,
     /// On a CPU.
     Running,
-    /// On the run queue of a CPU since it was woken.
+    /// On the run queue of a CPU since its waking.
     Woken,
-    /// On the run queue of a CPU since it was preempted (or yielded).
+    /// On the run queue of a CPU since it was preempted or yielded.
     Preempted,
-    /// Waits for something, with the kernel's state bits.
+    /// Blocked, with the kernel's state bits.
     Blocked(u32),
     /// It has ended.
     Ended,
-    /// It does not exist yet: the event that ends this creates it.
+    /// It does not exist yet: the event that ends this state creates it.
     Unborn,
 }
 
 impl State {
-    /// Whether it wants a CPU and has none.
+    /// Whether it is runnable but not running.
     #[must_use]
     pub fn waits_for_cpu(self) -> bool {
         matches!(self, State::Woken | State::Preempted)
     }
 }
 
-/// A stretch `[begin, end)` in one state.
+/// A time span `[begin, end)` in one state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stretch {
-    /// First moment.
+    /// Start.
     pub begin: Mono,
-    /// First moment after it.
+    /// End, excluded.
     pub end: Mono,
     /// The state.
     pub state: State,
-    /// The CPU it is on, or whose run queue it is in; where blocked, the one it left.
+    /// The CPU it is on, or whose run queue it is in; if blocked, the last one.
     pub cpu: Option<Cpu>,
-    /// The event that began it; absent where it began before the interval and no event before it is recorded.
+    /// The event that started it; absent if it started before the interval and that event is not recorded.
     pub began_by: Option<u32>,
     /// The event that ended it; absent at the end of the interval.
     pub ended_by: Option<u32>,
-    /// Concluded rather than recorded.
+    /// Inferred, not recorded.
     pub inferred: bool,
 }
 
@@ -62,12 +62,16 @@ impl Stretch {
     }
 }
 
-/// The states of `tid` in `[a, b)`, covering it exactly, each change a stretch of its own.
+/// The states of `tid` in `[a, b)`, covering it exactly, with a new span at each change.
 ///
-/// A migration on the run queue begins a new stretch, as the wait goes on behind others.
+/// A migration on the run queue starts a new span, because the thread then waits for other tasks.
 #[must_use]
 pub fn states(record: &Record, tid: Tid, a: Mono, b: Mono) -> Vec<Stretch> {
     let mut now = start(record, tid, a);
+    if !record.has_switches() && a < b {
+        let unknown = Stretch { state: State::Unknown, cpu: None, began_by: None, inferred: false, ..now };
+        return vec![Stretch { end: b, ..unknown }];
+    }
     let mut found: Vec<Stretch> = Vec::new();
     for (index, event) in record.events_of(tid, a, b) {
         let Some(next) = after(&now, tid, index, event) else { continue };
@@ -90,8 +94,8 @@ pub fn states(record: &Record, tid: Tid, a: Mono, b: Mono) -> Vec<Stretch> {
     except_losses(record, &found)
 }
 
-/// A thread that seems blocked may have run among events that are lost: where it left its CPU, or where it is next.
-/// Only since then it is known to be blocked, as nothing else is recorded of it.
+/// A thread that seems blocked may have run during a loss on its last or next CPU. It is known to be blocked only after
+/// the loss.
 fn except_losses(record: &Record, found: &[Stretch]) -> Vec<Stretch> {
     let mut known = Vec::with_capacity(found.len());
     for (place, &stretch) in found.iter().enumerate() {
@@ -111,8 +115,8 @@ fn except_losses(record: &Record, found: &[Stretch]) -> Vec<Stretch> {
     known
 }
 
-/// Whether the thread seems blocked, but a waking met it on its way to sleep: none came behind its switch-out, and one
-/// since it had been switched in.
+/// Whether the thread was woken before its switch-out, so that it was runnable although its state says blocked: the record
+/// has no waking between its switch-out and its switch-in, but one after the switch-in.
 fn was_woken_leaving(record: &Record, tid: Tid, stretch: &Stretch) -> bool {
     let ended_by = stretch.ended_by.map(|index| record.event(index).kind);
     let (State::Blocked(_), Some(Kind::Switch { .. } | Kind::Wakeup { .. }), Some(left)) =
@@ -130,7 +134,7 @@ fn was_woken_leaving(record: &Record, tid: Tid, stretch: &Stretch) -> bool {
         }) == Some(true)
 }
 
-/// When `next`, seen at `at`, began: a thread that an event names as running may have been switched in before.
+/// Start of `next`, found at `at`: a thread that an event names as running may have been switched in before.
 fn since(record: &Record, tid: Tid, next: &Stretch, at: Mono) -> Mono {
     let slice = next.cpu.filter(|_| next.state == State::Running && next.inferred);
     let slice = slice.and_then(|cpu| record.slice_before(cpu, at));
@@ -139,7 +143,7 @@ fn since(record: &Record, tid: Tid, next: &Stretch, at: Mono) -> Mono {
         .map_or(at, |slice| slice.begin)
 }
 
-/// The state at `a`: from the last event before it, else concluded backwards from the first one after it.
+/// The state at `a`: from the last event before it, else inferred backwards from the first one after it.
 fn start(record: &Record, tid: Tid, a: Mono) -> Stretch {
     let blank = Stretch {
         begin: a,
@@ -152,7 +156,7 @@ fn start(record: &Record, tid: Tid, a: Mono) -> Stretch {
     };
     let just_before = Mono(a.0.saturating_sub(1));
     let mut now = blank;
-    // The last switch decides; events after it may change what it left.
+    // The last switch decides; later events may change its state.
     let earlier: Vec<(u32, &Event)> = record
         .events_of(tid, Mono(0), just_before)
         .rev()
@@ -169,15 +173,15 @@ fn start(record: &Record, tid: Tid, a: Mono) -> Stretch {
             now = next;
         }
     }
-    if now.state == State::Unknown {
-        if let Some((index, event)) = record.events_of(tid, a, record.until()).next() {
-            now = backwards(record, tid, index, event, blank);
-        }
+    if now.state == State::Unknown
+        && let Some((index, event)) = record.events_of(tid, a, record.until()).next()
+    {
+        now = backwards(record, tid, index, event, blank);
     }
     Stretch { begin: a, end: a, ..now }
 }
 
-/// What the first recorded event says about the time before it.
+/// The state before the first recorded event.
 fn backwards(record: &Record, tid: Tid, index: u32, event: &Event, blank: Stretch) -> Stretch {
     let (state, cpu) = match event.kind {
         Kind::Switch { prev, .. } if prev.tid == tid => (State::Running, Some(event.cpu)),
@@ -192,7 +196,7 @@ fn backwards(record: &Record, tid: Tid, index: u32, event: &Event, blank: Stretc
     Stretch { state, cpu, began_by: (state == State::Running).then_some(index), inferred: true, ..blank }
 }
 
-/// The state that `event` leads to; `None` when it changes nothing.
+/// The state after `event`; `None` if it does not change.
 fn after(now: &Stretch, tid: Tid, index: u32, event: &Event) -> Option<Stretch> {
     let next = |state, cpu, inferred| {
         Some(Stretch {
@@ -214,12 +218,12 @@ fn after(now: &Stretch, tid: Tid, index: u32, event: &Event) -> Option<Stretch> 
             LeftAs::Blocked(bits) => next(State::Blocked(bits), Some(event.cpu), false),
             LeftAs::Dead => next(State::Ended, Some(event.cpu), false),
         },
-        // A thread that is still running, or waits already, is not woken by a waking.
+        // A waking does not change a thread that is running or already runnable.
         Kind::Waking { task, target_cpu, .. } if task.tid == tid => {
             matches!(now.state, State::Blocked(_) | State::Unknown | State::Ended | State::Unborn)
                 .then(|| next(State::Woken, target_cpu, false))?
         }
-        // The number may have been another thread's before. From here on it is as good as runnable.
+        // The tid may be reused. From here the thread counts as runnable.
         Kind::Fork { child, .. } if child.tid == tid => next(State::Woken, None, false),
         Kind::Migrate { task, to, .. } if task.tid == tid => (now.state.waits_for_cpu()
             && now.cpu.is_some_and(|cpu| cpu != to))
@@ -232,8 +236,8 @@ fn after(now: &Stretch, tid: Tid, index: u32, event: &Event) -> Option<Stretch> 
     }
 }
 
-/// A wait is on the run queue of the CPU where it ends, whatever the waking aimed at: migrations that are recorded
-/// end a stretch, and of others only their result is known. Where one may have been lost, so is the place.
+/// A wait is on the run queue of the CPU where it ends, whatever the target of the waking: recorded migrations end a
+/// span, of others only the result is known. If a migration may have been lost, the CPU is not known.
 fn place_waits(record: &Record, found: &mut [Stretch], last: &Stretch) {
     let (mut state, mut cpu) = (last.state, last.cpu);
     for stretch in found.iter_mut().rev() {

@@ -1,6 +1,6 @@
-//! The victim of a live peak from its waking on: waiting for a CPU, back to user space, blocked.
+//! The victim of a live peak after its waking: waiting for a CPU, return to user space, blocked.
 //!
-//! Where it was blocked, [`super::critical_path`] goes on: who ended that, and what kept that one.
+//! [`super::critical_path`] follows blocked time to its waker, and what delayed that one.
 
 use super::cpu::Context;
 use super::record::Record;
@@ -13,11 +13,11 @@ use super::{critical_path, wait};
 use crate::series::Thread;
 use crate::time::{Mono, Ns};
 
-/// The life of the victim `thread` in `[a, b)`, in order; the parts cover it exactly.
+/// The time of the victim `thread` in `[a, b)`, in order; the parts cover it exactly.
 pub fn parts(record: &Record, thread: &Thread, a: Mono, b: Mono, shares: &mut Vec<Share>) -> Vec<Segment> {
     let mut stretches = states(record, thread.tid, a, b);
-    // The victim had a CPU at the end, for that is what was measured: it was not blocked there. Its waking is not in the
-    // record, which some kernels hide with the switches of some threads.
+    // The victim ran at the end, by definition of the measurement, so it was not blocked there. Its waking is not
+    // recorded: some kernels do not report it for some threads.
     if let Some(last) = stretches.last_mut().filter(|last| matches!(last.state, State::Blocked(_))) {
         last.state = State::Unknown;
     }
@@ -49,7 +49,7 @@ fn part(record: &Record, thread: &Thread, stretch: &Stretch, shares: &mut Vec<Sh
     part
 }
 
-/// Time on the CPU: the thread's own, and what interrupted it.
+/// Time on the CPU: the thread's own, and interrupts.
 fn running(record: &Record, thread: &Thread, stretch: &Stretch, shares: &mut Vec<Share>) -> Vec<Segment> {
     let Some(cpu) = stretch.cpu else { return Vec::new() };
     let slices = record.slices(cpu, stretch.begin, stretch.end);

@@ -1,13 +1,13 @@
-//! Which thread has each CPU, by its last context switch, and whether a switch in between was not recorded.
+//! The running thread of each CPU, by its last context switch, and whether a switch was not recorded.
 //!
-//! Some kernels do not report every switch (from the idle task of one CPU, say), without a mark of loss: then a thread
-//! leaves a CPU on which another was switched in last.
+//! Some kernels do not report every switch (for example from the idle task of one CPU), without reporting a loss: then
+//! the thread switched out is not the one switched in last.
 
 use std::collections::BTreeMap;
 
 use crate::time::{Cpu, Mono, Ns, Tid};
 
-/// Within this time the same event is the same, recorded by two buffers.
+/// Maximum time between two records of the same event in two buffers.
 pub(super) const TWICE: Ns = Ns::from_us(20);
 
 /// The last switch of each CPU since events of it were lost.
@@ -22,21 +22,21 @@ struct Turn {
     at: Mono,
 }
 
-/// How the thread that leaves a CPU came onto it.
+/// How the thread that is switched out came to the CPU.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// It was the last one to be switched in.
+    /// It was switched in last.
     Known,
-    /// It is the first to leave, or the first since events were lost.
+    /// It is the first one, or the first since events were lost.
     First,
-    /// Its switch-in was not recorded, nor that this one left, which was the last one to be switched in.
+    /// Neither its switch-in nor the switch-out of this thread, which was switched in last, was recorded.
     Unseen(Tid),
-    /// Nobody leaves: another buffer recorded the same switch.
+    /// Not a new switch: another buffer recorded it too.
     Again,
 }
 
 impl Turns {
-    /// Takes the next switch of `cpu`.
+    /// Processes the next switch of `cpu`.
     pub fn switch(&mut self, cpu: Cpu, left: Tid, came: Tid, at: Mono) -> Came {
         let before = self.last.insert(cpu, Turn { left, came, at });
         match before {
@@ -47,17 +47,17 @@ impl Turns {
         }
     }
 
-    /// Events of this CPU are missing: who has it is not known.
+    /// Events of this CPU are missing: its running thread is not known.
     pub fn lost(&mut self, cpu: Cpu) {
         self.last.remove(&cpu);
     }
 
-    /// Whether it is known who has this CPU.
+    /// Whether the running thread of this CPU is known.
     pub fn knows(&self, cpu: Cpu) -> bool {
         self.last.contains_key(&cpu)
     }
 
-    /// Whether `tid` was the last to be switched in on some CPU.
+    /// Whether `tid` was switched in last on some CPU.
     pub fn has(&self, tid: Tid) -> bool {
         self.last.values().any(|turn| turn.came == tid)
     }

@@ -1,8 +1,8 @@
-//! Waking → switched in: who had the CPU that the victim was to get, and by which right.
+//! Waking → switched in: the tasks on the CPU that the victim waited for, and their priorities.
 //!
-//! A thread of equal or higher priority interferes; one of lower priority keeps the CPU only where the kernel cannot
-//! be preempted (preemption disabled, or a preemption model that does not preempt kernel code), which its stack
-//! shows. In interrupt context the interrupt is named, never the thread it interrupted.
+//! A thread of equal or higher priority interferes; one of lower priority keeps the CPU only if the kernel cannot be
+//! preempted (preemption disabled, or a preemption model that does not preempt kernel code), which its stack shows. In
+//! interrupt context the interrupt is named, never the interrupted thread.
 
 use super::cpu::{Context, Slice};
 use super::interrupted::{interrupted_code, reenabled_interrupts, where_interrupts_are_on, Code};
@@ -17,11 +17,11 @@ use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Kind as Event, LeftAs};
 use crate::trace::window::StackSample;
 
-/// The scheduler's own way from the interrupt to the switch takes this long at most (0.5-3 µs on metal, more on
-/// virtual machines); the thread that is left in this time is not blamed.
+/// Maximum time of the scheduler from the interrupt to the switch (0.5-3 µs on bare metal, more on virtual machines);
+/// the thread switched out in that time is not blamed.
 const SWITCHING: Ns = Ns::from_us(10);
 
-/// The shares of a stretch in which `victim` was runnable, as parts of the tree.
+/// The shares of a span in which `victim` was runnable, as parts of the tree.
 pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut Vec<Share>) -> Vec<Segment> {
     let Some(cpu) = stretch.cpu else {
         let label = "the CPU on which it waited is not recorded";
@@ -72,9 +72,8 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
     parts
 }
 
-/// Takes out of `share`, the time of thread `tid`, what the CPU did not run: nobody's, but for the host where its clock
-/// says so. In the kernel, interrupts may as well have been off: unless something speaks against that, the share is left
-/// and told so.
+/// Takes the time of a stall out of `share` of thread `tid`: unexplained, except for steal time. In kernel mode
+/// interrupts may have been off instead: without evidence against that, the share is kept and marked.
 fn stood_still(
     record: &Record,
     tid: Tid,
@@ -99,15 +98,15 @@ fn stood_still(
     Some((still, why))
 }
 
-/// Why nobody is blamed for the time in which a CPU took no interrupt.
+/// Why no task is blamed for time without interrupts.
 enum Why {
     /// The thread was in user mode.
     InUser,
-    /// The interrupt that came at last found the thread here, where interrupts are on.
+    /// The late interrupt found the thread here, where interrupts are on.
     OnAtLast(String),
-    /// The waking's interrupt did; nothing says that they were turned off after it.
+    /// The interrupt of the waking found interrupts on; there is no evidence that they were disabled later.
     OnBefore(String),
-    /// This CPU took none at the same time.
+    /// This CPU took no interrupt at the same time.
     Both(Cpu),
 }
 
@@ -131,8 +130,8 @@ impl Why {
     }
 }
 
-/// Whether a stack of `tid` shows that interrupts were on in the time from `due` on: where it was when the one came that
-/// was late, or, less surely, where the waking found it.
+/// Whether a stack of `tid` shows that interrupts were on after `due`: from the late interrupt or, less certain, from
+/// the waking.
 fn interrupts_on(record: &Record, tid: Tid, cpu: Cpu, stretch: &Stretch, due: Mono) -> Option<Why> {
     let from = record.interrupt_begin(cpu, stretch.begin);
     let samples = record.stacks(cpu, from, stretch.end).filter(|sample| sample.tid == tid);
@@ -175,12 +174,13 @@ fn role(record: &Record, victim: &Thread, holder: &Thread, tid: Tid, cpu: Cpu, s
     }
 }
 
-/// `migration/1` shows the priority of RT 99 and is above all of them, SCHED_DEADLINE too.
+/// Whether it is a stopper thread: `migration/1` shows priority RT 99 but precedes all others, including
+/// SCHED_DEADLINE.
 pub(super) fn is_stopper(comm: &str) -> bool {
     comm.starts_with("migration/")
 }
 
-/// How `tid` left `cpu` at the end of the stretch or before it.
+/// The last switch-out of `tid` from `cpu` in the span.
 fn departure(record: &Record, tid: Tid, cpu: Cpu, stretch: &Stretch) -> Option<(u32, LeftAs)> {
     record.events_on(cpu, stretch.begin, stretch.end).rev().find_map(|(index, event)| match event.kind {
         Event::Switch { prev, left_as, .. } if prev.tid == tid => Some((index, left_as)),
@@ -188,8 +188,8 @@ fn departure(record: &Record, tid: Tid, cpu: Cpu, stretch: &Stretch) -> Option<(
     })
 }
 
-/// The stack of `tid` taken in the stretch, or just before it in the interrupt that woke the victim; and whether
-/// that showed user mode. The earliest one counts: what the waking found.
+/// The stack of `tid` taken in the span, or just before it in the interrupt that woke the victim; and whether it was in
+/// user mode. The earliest one counts.
 fn stack(record: &Record, tid: Tid, cpu: Cpu, stretch: &Stretch) -> (Vec<String>, Option<bool>) {
     let from = record.interrupt_begin(cpu, stretch.begin);
     let samples = record.stacks(cpu, from, stretch.end).filter(|sample| sample.tid == tid);

@@ -1,13 +1,12 @@
-//! From which event on a wake-up counts.
+//! The event that starts a wake-up.
 //!
-//! `sched_waking` stands where somebody decides to wake a thread, `sched_wakeup` where it is put on a run queue, later
-//! and perhaps on another CPU. The first is the begin; recordings without it (older kernels, older habits) have the
-//! second only, and then it must do.
+//! `sched_waking` is the decision to wake a thread, `sched_wakeup` its enqueueing on a run queue, later and perhaps on
+//! another CPU. The first is the start; in recordings without it (older kernels or configurations), the second is used.
 
 use crate::trace::item::{Item, Span};
 use crate::trace::source::Source;
 
-/// Events looked at: a trace with `sched_waking` has one among the first.
+/// Number of events examined: a trace with `sched_waking` has one among the first.
 const LOOKED_AT: usize = 100_000;
 
 /// Whether `source` has `sched_wakeup` but not `sched_waking`.

@@ -1,9 +1,9 @@
-//! Common Trace Format 1.8 for the events of instrumented programs, as babeltrace2 and Trace Compass want it.
+//! Common Trace Format 1.8 for the events of instrumented programs, for babeltrace2 and Trace Compass.
 //!
-//! One trace is one process, one stream is one ring of it. The rules behind the choices:
-//! - The clock counts nanoseconds (`freq` 10^9: Trace Compass multiplies cycles by a double) and is called `monotonic`
-//!   with the boot id as uuid, by which Trace Compass correlates it with kernel traces.
-//! - `domain = "ust"` and LTTng-UST's name select Trace Compass's user-space analyses; they want `vpid`, `vtid` and
+//! One trace is one process, one stream is one of its rings. Design rules:
+//! - The clock counts nanoseconds (`freq` 10^9: Trace Compass multiplies cycles by a double) and is named `monotonic`
+//!   with the boot id as uuid, which Trace Compass uses to correlate it with kernel traces.
+//! - `domain = "ust"` and LTTng-UST's name select Trace Compass's user-space analyses; they require `vpid`, `vtid` and
 //!   `procname` in the context of each event.
 //! - Packets are never empty, their times never go backwards, and only whole packets are written.
 //! - Event headers carry 48 bits of the time; a packet spans less than half of their range, so they wrap safely.
@@ -28,10 +28,10 @@ const MAGIC: u32 = 0xC1FC_1FC1;
 const SPAN_MAX_NS: u64 = 1 << 47;
 const TIME_MASK: u64 = (1 << 48) - 1;
 
-/// What the metadata says about a traced process.
+/// Metadata of a traced process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// Names the trace; in every packet.
+    /// Identifies the trace; in every packet.
     pub uuid: [u8; 16],
     /// `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
@@ -43,7 +43,7 @@ pub struct Trace {
     pub comm: String,
     /// Process id.
     pub pid: u32,
-    /// When the recording began, ISO 8601.
+    /// Start of the recording, ISO 8601.
     pub created: String,
 }
 
@@ -78,7 +78,7 @@ pub fn metadata(trace: &Trace, events: &[Declaration]) -> String {
     text
 }
 
-/// Field names get an underscore, which readers strip: so no name collides with a keyword of the language.
+/// Field names get an underscore, which readers strip, so that no name collides with a TSDL keyword.
 fn write_field(text: &mut String, Field { name, kind }: &Field) {
     let _ = match kind {
         FieldKind::Int { bytes, signed } => writeln!(text, "\t\t{} _{name};", integer(*bytes, *signed)),
@@ -146,7 +146,7 @@ pub fn uuid_text(uuid: [u8; 16]) -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// What all events of a packet share.
+/// Context of all events of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Writer<'a> {
     /// Process id, in its own namespace.
@@ -176,12 +176,12 @@ impl Writer<'_> {
     }
 }
 
-/// Bytes of a thread's name at most, as in the kernel.
+/// Maximum bytes of a thread's name, as in the kernel.
 const NAME_BYTES_MAX: usize = 16;
 const PREFIX_BYTES: usize = 40;
 
-/// What precedes the fields of each event: room for its header, then its context. Always copied as a whole, which is
-/// two or three vector instructions; only `length` bytes count.
+/// Prefix of each event: space for its header, then its context. Always copied as a whole (two or three vector
+/// instructions); only `length` bytes are used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Prefix {
     bytes: [u8; PREFIX_BYTES],
@@ -192,13 +192,13 @@ impl Prefix {
     const NONE: Prefix = Prefix { bytes: [0; PREFIX_BYTES], length: 0 };
 }
 
-/// Writes the packets of one stream, one behind the other, into a buffer.
+/// Writes consecutive packets of one stream into a buffer.
 #[derive(Debug)]
 pub struct StreamWriter {
     uuid: [u8; 16],
     instance: u64,
     sequence: u64,
-    bytes: Vec<u8>, // up to `filled`; what follows is room, so that an event checks once for all of its bytes
+    bytes: Vec<u8>, // used up to `filled`; spare space beyond, so that an event needs one bounds check
     filled: usize,
     packet_at: Option<usize>,
     begin: Mono,
@@ -207,7 +207,7 @@ pub struct StreamWriter {
 }
 
 impl StreamWriter {
-    /// Packets of stream `instance`, the first with number `sequence`; no time before `not_before`.
+    /// Packets of stream `instance`, the first with number `sequence`; no timestamp is before `not_before`.
     #[must_use]
     pub fn new(uuid: [u8; 16], instance: u64, sequence: u64, not_before: Mono) -> StreamWriter {
         StreamWriter {
@@ -223,7 +223,7 @@ impl StreamWriter {
         }
     }
 
-    /// Makes sure that a packet is open in which all events are `writer`'s; one of another writer ends at `position`.
+    /// Ensures an open packet of `writer`; a packet of another writer is closed at `position`.
     pub fn open_for(&mut self, writer: &Writer, position: u64) {
         let same = self.packet_at.is_some_and(|at| {
             self.bytes[at + HEADER_BYTES - 4..][..4] == writer.cpu.to_le_bytes()
@@ -281,7 +281,7 @@ impl StreamWriter {
     }
 
     /// Appends an event to the open packet. `false`: it must go into another packet, because the time since this
-    /// packet's begin would not fit. About 10 ns.
+    /// packet's start would not fit. About 10 ns.
     #[must_use]
     #[inline(always)]
     pub fn event(&mut self, id: u16, at: Mono, payload: &[u8]) -> bool {
@@ -311,7 +311,7 @@ impl StreamWriter {
         self.packet_at.map_or(0, |at| self.filled - at)
     }
 
-    /// Ends the packet; `position` is where in the ring the next one goes on. An empty one leaves no trace.
+    /// Closes the packet; the next one continues at `position` of the ring. An empty one is discarded.
     pub fn close(&mut self, position: u64) {
         let Some(at) = self.packet_at.take() else { return };
         if self.filled == at + HEADER_BYTES {
@@ -326,21 +326,21 @@ impl StreamWriter {
         self.bytes[at + POSITION_AT..][..8].copy_from_slice(&position.to_le_bytes());
     }
 
-    /// The whole packets so far. The caller writes them and then calls [`StreamWriter::clear`].
+    /// The complete packets so far. The caller writes them and then calls [`StreamWriter::clear`].
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.packet_at.unwrap_or(self.filled)]
     }
 
-    /// Forgets what has been written; only between packets.
+    /// Clears the buffer after writing; only between packets.
     pub fn clear(&mut self) {
         debug_assert!(self.packet_at.is_none());
         self.filled = 0;
     }
 }
 
-/// Copies all of `from` to the beginning of `to`; up to 64 bytes as two blocks, which overlap where it is shorter than
-/// both: faster than a call of memcpy.
+/// Copies all of `from` to the beginning of `to`; up to 64 bytes as two blocks, which may overlap: faster than a call
+/// of memcpy.
 #[inline(always)]
 fn put(to: &mut [u8], from: &[u8]) {
     let to = &mut to[..from.len()];

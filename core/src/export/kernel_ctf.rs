@@ -1,9 +1,9 @@
 //! A kernel trace as CTF 1.8 for Trace Compass and babeltrace2: every event with all its fields, under the kernel's names.
 //!
-//! The names and the context field are those of `perf data convert --to-ctf` (`sched:sched_switch`, `perf_tid`), and
-//! so is `tracer_name`: Trace Compass has a layout of events for it, which its kernel analyses use. One stream per
-//! CPU; numbers are little endian, whatever the recorder wrote; losses are in `events_discarded` of the packets.
-//! Not here: a trace that is CTF already, and programs' events ([`super::ctf`]).
+//! The names, the context field and `tracer_name` are those of `perf data convert --to-ctf` (`sched:sched_switch`,
+//! `perf_tid`): Trace Compass has an event layout for it, which its kernel analyses use. One stream per CPU; numbers
+//! are always little endian; losses are in `events_discarded` of the packets. Not here: traces that are already CTF,
+//! and events of programs ([`super::ctf`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ use crate::trace::value::Value;
 const MAGIC: u32 = 0xC1FC_1FC1;
 /// Magic, stream id; times, sizes, discarded events, CPU.
 const HEADER_BYTES: usize = 8 + 5 * 8 + 4;
-/// A packet is written when it is longer.
+/// A packet is written when it exceeds this.
 const PACKET_BYTES: usize = 256 << 10;
 
 /// What was written.
@@ -25,11 +25,11 @@ const PACKET_BYTES: usize = 256 << 10;
 pub struct Written {
     /// Events.
     pub events: u64,
-    /// Events that the recorder lost, where counted.
+    /// Events lost by the recorder, if counted.
     pub lost: u64,
 }
 
-/// Whether `source` can be written: its events' fields have fixed places (all but those of CTF).
+/// Whether `source` can be written: its fields need fixed offsets (all formats except CTF).
 #[must_use]
 pub fn is_possible(source: &dyn Source) -> bool {
     let fields = source.catalogue().classes().iter().flat_map(|class| &class.fields);
@@ -64,7 +64,7 @@ pub fn metadata(source: &dyn Source) -> String {
     text
 }
 
-/// The event's own fields with names that CTF allows and that differ; an underscore before each is stripped by readers.
+/// The event's fields with unique names that CTF allows; readers strip the leading underscore.
 fn named(class: &EventClass) -> Vec<(String, FieldRef)> {
     let mut names: Vec<(String, FieldRef)> = Vec::new();
     for field in class.payload() {
@@ -84,7 +84,7 @@ fn declare(text: &mut String, name: &str, class: &EventClass, field: FieldRef) {
     };
     let _ = match class.place_of(field) {
         Some(Place::Int { size, signed, .. }) => writeln!(text, "\t\t{} _{name};", integer(size, signed)),
-        // As LTTng declares names of threads: what follows keeps its place, so that readers need not look for it.
+        // As LTTng declares thread names: later fields keep a fixed offset for readers.
         Some(Place::Array { element, size: size @ 1..=4096, .. }) if element.text => {
             writeln!(text, "\t\tinteger {{ size = 8; align = 8; encoding = UTF8; }} _{name}[{size}];")
         }
@@ -106,10 +106,10 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.chars().map(plain).collect::<String>())
 }
 
-/// The packets of all streams; each goes to `sink` with its CPU, in the order of the stream.
+/// Writes the packets of all streams to `sink` with their CPU, in stream order.
 ///
 /// # Errors
-/// The sink's.
+/// Errors of the sink.
 pub fn streams<E>(
     source: &dyn Source,
     mut sink: impl FnMut(Cpu, &[u8]) -> Result<(), E>,
@@ -146,7 +146,7 @@ pub fn streams<E>(
                 written.lost = written.lost.saturating_add(count);
                 let packet = open.entry(loss.cpu).or_default();
                 packet.discarded = packet.discarded.saturating_add(count);
-                // The counter of a packet stands for its end: the loss lies before what follows.
+                // The counter is valid at the end of a packet: the loss precedes the next packet.
                 packet.close(loss.cpu, &mut sink)?;
             }
             Item::Damage(_) => {}
@@ -188,7 +188,7 @@ impl Packet {
         }
     }
 
-    /// A field that the record is too short for is zero, or empty.
+    /// A field beyond the end of the record is zero or empty.
     fn field(&mut self, class: &EventClass, record: &Record<'_>, field: FieldRef) {
         match class.place_of(field) {
             Some(Place::Int { size, .. }) => {
@@ -222,7 +222,7 @@ impl Packet {
         }
     }
 
-    /// Hands the packet over, if it has events, and begins the next one.
+    /// Passes the packet to the sink, unless empty, and starts the next one.
     fn close<E>(&mut self, cpu: Cpu, sink: &mut impl FnMut(Cpu, &[u8]) -> Result<(), E>) -> Result<(), E> {
         if self.bytes.is_empty() {
             return Ok(());

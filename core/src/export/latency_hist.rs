@@ -1,9 +1,9 @@
-//! The files that the latency histograms of the PREEMPT_RT patch offered (kernel/trace/latency_hist.c, until 4.x), byte
-//! for byte, so that scripts written for them go on working.
+//! The files of the latency histograms of the PREEMPT_RT patch (kernel/trace/latency_hist.c, until 4.x), byte for byte,
+//! so that existing scripts still work.
 //!
-//! Their histogram of a CPU is 10240 lines of 1 µs; what is beyond is counted in the head, and minimum, average and
-//! maximum include it. Not taken over: that a reader who stops early ends the collection, and wake-up times that mix
-//! the clocks of two CPUs. `irqsoff` and its relatives have files where they are recorded: most kernels lack their
+//! A histogram has 10240 lines of 1 µs per CPU; larger values are counted in the header and included in minimum,
+//! average and maximum. Not reproduced: an early close by a reader that ends the collection, and wake-up latencies from
+//! the clocks of two CPUs. `irqsoff`, `preemptoff` and both have files only if recorded: most kernels lack the
 //! tracepoints.
 
 use crate::histogram::Histogram;
@@ -11,7 +11,7 @@ use crate::series::{Quantity, Series, Thread};
 use crate::time::{Cpu, Ns};
 
 const LINES: u64 = 10_240;
-/// `MAX_RT_PRIO - 1`, from which they subtract the kernel's priority.
+/// `MAX_RT_PRIO - 1`, from which the kernel's priority is subtracted.
 const TOP: i32 = 99;
 
 /// One file: its path below the directory, and its contents.
@@ -23,13 +23,13 @@ pub struct File {
     pub text: String,
 }
 
-/// Their name for a quantity; `None` for what they did not have.
+/// The original name of a quantity; `None` if it did not exist.
 #[must_use]
 pub fn directory(quantity: Quantity) -> Option<&'static str> {
     quantity.facts().latency_hist
 }
 
-/// The directories with figures: of them, each has a file `reset`.
+/// The directories with figures; each has a file `reset`.
 const DIRECTORIES: [Quantity; 7] = [
     Quantity::Wakeup,
     Quantity::SharedPrio,
@@ -40,26 +40,26 @@ const DIRECTORIES: [Quantity; 7] = [
     Quantity::Preemptirqsoff,
 ];
 
-/// What is recorded; it decides which files there are.
+/// The recorded quantities, which decide the set of files.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
-    /// All that the machine may have, as theirs: those without a sample, too.
+    /// All possible CPUs, including those without samples.
     pub cpus: Vec<Cpu>,
-    /// `irqsoff` and its relatives, as far as they are recorded.
+    /// `irqsoff`, `preemptoff` and both, if recorded.
     pub potential: Vec<Quantity>,
-    /// The one process that was chosen; 0: no filter.
+    /// The selected process; 0: no filter.
     pub pid: i32,
 }
 
 impl Recorded {
-    /// What has a directory, and in it a file `reset`.
+    /// The quantities with a directory and a file `reset`.
     pub fn quantities(&self) -> impl Iterator<Item = Quantity> + '_ {
         let potential =
             |quantity: &Quantity| max_latency_of(*quantity).is_some() || self.potential.contains(quantity);
         DIRECTORIES.into_iter().filter(potential)
     }
 
-    /// Files that show how the recording is set; theirs could be written to change it.
+    /// Files with the settings of the recording; the original ones were writable.
     #[must_use]
     pub fn settings(&self) -> Vec<File> {
         let file = |path: &str, text: String| File { path: path.to_owned(), text };
@@ -74,7 +74,7 @@ impl Recorded {
         ]
     }
 
-    /// All files with figures: of `series` (of CPUs), and the worst case of each.
+    /// All files with figures: those of `series` (per CPU), and the worst case of each.
     #[must_use]
     pub fn figures(&self, series: &[Series], worst: &[Worst]) -> Vec<File> {
         let mut files = Vec::new();
@@ -94,8 +94,7 @@ impl Recorded {
     }
 }
 
-/// Whether the file called `name` that begins with `head` (up to 128 bytes) can be one of these, with whatever may be
-/// written in one.
+/// Whether the file `name` that starts with `head` (up to 128 bytes) can be one of these, with any valid content.
 #[must_use]
 pub fn is_one(name: &str, head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head);
@@ -109,7 +108,7 @@ pub fn is_one(name: &str, head: &[u8]) -> bool {
     head.trim().is_empty() || is_number(head.trim())
 }
 
-/// Potential latencies have no victim, and no such file.
+/// Potential latencies have no victim, so no such file.
 fn max_latency_of(quantity: Quantity) -> Option<&'static str> {
     (!quantity.is_potential()).then_some("max_latency-CPU")
 }
@@ -121,7 +120,7 @@ pub fn histogram(of: Option<&Histogram>) -> String {
     let whole = |ns: Ns| (ns.0 / 1_000).to_string();
     let undefined = || "<undef>".to_owned();
     let count = of.map_or(0, Histogram::count);
-    // The average of theirs is of whole µs; the exact sum is nearer to the truth and the same format.
+    // The original averages whole µs; the exact sum is more accurate in the same format.
     let average = of.filter(|h| h.count() > 0).map(|h| (h.sum_ns() / h.count() / 1_000).to_string());
     let rows = of.map_or(&[][..], Histogram::rows);
     let inside: u64 = rows.iter().take(LINES as usize).sum();
@@ -151,15 +150,15 @@ pub struct Worst {
     pub quantity: Quantity,
     /// Where.
     pub cpu: Cpu,
-    /// How much.
+    /// Its latency.
     pub latency: Ns,
-    /// Of it before the timer's handler.
+    /// The part before the timer's handler.
     pub timer: Ns,
-    /// Who came late.
+    /// The late thread.
     pub victim: Thread,
-    /// Who had the CPU before.
+    /// The thread that ran before.
     pub before: Thread,
-    /// When it was switched in.
+    /// When the victim was switched in.
     pub at: crate::time::Mono,
 }
 

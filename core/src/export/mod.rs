@@ -1,4 +1,4 @@
-//! Other programs' formats, one a file.
+//! Formats of other programs, one per file.
 
 pub mod ctf;
 pub mod kernel_ctf;

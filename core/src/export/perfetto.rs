@@ -1,11 +1,10 @@
-//! Explained intervals for the Perfetto UI (ui.perfetto.dev): the scheduler's and interrupts' events as ftrace gives them,
-//! and as tracks of its own the explanation and, for each CPU, all that interrupted it: of x86's vectors and of
-//! NMIs Perfetto draws nothing by itself.
+//! Explained intervals for the Perfetto UI (ui.perfetto.dev): scheduler and interrupt events as in ftrace, and separate
+//! tracks for the explanation and, per CPU, for all interrupts: Perfetto itself does not draw x86 vectors and NMIs.
 //!
 //! A trace is a sequence of `TracePacket` messages (protos/perfetto/trace/trace.proto); the numbers of the fields used
-//! here are in `core/tests/data/perfetto.proto`, against which the tests decode. Events stand in one bundle per CPU and
-//! 512 events; Perfetto sorts them itself. No clock is named: all times are the trace's own, which Perfetto takes as
-//! those of its default clock, ftrace's and tracks' alike.
+//! here are in `core/tests/data/perfetto.proto`, against which the tests decode. Events are in bundles of up to 512 per
+//! CPU; Perfetto sorts them. No clock is specified: all times are those of the trace, which Perfetto assigns to its
+//! default clock for events and tracks.
 
 use crate::explain::lanes::{Lanes, Of};
 use crate::time::{Cpu, Mono};
@@ -16,13 +15,13 @@ use crate::trace::window::Window;
 const BUNDLE: usize = 512;
 /// Sequence of our packets.
 const SEQUENCE: u64 = 1;
-/// Numbers of tracks for each interval.
+/// Track numbers per interval.
 const TRACKS: u64 = 1 << 40;
-/// Of those, the first for a CPU's interrupts; those before are for levels.
+/// The first track number for interrupts of CPUs; lower ones are for levels.
 const INTERRUPTS: u64 = 1 << 32;
 
-/// One explained interval: the events of `window` within `lanes` that are not in those of `before` as well, and the
-/// explanation under `name`. Traces of several intervals, each with its own `number`, are one when appended.
+/// One explained interval: the events of `window` in `lanes` but not in `before`, and the explanation under `name`.
+/// Traces of several intervals with different `number`s can be concatenated.
 #[must_use]
 pub fn trace(window: &Window, number: u64, name: &str, lanes: &Lanes, before: &[&Lanes]) -> Vec<u8> {
     let mut out = Message::default();
@@ -81,7 +80,7 @@ fn descriptor(out: &mut Message, uuid: u64, parent: Option<u64>, name: &str) {
     out.message(1, &packet);
 }
 
-/// `TrackEvent` {type 9, track_uuid 11, categories 22, name 23}: begin of a slice with its name, or its end.
+/// `TrackEvent` {type 9, track_uuid 11, categories 22, name 23}: start of a slice with its name, or its end.
 fn slice(out: &mut Message, track: u64, at: Mono, name: Option<&str>) {
     let mut event = Message::default();
     event.number(9, if name.is_some() { 1 } else { 2 });
@@ -97,8 +96,8 @@ fn slice(out: &mut Message, track: u64, at: Mono, name: Option<&str>) {
     out.message(1, &packet);
 }
 
-/// `FtraceEvent` {timestamp 1, pid 2, and one of the events}; `None` for what Perfetto draws nothing of. It knows wake-ups
-/// by `sched_waking` alone: recordings without it show those that are `from_wakeup`.
+/// `FtraceEvent` {timestamp 1, pid 2, and one of the events}; `None` for events that Perfetto does not draw. It shows
+/// wake-ups only from `sched_waking`: without it, `from_wakeup` events are used.
 fn ftrace_event(window: &Window, event: &Event, from_wakeup: bool) -> Option<Message> {
     let text = |sym: Option<crate::trace::event::Sym>| sym.map_or("", |sym| window.strings.get(sym));
     let name = |task: &TaskRef| match text(task.comm) {
@@ -149,7 +148,7 @@ fn ftrace_event(window: &Window, event: &Event, from_wakeup: bool) -> Option<Mes
     };
     let mut message = Message::default();
     message.number(1, event.at.0);
-    // Perfetto takes it for the waker: in an interrupt, or where another CPU may have handed the wake-up over, it is none.
+    // Perfetto shows it as the waker, which it is not in an interrupt or if another CPU may have queued the wake-up.
     let is_bystander = match event.kind {
         Kind::Wakeup { .. } => event.level != Level::Thread,
         Kind::Waking { .. } => event.level.is_interrupt(),
@@ -161,9 +160,9 @@ fn ftrace_event(window: &Window, event: &Event, from_wakeup: bool) -> Option<Mes
     Some(message)
 }
 
-/// As Linux 4.4 wrote it: this is how Perfetto reads a trace that names no kernel (its
-/// src/trace_processor/types/task_state.cc). 0x800 is preempted; what was parked (0x40 since 4.14) is 0x200, what
-/// idles (0x80) is D without load.
+/// As Linux 4.4 wrote it: Perfetto reads a trace without kernel version this way (its
+/// src/trace_processor/types/task_state.cc). 0x800 is preempted; parked (0x40 since 4.14) is 0x200, idle (0x80) is D
+/// without load.
 fn prev_state(left_as: LeftAs) -> i64 {
     match left_as {
         LeftAs::Runnable => 0x800,
@@ -175,7 +174,7 @@ fn prev_state(left_as: LeftAs) -> i64 {
     }
 }
 
-/// A message of protocol buffers (protobuf.dev/programming-guides/encoding): fields one after another.
+/// A protocol buffer message (protobuf.dev/programming-guides/encoding): a sequence of fields.
 #[derive(Clone, Debug, Default)]
 struct Message {
     bytes: Vec<u8>,
@@ -190,13 +189,13 @@ impl Message {
         self.bytes.push(value as u8);
     }
 
-    /// A number without sign, or a choice.
+    /// An unsigned number or an enum.
     fn number(&mut self, field: u32, value: u64) {
         self.varint(u64::from(field) << 3);
         self.varint(value);
     }
 
-    /// `int32` and `int64`: negative ones are ten bytes long.
+    /// `int32` and `int64`: negative values take ten bytes.
     fn signed(&mut self, field: u32, value: i64) {
         self.number(field, value as u64);
     }

@@ -1,12 +1,12 @@
-//! trace.dat version 6, as trace-cmd 2 and 3 read it: all that stands before the pages of the ring buffer.
+//! trace.dat version 6, as trace-cmd 2 and 3 read it: everything before the pages of the ring buffer.
 //!
-//! The pages themselves are the kernel's own bytes and may be gigabytes: the caller puts those of each CPU at the
-//! offset that [`Head`] gives. Version 6 and not 7: every trace-cmd, KernelShark and Trace Compass reads it.
-//! Specification: trace-cmd, Documentation/trace-cmd/trace-cmd.dat.v6.5.txt. Reading is [`crate::trace::trace_dat`].
+//! The pages are the kernel's bytes, up to gigabytes: the caller writes those of each CPU at its offset in [`Head`].
+//! Version 6 rather than 7: every trace-cmd, KernelShark and Trace Compass reads it. Specification: trace-cmd,
+//! Documentation/trace-cmd/trace-cmd.dat.v6.5.txt. Reading is [`crate::trace::trace_dat`].
 
 use crate::trace::trace_dat::{option, MAGIC};
 
-/// What describes the events of a recording; texts are the kernel's own, from tracefs.
+/// Metadata of a recording; texts are from tracefs.
 #[derive(Clone, Debug, Default)]
 pub struct Description {
     /// Bytes of a page of memory.
@@ -33,7 +33,7 @@ pub struct Description {
     pub statistics: Vec<String>,
 }
 
-/// The bytes before the pages, and where those of each CPU belong.
+/// The bytes before the pages, and the offset of each CPU's pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The beginning of the file.
@@ -93,7 +93,7 @@ fn options(bytes: &mut Vec<u8>, description: &Description, cpus: u32) {
     bytes.extend(option::DONE.to_ne_bytes());
 }
 
-/// Offsets and sizes, the clock behind them, and zeros up to the first page.
+/// Offsets and sizes, then the clock, and zeros up to the first page.
 fn table(bytes: &mut Vec<u8>, description: &Description, sizes: &[u64]) -> Vec<u64> {
     let page = u64::from(description.page_size.max(1));
     let clock = description.clock.trim_end().as_bytes();

@@ -1,7 +1,7 @@
 //! From the packets of a program's ring to the packets of a CTF stream: times, threads, counts.
 //!
-//! Fed with copies of packets, in order. Each call continues where the last one ended, also inside a packet, so that a
-//! program's open packet is drained while it grows. Not here: reading shared memory, writing files.
+//! Takes copies of packets, in order. Each call continues after the last one, also within a packet, so that an open
+//! packet is drained while it grows. Not here: reading shared memory, writing files.
 
 use crate::export::ctf::{PacketHead, StreamWriter, Writer};
 use crate::time::Mono;
@@ -16,7 +16,7 @@ const PACKET_BYTES_MAX: usize = 256 * 1024;
 pub struct Events(Vec<Option<Declaration>>);
 
 impl Events {
-    /// Adds what is new.
+    /// Adds new declarations.
     pub fn extend(&mut self, declarations: Vec<Declaration>) {
         for declaration in declarations {
             let id = usize::from(declaration.id);
@@ -52,12 +52,12 @@ impl Events {
     }
 }
 
-/// How far a stream has come; kept to go back there when a write fails.
+/// Progress of a stream; a failed write restores it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// What is to be read next.
+    /// Position of the next read.
     pub position: Position,
-    /// Events given out.
+    /// Events converted.
     pub recovered: u64,
     /// Events that could not be read.
     pub damaged: u64,
@@ -71,15 +71,15 @@ pub struct Progress {
 pub struct Piece<'a> {
     /// The packet from its header on.
     pub bytes: &'a [u8],
-    /// Up to here; `words` may be [`Position::CLOSED`]: all of it.
+    /// End of the new part; `words` may be [`Position::CLOSED`]: all of it.
     pub to: Position,
-    /// Counter and time now, where the packet is still open.
+    /// Current counter and time, if the packet is still open.
     pub now: Anchor,
-    /// ns per counter tick, 32.32 fixed point: counts only where `now` cannot be.
+    /// ns per counter tick, 32.32 fixed point: used only without `now`.
     pub tick_q32: u64,
 }
 
-/// One ring's way into one CTF stream.
+/// Converts one ring into one CTF stream.
 #[derive(Debug)]
 pub struct UserStream {
     uuid: [u8; 16],
@@ -114,20 +114,20 @@ impl UserStream {
         stream
     }
 
-    /// Does not count the first `events` that the ring has discarded: another session has.
+    /// Ignores the first `events` discarded by the ring: an earlier session counted them.
     #[must_use]
     pub fn without_discarded(mut self, events: u64) -> UserStream {
         self.discarded_before = events;
         self
     }
 
-    /// How far it has come.
+    /// Current progress.
     #[must_use]
     pub fn progress(&self) -> Progress {
         Progress { sequence: self.writer.next_sequence(), last: self.writer.last_time(), ..self.progress }
     }
 
-    /// Undoes everything since `before`.
+    /// Restores the state at `before`.
     pub fn go_back(&mut self, before: Progress) {
         self.progress = before;
         self.writer = StreamWriter::new(self.uuid, self.instance, before.sequence, before.last);
@@ -139,17 +139,17 @@ impl UserStream {
         self.writer.bytes()
     }
 
-    /// They have been written.
+    /// Clears them after writing.
     pub fn clear(&mut self) {
         self.writer.clear();
     }
 
-    /// Ends the CTF packet, so that [`UserStream::bytes`] has everything taken so far.
+    /// Closes the CTF packet, so that [`UserStream::bytes`] has all events so far.
     pub fn flush(&mut self) {
         self.writer.close(self.progress.position.word());
     }
 
-    /// Leaves out what is in between: it could not be read.
+    /// Skips an unreadable part up to `position`.
     pub fn skip_to(&mut self, position: Position) {
         self.progress.position = position;
         self.progress.anchor = None;

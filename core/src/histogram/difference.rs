@@ -1,23 +1,23 @@
-//! What was counted between two looks at the same growing histogram.
+//! The difference between two snapshots of one growing histogram.
 //!
-//! Counts and sum subtract exactly. The extremes of the stretch do not follow from the two looks: the largest is told by
-//! who took the looks, the smallest is known to its bin.
+//! Counts and sum subtract exactly. The extremes of the interval do not follow from the snapshots: the caller passes
+//! the maximum, the minimum is known to its bin.
 
 use super::Histogram;
 use crate::time::Ns;
 
-/// The later look lacks counts of the earlier one: they are not two looks at one histogram.
+/// The later snapshot lacks counts of the earlier one: they are not of the same histogram.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("the later histogram holds less than the earlier one: it was begun anew in between")]
 pub struct NotLater;
 
 impl Histogram {
-    /// What `self` has that `earlier` had not. `max`: the largest value of the stretch, as observed. Where it does not
-    /// lie in the highest bin of the stretch (the looks were torn) the edge of that bin which is nearest to it stands
-    /// for it. The minimum is the lower edge of the lowest bin, or the exact one of `self` where that lies in it.
+    /// `self` minus `earlier`. `max`: the largest value observed in between. If it is not in the highest bin of the
+    /// difference (a snapshot was torn), the nearest edge of that bin is taken. The minimum is the lower edge of the
+    /// lowest bin, or the exact minimum of `self` if that is in it.
     ///
     /// # Errors
-    /// When `earlier` is not an earlier look at the same histogram.
+    /// If `earlier` is not an earlier snapshot of the same histogram.
     pub fn since(&self, earlier: &Histogram, max: Ns) -> Result<Histogram, NotLater> {
         if self.layout != earlier.layout || self.count < earlier.count || self.sum_ns < earlier.sum_ns {
             return Err(NotLater);

@@ -1,16 +1,16 @@
-//! How values map to bins: linear ones of a chosen width first, then log-linear ones.
+//! Mapping of values to bins: linear ones of a selectable width first, then log-linear ones.
 
 use crate::time::Ns;
 
 /// Log-linear part: 2^5 bins per octave.
 const SUB_BITS: u32 = 5;
 
-/// How values map to bins. Two histograms merge only when their linear bins are of the same width.
+/// Mapping of values to bins. Two histograms merge only if their linear bins have the same width.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     pub(super) width_ns: u32,    // in [1, 10^9]
-    pub(super) linear_bins: u32, // in [32, 2^20]: from 2^SUB_BITS on, log-linear bins are at most as wide as their value / 32
-    reciprocal: u64,             // ceil(2^63 / width_ns): a multiplication is the faster division
+    pub(super) linear_bins: u32, // in [32, 2^20]: at least 2^SUB_BITS, so that a log-linear bin is at most value / 32 wide
+    reciprocal: u64,             // ceil(2^63 / width_ns): multiplying is faster than dividing
 }
 
 impl std::fmt::Debug for Layout {
@@ -39,7 +39,7 @@ impl Layout {
     /// `width_ns` per linear bin (1 to 10^9), `linear_bins` of them (32 to 2^20).
     ///
     /// # Errors
-    /// Says which of the two is out of range.
+    /// If either is out of range.
     pub fn new(width_ns: u32, linear_bins: u32) -> Result<Layout, BadLayout> {
         if (1..=1_000_000_000).contains(&width_ns) && (1 << SUB_BITS..=1 << 20).contains(&linear_bins) {
             Ok(Layout::of(width_ns, linear_bins))
@@ -54,7 +54,7 @@ impl Layout {
         Ns(u64::from(self.width_ns))
     }
 
-    /// From here on bins are wider than a linear one.
+    /// End of the linear bins: bins above are wider.
     #[must_use]
     pub fn edge(self) -> Ns {
         Ns(u64::from(self.width_ns) * u64::from(self.linear_bins))
@@ -66,7 +66,7 @@ impl Layout {
         self.linear_bins as usize
     }
 
-    /// Bins needed so that every `u64` of nanoseconds has one.
+    /// Number of bins: every `u64` of nanoseconds has one.
     #[must_use]
     pub fn bins(self) -> usize {
         self.index(Ns(u64::MAX)) + 1
@@ -118,7 +118,7 @@ impl Layout {
     }
 }
 
-/// Exponent in the high bits, the value's top `SUB_BITS + 1` bits added on.
+/// Exponent in the high bits, plus the top `SUB_BITS + 1` bits of the value.
 #[inline]
 fn log_linear(steps: u64) -> usize {
     let shift = steps.max(1).ilog2().max(SUB_BITS) - SUB_BITS;

@@ -1,30 +1,29 @@
-//! How far samples spread: standard deviation, mode and median absolute deviation.
+//! Spread of the samples: standard deviation, mode and median absolute deviation.
 //!
-//! A histogram knows a sample to its class. What is said here is therefore an interval that holds the figure of the
-//! samples themselves, whatever they were within their classes: as narrow as the classes, and never a guess. The exact
-//! minimum and maximum are two of the samples.
+//! A histogram knows only the class of a sample. Each figure is therefore an interval that contains the exact figure,
+//! wherever the samples are within their classes. The exact minimum and maximum are two of the samples.
 
 use serde::{Deserialize, Serialize};
 
 use super::Histogram;
 use crate::time::Ns;
 
-/// The three of one histogram; each interval holds its figure, ends included.
+/// The three figures; each closed interval contains the exact one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
     /// Standard deviation of the population (divided by n), ns.
     pub sd_ns: (f64, f64),
-    /// Edges of the class with the most samples per ns; the lowest of several.
+    /// Edges of the class with the most samples per ns; the lowest if several have.
     pub mode_ns: (Ns, Ns),
     /// Samples in it.
     pub mode_count: u64,
-    /// Median of the distances to the median, ns. Of an even number of samples both medians are the mean of the two in the
-    /// middle.
+    /// Median of the absolute deviations from the median, ns. For an even number of samples a median is the mean of the
+    /// two in the middle.
     pub mad_ns: (f64, f64),
 }
 
-/// Samples that are known to lie in `from..=to`.
+/// Samples in `from..=to`, ns.
 #[derive(Clone, Copy)]
 struct Class {
     from: f64,
@@ -33,11 +32,11 @@ struct Class {
 }
 
 impl Spread {
-    /// Of all samples; `None` when there are none. Costs a pass over the occupied classes, and a sort of them.
+    /// Spread of all samples; `None` without samples. Cost: one pass over the occupied classes, and sorting them.
     #[must_use]
     pub fn of(histogram: &Histogram) -> Option<Spread> {
         let (min, max) = (histogram.min()?, histogram.max()?);
-        // Figures of another tool, rounded down to its classes, know no sample better than the class.
+        // Extremes imported from another tool may be rounded down to its classes: they are not exact.
         let is_rounded = |at: Ns| at.0.is_multiple_of(histogram.layout().width().0);
         if is_rounded(min) && is_rounded(max) && histogram.layout().width() > Ns(1) {
             let class =
@@ -48,7 +47,7 @@ impl Spread {
             .occupied()
             .map(|(from, to, count)| Class { from: from.max(min).0 as f64, to: to.min(max).0 as f64, count })
             .collect();
-        // One sample each is the minimum and the maximum themselves.
+        // One sample is exactly the minimum, one the maximum.
         let known = |at: Ns| Class { from: at.0 as f64, to: at.0 as f64, count: 1 };
         if let Some(first) = classes.first_mut() {
             first.count -= 1;
@@ -79,8 +78,8 @@ impl Spread {
     }
 }
 
-/// With the samples in the middle of their classes the deviation is that of the samples but for that of the distances
-/// between them (the triangle inequality), which is at most their root mean square: half a class.
+/// The deviation with all samples in the middle of their classes differs from the exact one by at most the root mean
+/// square of the half widths (triangle inequality).
 fn deviation(classes: &[Class], count: u64) -> (f64, f64) {
     let n = count as f64;
     let mean_of =
@@ -92,8 +91,8 @@ fn deviation(classes: &[Class], count: u64) -> (f64, f64) {
     ((sd - off).max(0.0), sd + off)
 }
 
-/// Each distance lies between the least and the largest that its class and that of the median allow, and a median grows
-/// with each of its values.
+/// Each deviation is between the smallest and the largest that its class and that of the median allow; a median is
+/// monotonic in each of its values.
 fn absolute_deviation(classes: &[Class], count: u64) -> (f64, f64) {
     let lower: Vec<(f64, u64)> = classes.iter().map(|c| (c.from, c.count)).collect();
     let upper: Vec<(f64, u64)> = classes.iter().map(|c| (c.to, c.count)).collect();
@@ -104,7 +103,7 @@ fn absolute_deviation(classes: &[Class], count: u64) -> (f64, f64) {
     (median(distances(&least), count), median(distances(&most), count))
 }
 
-/// The mean of the two values in the middle, which are one where `count` is odd.
+/// The mean of the two values in the middle, which are the same if `count` is odd.
 fn median(mut values: Vec<(f64, u64)>, count: u64) -> f64 {
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     let at = |rank: u64| {

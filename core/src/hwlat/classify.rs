@@ -1,42 +1,42 @@
-//! Who took the time of one gap? Evidence first; "cannot tell" is an answer.
+//! Finds the cause of one gap. Evidence is required; "cannot tell" is a valid answer.
 //!
-//! In this order: the clocks disagree → a clock problem. The kernel's record shows interrupts, softirqs or threads → software,
-//! and what remains goes on. SMIs were counted → firmware. The host says it stole the time → host. Interrupts were off in
-//! the probe, or all CPUs stood still together → it came from outside this kernel: hardware on a bare machine, hardware or
-//! host in a guest. Else it cannot be told, and why.
+//! In this order: the clocks disagree → clock. The trace shows interrupts, softirqs or threads → software; the
+//! remainder is classified further. SMIs were counted → firmware. Steal time → host. Interrupts were off in the probe,
+//! or all CPUs stalled at the same time → outside this kernel: hardware on bare metal, hardware or host in a guest.
+//! Otherwise "cannot tell", with the reason.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Ns;
 
-/// What is known of one gap. `None` is "not known", never 0.
+/// Evidence about one gap. `None` is "unknown", never 0.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     /// The gap by CLOCK_MONOTONIC.
     pub gap_ns: Ns,
     /// The same by the processor's counter.
     pub counter_ns: Option<Ns>,
-    /// Gaps below this are not looked at: a remainder below it is no gap any more.
+    /// Smallest gap; a smaller remainder is ignored.
     pub threshold_ns: Ns,
-    /// Who ran on the CPU inside it by the kernel's record, with net times; `None`: no record.
+    /// What ran on the CPU in the gap according to the trace, with net times; `None`: no trace.
     pub software: Option<Vec<(String, Ns)>>,
-    /// Why there is no record, where more is known than that.
+    /// Why there is no trace, if known.
     pub unrecorded: Option<&'static str>,
     /// SMIs of this CPU across the gap.
     pub smi: Option<u64>,
-    /// Time that the host says it stole across the gap; its steps are 10 ms.
+    /// Steal time during the gap, with a resolution of 10 ms.
     pub steal_ns: Option<Ns>,
-    /// `none`, or the hypervisor's name; `None`: the processor does not say.
+    /// `none`, or the hypervisor's name; `None`: unknown.
     pub hypervisor: Option<String>,
     /// Interrupts were off in the probe: no software of this kernel could run, NMIs excepted.
     pub interrupts_off: bool,
-    /// NMIs inside it.
+    /// NMIs during the gap.
     pub nmi: Option<u64>,
     /// CPUs that had a gap at the same time, and CPUs watched at that time.
     pub together: Option<(usize, usize)>,
 }
 
-/// Who is to blame.
+/// Cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -48,16 +48,16 @@ pub enum Cause {
     Host,
     /// One clock jumped and the other did not: no time was lost.
     Clock,
-    /// Hardware or firmware, that no counter names.
+    /// Hardware or firmware without a counter.
     Hardware,
-    /// Outside this kernel for certain; in a guest nobody can tell the host from the hardware below it.
+    /// Certainly outside this kernel; a guest cannot distinguish the host from the hardware.
     HardwareOrHost,
-    /// The evidence does not reach.
+    /// Insufficient evidence.
     CannotTell,
 }
 
 impl Cause {
-    /// For people.
+    /// The name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,19 +72,19 @@ impl Cause {
     }
 }
 
-/// The answer with its reasons.
+/// The cause with its reasons.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// Who.
+    /// The cause.
     pub cause: Cause,
-    /// What no software explains; `None`: not known.
+    /// Time not explained by software; `None`: unknown.
     pub remainder_ns: Option<Ns>,
     /// Evidence, one sentence each.
     pub reasons: Vec<String>,
 }
 
 impl Judgement {
-    /// What of a gap of this length is not known to be this kernel's own doing.
+    /// The part of a gap of this length that this kernel is not known to have caused.
     #[must_use]
     pub fn foreign(&self, gap: Ns) -> Ns {
         match (self.cause, self.remainder_ns) {
@@ -94,7 +94,7 @@ impl Judgement {
         }
     }
 
-    /// Who took a gap of this length; where software took a part of it, who took how much, the larger part first.
+    /// The cause of a gap of this length; if software took a part, both parts, the larger first.
     #[must_use]
     pub fn told(&self, gap: Ns) -> String {
         let foreign = self.foreign(gap);
@@ -114,7 +114,7 @@ pub fn classify(evidence: &Evidence) -> Judgement {
     let mut reasons = Vec::new();
     if let Some(counter) = evidence.counter_ns {
         let (low, high) = (counter.min(evidence.gap_ns), counter.max(evidence.gap_ns));
-        // Both are read one after the other: a difference of a few percent is an interruption between the reads.
+        // The clocks are read in sequence: a difference of a few percent is an interruption between the reads.
         if low < evidence.threshold_ns && high.0 - low.0 > (high.0 / 10).max(1_000) {
             reasons.push(format!("the counter saw {counter}, CLOCK_MONOTONIC {}", evidence.gap_ns));
             return Judgement { cause: Cause::Clock, remainder_ns: None, reasons };
@@ -129,7 +129,7 @@ pub fn classify(evidence: &Evidence) -> Judgement {
     Judgement { cause, remainder_ns: remainder, reasons }
 }
 
-/// Time that software took; `None` when nobody recorded it.
+/// Time of software; `None` if not recorded.
 fn software(evidence: &Evidence, reasons: &mut Vec<String>) -> Option<Ns> {
     if evidence.interrupts_off {
         reasons.push("interrupts were off".to_owned());
@@ -156,7 +156,7 @@ fn software(evidence: &Evidence, reasons: &mut Vec<String>) -> Option<Ns> {
     Some(sum)
 }
 
-/// Who outside this kernel.
+/// The cause outside this kernel.
 fn beyond(evidence: &Evidence, remainder: Option<Ns>, reasons: &mut Vec<String>) -> Cause {
     if let Some((gaps, watched)) = evidence.together.filter(|&(gaps, watched)| gaps > 1 && watched > 1) {
         reasons.push(format!("{gaps} of {watched} CPUs stalled at the same time"));
@@ -168,7 +168,7 @@ fn beyond(evidence: &Evidence, remainder: Option<Ns>, reasons: &mut Vec<String>)
     let rest = remainder.unwrap_or(evidence.gap_ns);
     let guest = evidence.hypervisor.as_deref() != Some("none");
     if let Some(steal) = evidence.steal_ns.filter(|&steal| steal > Ns::ZERO) {
-        // The clock of steal has steps of 10 ms: it may show more than a gap has, hardly less, and of short ones nothing.
+        // Steal time has a resolution of 10 ms: it may exceed the gap, is hardly less, and is 0 for short gaps.
         const STEP_NS: u64 = 10_000_000;
         const SHORTEST_NS: u64 = 1_000_000;
         reasons.push(format!("the host stole {steal} at about that time"));
@@ -181,7 +181,7 @@ fn beyond(evidence: &Evidence, remainder: Option<Ns>, reasons: &mut Vec<String>)
             evidence.hypervisor.as_deref().unwrap_or("the processor does not report whether it is virtual");
         reasons.push(format!("hardware and host cannot be distinguished in a guest ({name})"));
     }
-    // No software of one CPU stops the others at the same time without a trace in the record.
+    // Software on one CPU cannot stop the others at the same time without trace events.
     let all_stood = evidence.together.is_some_and(|(gaps, watched)| watched > 1 && gaps == watched);
     match remainder {
         None => Cause::CannotTell,

@@ -1,7 +1,7 @@
-//! Time that hardware, firmware or the host took: what a gap is, who is to blame as far as evidence reaches, and the report.
+//! Latency from hardware, firmware or the host: gaps, their causes as far as there is evidence, and the report.
 //!
-//! Nothing is called hardware by elimination alone: without interrupts off in the probe and a record of the kernel, the
-//! answer is "cannot tell". Rules and their order: [`classify`].
+//! Hardware is never blamed by elimination alone: unless interrupts are off in the probe or a trace exists, the answer
+//! is "cannot tell". Rules: [`classify`].
 
 pub mod classify;
 pub mod text;
@@ -21,16 +21,16 @@ pub const FORMAT: &str = "lathunt-hwlat";
 /// The version written.
 pub const VERSION: u32 = 1;
 
-/// One gap: a loop that never stops did not run.
+/// One gap: a time in which the busy loop did not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
-    /// Where.
+    /// Its CPU.
     pub cpu: Cpu,
-    /// When it began, CLOCK_MONOTONIC (spin) or wall-clock time of the kernel's tracer.
+    /// Its start, CLOCK_MONOTONIC (spin) or wall-clock time (kernel tracer).
     pub at: Mono,
-    /// How long.
+    /// Its length.
     pub gap_ns: Ns,
-    /// Who is to blame.
+    /// Its cause.
     pub judgement: Judgement,
 }
 
@@ -45,17 +45,17 @@ pub struct Found {
     pub gaps: u64,
     /// The largest.
     pub max_ns: Option<Ns>,
-    /// All gaps by CPU; of the tracer the largest of each watched part, which is all it tells.
+    /// All gaps by CPU; the kernel tracer reports only the largest of each sampling window.
     #[serde(skip)]
     pub histograms: BTreeMap<Cpu, Histogram>,
-    /// The worst, with their judgement, worst first.
+    /// The worst gaps with their causes, worst first.
     pub worst: Vec<Gap>,
     /// Samples of the kernel's tracer as it printed them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<tracer_line::Sample>,
-    /// What has to be known beside.
+    /// Remarks.
     pub notes: Vec<String>,
-    /// Watching threads that were not on their CPU all the time.
+    /// Threads that were not on their CPU all the time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<LeftCpu>,
 }
@@ -69,30 +69,30 @@ pub struct Hwlat {
     pub version: u32,
     /// CPUs watched.
     pub cpus: String,
-    /// A gap counts from here.
+    /// Smallest gap.
     pub threshold_ns: Ns,
-    /// Length of a cycle, and of the watched part of it.
+    /// Length of a cycle.
     pub window_ns: Ns,
-    /// See there.
+    /// Part of each cycle in which the detector samples.
     pub width_ns: Ns,
-    /// Hypervisor by the processor's word; `none`: it denies one.
+    /// Hypervisor according to CPUID; `none`: there is none.
     pub hypervisor: Option<String>,
-    /// SMIs during the run over all CPUs; `None`: not countable here.
+    /// SMIs during the run over all CPUs; `None`: cannot be counted.
     pub smi: Option<u64>,
     /// One or two detectors.
     pub found: Vec<Found>,
 }
 
 impl Hwlat {
-    /// The most of a gap that is not known to be the kernel's own doing; with the tracer all of it, because interrupts
-    /// are off.
+    /// The largest part of a gap that the kernel is not known to have caused; with the kernel tracer the whole gap,
+    /// because interrupts are off.
     #[must_use]
     pub fn worst_not_software(&self) -> Option<Ns> {
         let gaps = self.found.iter().flat_map(|found| &found.worst);
         gaps.map(|gap| gap.judgement.foreign(gap.gap_ns)).filter(|time| *time > Ns::ZERO).max()
     }
 
-    /// The same of the gaps whose cause is known.
+    /// The same, for gaps with a known cause.
     #[must_use]
     pub fn worst_surely_not_software(&self) -> Option<Ns> {
         let gaps = self.found.iter().flat_map(|found| &found.worst);
@@ -100,7 +100,7 @@ impl Hwlat {
         known.map(|gap| gap.judgement.foreign(gap.gap_ns)).filter(|time| *time > Ns::ZERO).max()
     }
 
-    /// How many gaps above `limit` are not among the judged ones, which are the worst of each detector.
+    /// Number of gaps above `limit` that were not judged: only the worst of each detector are.
     #[must_use]
     pub fn not_judged_above(&self, limit: Ns) -> u64 {
         let of = |found: &Found| {
@@ -111,7 +111,7 @@ impl Hwlat {
             let judged = found.worst.iter().filter(|gap| gap.gap_ns >= from).count() as u64;
             all.saturating_sub(judged)
         };
-        // Whatever the kernel's tracer sees is not its own doing: its worst says all.
+        // Gaps of the kernel tracer are not caused by the kernel: the worst is sufficient.
         self.found.iter().filter(|found| found.samples.is_empty()).map(of).sum()
     }
 

@@ -1,4 +1,4 @@
-//! The report for people, and the one that `hwlatdetect` prints (rt-tests 2.4, src/hwlatdetect/hwlatdetect.py).
+//! The text report, and that of `hwlatdetect` (rt-tests 2.4, src/hwlatdetect/hwlatdetect.py).
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::{Found, Hwlat};
 use crate::printable;
 use crate::time::Ns;
 
-/// For people.
+/// The report as text.
 #[must_use]
 pub fn text(report: &Hwlat) -> String {
     let mut text = format!(
@@ -54,7 +54,7 @@ fn one(text: &mut String, found: &Found) {
     }
 }
 
-/// What `hwlatdetect` prints before the test.
+/// Output of `hwlatdetect` before the test.
 #[must_use]
 pub fn hwlatdetect_head(
     seconds: u64,
@@ -76,7 +76,7 @@ pub fn hwlatdetect_head(
     )
 }
 
-/// What it prints after the test.
+/// Output of `hwlatdetect` after the test.
 #[must_use]
 pub fn hwlatdetect_tail(found: &Found) -> String {
     let max = found.max_ns.map_or("Below threshold".to_owned(), |max| format!("{}us", max.0 / 1000));
@@ -90,11 +90,11 @@ pub fn hwlatdetect_tail(found: &Found) -> String {
 /// The CPUs on which SMIs were counted; `by_cpu` begins with CPU 0.
 #[must_use]
 pub fn hwlatdetect_smis(by_cpu: &[u64]) -> String {
-    let counted = by_cpu.iter().enumerate().filter(|(_, &count)| count > 0);
+    let counted = by_cpu.iter().enumerate().filter(|&(_, &count)| count > 0);
     counted.map(|(cpu, count)| format!("{count} SMIs occured on cpu {cpu}\n")).collect()
 }
 
-/// A sample as it prints it.
+/// A sample as `hwlatdetect` prints it.
 #[must_use]
 pub fn hwlatdetect_sample(sample: &super::tracer_line::Sample) -> String {
     format!("ts: {}, inner:{}, outer:{}\n", sample.timestamp, sample.inner_us, sample.outer_us)

@@ -8,17 +8,17 @@ use crate::time::{Cpu, Ns};
 /// One sample: the largest gap of one width.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sample {
-    /// Where.
+    /// CPU; `None` if the line does not have it.
     pub cpu: Option<Cpu>,
-    /// Between two reads of one turn of the loop, µs.
+    /// Between the two reads of one iteration, µs.
     pub inner_us: u64,
-    /// Between two turns, µs.
+    /// Between two iterations, µs.
     pub outer_us: u64,
     /// Wall-clock time as printed, `seconds.nanoseconds`.
     pub timestamp: String,
     /// Gaps above the threshold in this width; `None` before 5.9.
     pub count: Option<u64>,
-    /// NMIs in this width; `None` where the clock is not safe in NMIs or there were none to print.
+    /// NMIs in this width; `None` if the clock is not NMI-safe or there were none.
     pub nmi: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
-//! The report of hwlatdetect (rt-tests, src/hwlatdetect/hwlatdetect.py): windows in which hardware took time.
+//! The report of hwlatdetect (rt-tests, src/hwlatdetect/hwlatdetect.py): windows with hardware latency.
 //!
-//! A window has a gap inside one turn of the kernel's loop and one between two turns; the larger of them is its sample, as
-//! in the report's own maximum. Windows below its threshold are not in the report.
+//! A window has a gap inside one iteration of the kernel's loop and one between two iterations; the larger is its
+//! sample, as for the report's maximum. Windows below the threshold are not reported.
 
 use super::{at, File, FromFile, NotImportable};
 use crate::series::Quantity;
@@ -37,7 +37,8 @@ fn parse(text: &str) -> Result<File, NotImportable> {
     }
     if !ended {
         let what =
-            "the report of hwlatdetect has no 'Max Latency': it is cut off, or the test still ran".to_owned();
+            "the report of hwlatdetect has no 'Max Latency': it is truncated, or the test was still running"
+                .to_owned();
         return Err(NotImportable { line: None, what });
     }
     let listed = thread.rows.len() as u64;
@@ -60,7 +61,7 @@ fn sample(line: &str) -> Option<u64> {
     Some(value("inner:")?.max(value("outer:")?))
 }
 
-/// What a reader must know of how it was measured.
+/// Settings of the measurement for the notes.
 fn setting(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(':')?;
     let known = ["Latency threshold", "Sample window", "Sample width", "SMIs during run"];
@@ -94,7 +95,7 @@ mod tests {
         let run = read(quiet, Unit::Guess).unwrap();
         assert_eq!(run.series[0].histogram.count() + run.series[0].lost, 0);
         let refused = |text: &str| read(text, Unit::Guess).unwrap_err().to_string();
-        assert!(refused(&REPORT[..REPORT.find("Max").unwrap()]).contains("cut off"));
+        assert!(refused(&REPORT[..REPORT.find("Max").unwrap()]).contains("truncated"));
         assert!(refused(&REPORT.replace("inner:46", "inner:4.6")).contains("line 14"));
         assert!(refused(&REPORT.replace("48us", "8us")).contains("maximum is 8"));
     }

@@ -1,4 +1,4 @@
-//! The JSON of jitterdebugger: how late a timed thread wakes up, a histogram for each CPU.
+//! The JSON of jitterdebugger: timer wake-up latency, one histogram per CPU.
 
 use serde::Deserialize;
 
@@ -53,7 +53,7 @@ fn parse(text: &str) -> Result<File, NotImportable> {
     for (cpu, entry) in top.cpu.0 {
         let thread = of_cpu(&cpu, entry)?;
         if file.threads.iter().any(|other| other.cpu == thread.cpu) {
-            return Err(wrong(format!("CPU {cpu} is there twice")));
+            return Err(wrong(format!("CPU {cpu} appears twice")));
         }
         file.rows = file.rows.max(thread.rows.last().map_or(0, |(row, _)| row.saturating_add(1)));
         file.threads.push(thread);
@@ -73,7 +73,7 @@ fn of_cpu(cpu: &str, entry: Entry) -> Result<FromFile, NotImportable> {
     }
     rows.sort_unstable();
     if let Some(pair) = rows.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        return Err(wrong(format!("histogram row {} of CPU {cpu} is there twice", pair[0].0)));
+        return Err(wrong(format!("histogram row {} of CPU {cpu} appears twice", pair[0].0)));
     }
     let mut thread = FromFile { cpu: Some(number), cycles: Some(entry.count), rows, ..FromFile::default() };
     let any = entry.count > 0;

@@ -1,10 +1,10 @@
-//! What logs and mails put before each line of a text: quotes, a common indentation, a time stamp. The lines stay lines.
+//! Removes line prefixes of logs and mails: quotes, a common indentation, a time stamp.
 
 use std::borrow::Cow;
 
-/// `text` without it. Unchanged, and not copied, where not all lines have the same before them.
+/// `text` without them. Unchanged and not copied unless all lines have the same prefix.
 pub(super) fn unwrapped(text: &str) -> Cow<'_, str> {
-    // A quoted log has both.
+    // A quoted log has several prefixes.
     [quotes, indentation, stamps, indentation].iter().fold(Cow::Borrowed(text), |text, strip| {
         let stripped = strip(&text);
         stripped.map_or(text, Cow::Owned)
@@ -15,7 +15,7 @@ fn filled(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.trim().is_empty())
 }
 
-/// Each line as `strip` leaves it.
+/// Applies `strip` to each line.
 fn each(text: &str, strip: impl Fn(&str) -> &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -37,7 +37,7 @@ fn quotes(text: &str) -> Option<String> {
     })
 }
 
-/// Blanks before each line. Single samples begin with blanks, too: of those alone none is taken.
+/// Blanks before each line, unless all lines are single samples, which also start with blanks.
 fn indentation(text: &str) -> Option<String> {
     let depth = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
     let common = filled(text).map(depth).min().filter(|common| *common > 0)?;
@@ -47,7 +47,7 @@ fn indentation(text: &str) -> Option<String> {
     is_text.then(|| each(text, |line| line.get(common..).unwrap_or("")))
 }
 
-/// A time before most lines: those that have none were wrapped by something else.
+/// A time before most lines: the others were wrapped by another program.
 fn stamps(text: &str) -> Option<String> {
     let all = filled(text).count();
     let stamped = filled(text).filter(|line| stamp(line).is_some()).count();

@@ -1,7 +1,7 @@
-//! The text of oslat (rt-tests, src/oslat/oslat.c): gaps of a loop that never sleeps, a column a core.
+//! The text of oslat (rt-tests, src/oslat/oslat.c): gaps of a busy loop, one column per core.
 //!
-//! A gap of N - 1 to N µs is in row N, and N is what its extremes say, too: values are entered as printed, which is never
-//! too small. The last row has everything above, so that of its gaps only the largest is known.
+//! A gap of N - 1 to N µs is in row N, and its extremes are also N: values are used as printed, which is never too
+//! small. The last row includes everything above, so that only the largest of its gaps is known.
 
 use super::{at, File, FromFile, NotImportable, MOST_THREADS};
 use crate::series::Quantity;
@@ -51,7 +51,7 @@ fn parse(text: &str) -> Result<File, NotImportable> {
     Ok(file)
 }
 
-/// What the last row counts is at its value or above it, up to the maximum.
+/// The last row counts gaps at or above its value, up to the maximum.
 pub(super) fn without_overflows(thread: &mut FromFile) {
     let Some(max) = thread.max else { return };
     let above = thread.rows.last().is_some_and(|(row, _)| *row < max);
@@ -72,7 +72,7 @@ fn cores(number: usize, values: &str) -> Result<Vec<FromFile>, NotImportable> {
     }
 }
 
-/// As many words as there are cores; what follows in brackets is the unit.
+/// One word per core; the unit follows in parentheses.
 fn figures(number: usize, values: &str, cores: usize) -> Result<Vec<&str>, NotImportable> {
     let values: Vec<&str> = values.split('(').next().unwrap_or_default().split_whitespace().collect();
     match values.len() == cores && cores > 0 {

@@ -1,5 +1,5 @@
-//! ptsematest, svsematest, pmqtest and sigwaittest (rt-tests): how long from a sender's call to the receiver's return from its
-//! wait. They keep extremes and the mean of each pair, no histogram.
+//! ptsematest, svsematest, pmqtest and sigwaittest (rt-tests): latency from the sender's call to the receiver's return
+//! from its wait. They report extremes and mean of each pair, without histogram.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ struct Receiver {
     max: Option<u64>,
 }
 
-/// `None` where this is of none of them.
+/// `None` if the text is from another program.
 pub(super) fn recognised(text: &str) -> Option<Result<File, NotImportable>> {
     if text.trim_start().starts_with('{') {
         let is_one = text.contains("\"sender\"") && text.contains("\"receiver\"");
@@ -72,7 +72,7 @@ fn of_json(text: &str) -> Result<File, NotImportable> {
     Ok(file)
 }
 
-/// Of the lines of each pair, which a screen repeats, the last one counts.
+/// The screen repeats the lines of each pair: the last one is used.
 fn of_text(text: &str) -> Result<File, NotImportable> {
     let mut receivers: BTreeMap<u64, FromFile> = BTreeMap::new();
     let mut results: BTreeMap<u64, FromFile> = BTreeMap::new();
@@ -87,7 +87,7 @@ fn of_text(text: &str) -> Result<File, NotImportable> {
     let mut file = File::of("rt-tests", Quantity::Wakeup, 1_000);
     for (receiver, result) in results.into_iter().take(MOST_THREADS) {
         let Some(known) = receivers.remove(&receiver) else {
-            let what = format!("the line that says how many cycles thread #{receiver} had is not there");
+            let what = format!("there is no line with the number of cycles of thread #{receiver}");
             return Err(NotImportable { line: None, what });
         };
         file.threads
@@ -114,7 +114,7 @@ fn described(line: &str) -> Option<(u64, FromFile)> {
     Some((number.parse().ok()?, thread))
 }
 
-/// `#1 -> #0, Min    3, Cur   45, Avg    4, Max   45`: what stands behind the arrow's ends.
+/// `#1 -> #0, Min 3, Cur 45, Avg 4, Max 45`: the number of the pair and the figures.
 fn result(line: &str) -> Option<(u64, &str)> {
     let (receiver, rest) = line.trim().strip_prefix('#')?.split_once(" -> #")?;
     let (_, figures) = rest.split_once(", ")?;

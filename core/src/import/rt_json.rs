@@ -48,7 +48,7 @@ struct Entry {
     missed: Option<u64>,
 }
 
-/// An object as it stands there: a name that is there twice must be seen, not one value lost.
+/// An object with all members: a repeated name must be detected.
 #[derive(Default)]
 pub(super) struct Pairs<V>(pub(super) Vec<(String, V)>);
 
@@ -89,7 +89,7 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
     let (tool, quantity) = command.as_deref().map_or(("rt-tests", Quantity::Cyclic), measures);
     let unit = if top.resolution_in_ns == Some(1) { 1 } else { 1_000 };
     let is_cyclic = quantity == Quantity::Cyclic;
-    let unit_assumed = top.resolution_in_ns.is_none() && is_cyclic; // the others have no other unit than µs
+    let unit_assumed = top.resolution_in_ns.is_none() && is_cyclic; // the others always use µs
     let mut file = File { unit_assumed, ..File::of(tool, quantity, unit) };
     let conditions = &mut file.conditions;
     conditions.command = command;
@@ -109,7 +109,7 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
     }
     threads.sort_by_key(|(number, _)| *number);
     if let Some(number) = twice(&threads) {
-        return Err(wrong(format!("thread {number} is there twice")));
+        return Err(wrong(format!("thread {number} appears twice")));
     }
     if let Some(told) = top.num_threads.filter(|told| *told != threads.len()) {
         return Err(wrong(format!(
@@ -135,7 +135,7 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
     Ok(file)
 }
 
-/// What the program of a command line measures. Its name is all that the JSON has of it.
+/// The program and its quantity, from the command line in the JSON.
 fn measures(command: &str) -> (&'static str, Quantity) {
     let program = command.split_whitespace().next().and_then(|word| word.rsplit('/').next());
     match program {
@@ -149,7 +149,7 @@ fn wrong(what: String) -> NotImportable {
     NotImportable { line: None, what: format!("not the JSON of rt-tests: {what}") }
 }
 
-/// The first number that stands twice in `sorted`.
+/// The first repeated number in `sorted`.
 fn twice<N: Copy + PartialEq, V>(sorted: &[(N, V)]) -> Option<N> {
     sorted.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0)
 }
@@ -166,13 +166,15 @@ fn from_entry(number: u32, entry: Entry) -> Result<FromFile, NotImportable> {
     }
     rows.sort_unstable();
     if let Some(row) = twice(&rows) {
-        return Err(wrong(format!("histogram row {row} of thread {number} is there twice")));
+        return Err(wrong(format!("histogram row {row} of thread {number} appears twice")));
     }
     rows.retain(|(_, count)| *count > 0);
     let inside = rows.iter().try_fold(0u64, |sum, (_, count)| sum.checked_add(*count));
     let inside = inside.ok_or_else(|| wrong("its counts add up to more than 2^64".to_owned()))?;
     let cycles = entry.cycles.or_else(|| (!rows.is_empty()).then_some(inside)).ok_or_else(|| {
-        wrong(format!("thread {number} has neither 'cycles' nor a histogram: its samples are not known"))
+        wrong(format!(
+            "thread {number} has neither 'cycles' nor a histogram: its number of samples is unknown"
+        ))
     })?;
     if cycles < inside {
         return Err(wrong(format!("cycles is {cycles}, but the histogram has {inside} samples")));
@@ -193,7 +195,7 @@ fn from_entry(number: u32, entry: Entry) -> Result<FromFile, NotImportable> {
     })
 }
 
-/// Without what rt-tests writes wrongly.
+/// Repairs the known defects of rt-tests.
 fn repaired(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {

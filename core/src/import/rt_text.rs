@@ -5,7 +5,7 @@ use super::{at, File, FromFile, NotImportable, Unit, MOST_THREADS};
 
 type Line<'a> = (usize, &'a str);
 
-/// Reads a text; of the status lines of each thread, the last one of each run counts.
+/// Reads a text; of each thread's status lines, the last one of each run is used.
 pub(super) fn parse(text: &str, unit: Unit) -> Result<File, NotImportable> {
     let mut reader = Reader {
         file: File::default(),
@@ -29,8 +29,8 @@ pub(super) fn parse(text: &str, unit: Unit) -> Result<File, NotImportable> {
     reader.finish(unit)
 }
 
-/// Whether the last number of a line is narrower than cyclictest prints it. A largest latency that lost its last
-/// digits would be read as a tenth of itself. Where a script squeezed the blanks, the widths say nothing.
+/// Whether the last number of a line is narrower than cyclictest prints it. A truncated maximum would be read as a
+/// tenth of its value. If a script squeezed blanks, the widths are unknown.
 fn ends_in_a_number_cut_short(line: &str) -> bool {
     let last_field = line.rsplit(':').next().unwrap_or_default();
     if let Some((_, line)) = status::find(line) {
@@ -45,8 +45,8 @@ fn ends_in_a_number_cut_short(line: &str) -> bool {
     line.starts_with("  ") && line.matches(':').count() == 2 && last_field.len() < 8
 }
 
-/// Without the escape sequences of a terminal and the ends of lines of another system. A carriage return inside a line
-/// stays: without it two numbers would become one.
+/// Without terminal escape sequences and CR LF line ends. A carriage return inside a line is kept: without it two
+/// numbers would become one.
 fn plain(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut characters = line.trim_end_matches('\r').chars();
@@ -61,7 +61,7 @@ fn plain(line: &str) -> String {
     out
 }
 
-/// What a heading belongs to whose rows look like those of cyclictest.
+/// Other programs with rows like those of cyclictest, by their heading.
 fn of_another_program(line: &str) -> Option<&'static str> {
     let words: Vec<&str> = line.trim_start_matches('#').split_whitespace().collect();
     match words[..] {
@@ -73,7 +73,7 @@ fn of_another_program(line: &str) -> Option<&'static str> {
     }
 }
 
-/// The load of the machine, which old versions print above the status lines without a word: `0.07 0.02 0.00 1/63 2312`.
+/// The load average, which old versions print above the status lines: `0.07 0.02 0.00 1/63 2312`.
 fn is_load(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     matches!(words[..], [_, _, _, threads, _] if threads.contains('/'))
@@ -86,9 +86,9 @@ fn too_many() -> NotImportable {
 
 struct Reader {
     file: File,
-    /// Columns of a histogram row, once one was seen.
+    /// Columns of a histogram row, from the first one.
     columns: Option<usize>,
-    /// The line before the first row was seen: the lines below the last one must be there, too.
+    /// The header before the first row was found: the footer must exist, too.
     headed: bool,
     /// A status line has the columns of `-N`.
     wide: bool,
@@ -100,15 +100,15 @@ struct Reader {
     sums: bool,
     /// Values of the lines below the histogram.
     footer: Vec<(usize, String, Vec<u64>)>,
-    /// The thread that broke off (`-b`) by its tid, until its latency is read.
+    /// The thread that ended the run (`-b`) by its tid, until its latency is read.
     broke: Option<u64>,
-    /// Latencies that broke a run off, with the number of their thread. Nothing else may tell of them: without `-q` the
-    /// last status line is older.
+    /// Latencies that ended a run, with their thread number. They may be nowhere else: without `-q` the last status
+    /// line is older.
     breaks: Vec<(Option<usize>, u64)>,
 }
 
 impl Reader {
-    /// `6.12.0-rc5`: one word, which no row is, before any row.
+    /// `6.12.0-rc5`: a single word before the first row.
     fn is_heading(&self, line: &str) -> bool {
         let word = line.trim();
         let is_word = !word.contains(char::is_whitespace)
@@ -117,7 +117,7 @@ impl Reader {
     }
 
     fn line(&mut self, (number, line): Line<'_>) -> Result<(), NotImportable> {
-        // scripts glue the command line to the first line of the output
+        // scripts may print the command line in front of the first line of the output
         if let Some((command, us)) = line.split_once("# /dev/cpu_dma_latency set to ") {
             self.file.dma_latency_us = us.trim().trim_end_matches("us").parse().ok();
             self.file.conditions.command = Some(command.trim().to_owned()).filter(|text| !text.is_empty());
@@ -144,7 +144,7 @@ impl Reader {
         if line.starts_with(' ') && line.matches(':').count() == 2 {
             return self.sample((number, line));
         }
-        Ok(()) // the screen's head, blank lines, what a wrapping script says
+        Ok(()) // screen header, blank lines, output of a wrapper script
     }
 
     fn thread(&mut self, index: usize, line: usize) -> Result<&mut FromFile, NotImportable> {
@@ -200,7 +200,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `       0:      12:      19`, and with `--smi` how many of these interrupts there were.
+    /// ` 0: 12: 19`, and with `--smi` the number of SMIs.
     fn sample(&mut self, (number, line): Line<'_>) -> Result<(), NotImportable> {
         let (head, value) = line.rsplit_once(':').unwrap_or_default();
         let mut values = value.split_whitespace();
@@ -213,7 +213,7 @@ impl Reader {
         };
         let thread = self.thread(index as usize, number)?;
         if cycle < thread.next_cycle {
-            thread.more_runs += 1; // numbers begin anew
+            thread.more_runs += 1; // numbering restarts
             thread.next_cycle = 0;
         }
         thread.absent = thread.absent.saturating_add(cycle - thread.next_cycle);
@@ -232,7 +232,7 @@ impl Reader {
         }
         if label == "Break value" {
             let Ok(value) = values.trim().parse() else {
-                return Err(at(number, "'# Break value:' with something that is no number"));
+                return Err(at(number, "'# Break value:' with a value that is not a number"));
             };
             let thread = self.broke.take().and_then(|tid| self.number_of(tid));
             self.breaks.push((thread, value));
@@ -245,12 +245,12 @@ impl Reader {
         }
         let values: Option<Vec<u64>> = values.split_whitespace().map(|value| value.parse().ok()).collect();
         let values =
-            values.ok_or_else(|| at(number, format!("'# {label}:' with something that is no number")))?;
+            values.ok_or_else(|| at(number, format!("'# {label}:' with a value that is not a number")))?;
         self.footer.push((number, label.to_owned(), values));
         Ok(())
     }
 
-    /// Number of the thread with this tid, in the run whose lines were read last.
+    /// Number of the thread with this tid, in the latest run.
     fn number_of(&self, tid: u64) -> Option<usize> {
         match self.footer.iter().rfind(|(_, label, _)| label == "Thread Ids") {
             Some((_, _, tids)) => tids.iter().position(|one| *one == tid),
@@ -294,13 +294,13 @@ impl Reader {
         {
             let all = thread.inside().and_then(|inside| inside.checked_add(thread.overflows.unwrap_or(0)));
             thread.cycles = Some(all.ok_or_else(too_many)?).max(thread.cycles);
-            thread.samples.clear(); // the same ones, and perhaps not all of them
+            thread.samples.clear(); // the same samples, possibly incomplete
             thread.absent = 0;
         }
         Ok(self.file)
     }
 
-    /// Without its last lines a histogram does not say what was beyond its rows: the worst.
+    /// Without its footer, a histogram lacks the samples beyond its rows, and so the worst case.
     fn check_footer(&mut self, footer: &[(usize, String, Vec<u64>)]) -> Result<(), NotImportable> {
         let has = |wanted: &str| footer.iter().any(|(_, label, _)| label == wanted);
         let missing = ["Max Latencies", "Histogram Overflows"].into_iter().find(|wanted| !has(wanted));
@@ -337,7 +337,7 @@ impl Reader {
         }
     }
 
-    /// Each row's last count is that of all others together, as `-H` has it.
+    /// In each row the last count is the sum of the others, as with `-H`.
     fn last_column_is_the_sum(&self) -> bool {
         let Some((last, others)) = self.file.threads.split_last().filter(|(_, others)| others.len() > 1)
         else {

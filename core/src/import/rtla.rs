@@ -1,14 +1,14 @@
 //! rtla's histograms (`rtla timerlat hist`, `rtla osnoise hist`) and the table of `rtla timerlat top`.
 //!
-//! The latency of the interrupt is from the timer's expiry to its handler, that of the thread from the expiry to the thread,
-//! that of the return from the expiry to user space. A class is told by its lower edge.
+//! The latency of the interrupt is from the timer's expiry to its handler, that of the thread from the expiry to the
+//! thread, that of the return from the expiry to user space. A bin is identified by its lower edge.
 
 use std::collections::BTreeMap;
 
 use super::{at, File, FromFile, NotImportable, MOST_THREADS};
 use crate::series::Quantity;
 
-/// `None` where this is none of them.
+/// `None` if the text is from another program.
 pub(super) fn recognised(text: &str) -> Option<Result<File, NotImportable>> {
     let has = |what: &str| text.lines().any(|line| line.contains(what));
     if has("# RTLA timerlat histogram")
@@ -72,7 +72,7 @@ fn histogram(text: &str) -> Result<File, NotImportable> {
             continue;
         }
         if line.starts_with("ALL") {
-            break; // the sums of all CPUs
+            break; // sums over all CPUs
         }
         let mut words = line.split_whitespace();
         let Some(label) = words.next().filter(|_| !file.threads.is_empty()) else { continue };
@@ -131,7 +131,7 @@ fn checked(mut file: File, rows: &[u64]) -> Result<File, NotImportable> {
             return Err(wrong(format!("count is {all}, but the histogram has {inside} samples")));
         }
         thread.overflows = Some(all - inside);
-        // A class may begin at the maximum, not above it.
+        // A bin may start at the maximum, not above it.
         if let Some(what) = thread.contradiction(0) {
             return Err(wrong(what));
         }
@@ -139,7 +139,7 @@ fn checked(mut file: File, rows: &[u64]) -> Result<File, NotImportable> {
     Ok(file)
 }
 
-/// Of the screens of `rtla timerlat top` the last line of each CPU counts.
+/// `rtla timerlat top` repeats its screen: the last line of each CPU is used.
 fn table(text: &str) -> Result<File, NotImportable> {
     let mut last: BTreeMap<(u32, usize), FromFile> = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {

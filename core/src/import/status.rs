@@ -1,9 +1,8 @@
 //! Status lines of cyclictest: `T: 0 ( 8439) P:80 I:1000 C:   1996 Min:      4 Act:    6 Avg:   18 Max:    2925`.
 //!
-//! A screen repeats them with growing figures: the last line of a run has them all. A log to which several runs were
-//! appended has the last line of each, one that several wrote at the same time has them in turns. They are added up,
-//! so that the largest latency of all of them is kept and none is counted twice. A thread that has no sample yet is on
-//! the first screen already, without its tid: that line is of no run.
+//! The screen repeats them with growing figures: the last line of a run has the totals. A log may contain several runs,
+//! appended or interleaved. The last lines of all runs are merged, so that the largest latency is kept and no sample is
+//! counted twice. The first screen also lists threads without a sample and tid: such lines belong to no run.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +18,14 @@ pub(super) struct Status {
 /// The runs of one thread.
 #[derive(Debug, Default)]
 struct Runs {
-    /// The newest line of the run that goes on.
+    /// The latest line of the current run.
     last: FromFile,
-    /// The last lines of those that ended before.
+    /// The last lines of earlier runs.
     ended: Vec<FromFile>,
 }
 
 impl Status {
-    /// Takes the line of thread `index`.
+    /// Adds a line of thread `index`.
     pub(super) fn add(&mut self, index: usize, line: FromFile) {
         let Some(runs) = self.threads.get_mut(&index) else {
             self.threads.insert(index, Runs { last: line, ended: Vec::new() });
@@ -39,14 +38,14 @@ impl Status {
         if before.cycles > Some(0) {
             runs.ended.push(before);
         }
-        // one of several that write into the same text in turns had not ended
+        // an interleaved run had not ended
         let first = runs.ended.len().saturating_sub(WRITERS_AT_MOST);
         if let Some(at) = runs.ended[first..].iter().rposition(|run| goes_on(run, &runs.last)) {
             runs.ended.remove(first + at);
         }
     }
 
-    /// Of each thread, all runs together.
+    /// All runs of each thread, merged.
     pub(super) fn threads(self) -> impl Iterator<Item = (usize, FromFile)> {
         self.threads.into_iter().map(|(index, mut runs)| {
             if runs.last.cycles == Some(0) {
@@ -56,17 +55,17 @@ impl Status {
         })
     }
 
-    /// Number of the thread whose newest line has this tid.
+    /// Number of the thread whose latest line has this tid.
     pub(super) fn number_of(&self, tid: u64) -> Option<usize> {
         let has = |runs: &Runs| runs.last.tid.is_some_and(|one| u64::try_from(one) == Ok(tid));
         self.threads.iter().find(|(_, runs)| has(runs)).map(|(number, _)| *number)
     }
 }
 
-/// Runs that may write into one text at the same time; of more the samples are counted more than once.
+/// Maximum number of interleaved runs; with more, samples are counted repeatedly.
 const WRITERS_AT_MOST: usize = 64;
 
-/// Whether `line` is a later line of the run that `before` is of: nothing that a run counts ever falls.
+/// Whether `line` continues the run of `before`: the counts of a run never decrease.
 fn goes_on(before: &FromFile, line: &FromFile) -> bool {
     before.tid == line.tid && before.cycles <= line.cycles && before.max <= line.max
 }
@@ -88,7 +87,7 @@ fn together(all: FromFile, other: &FromFile) -> FromFile {
     }
 }
 
-/// A status line and what stands before it: nothing, the prefix of a log, or a command that a script did not end.
+/// A status line and the text before it: nothing, a log prefix, or a command line without newline.
 pub(super) fn find(line: &str) -> Option<(&str, &str)> {
     if line.starts_with("T:") {
         return Some(("", line));
@@ -107,7 +106,7 @@ pub(super) fn find(line: &str) -> Option<(&str, &str)> {
 /// Reads a line: the number of the thread, its figures, and whether they have the columns of `-N`.
 ///
 /// # Errors
-/// Names the figure that is not there.
+/// Names the missing figure.
 pub(super) fn parse(number: usize, line: &str) -> Result<(usize, FromFile, bool), NotImportable> {
     let mut fields = Fields { number, line, rest: line };
     let index = fields.value("T:")? as usize;
@@ -127,7 +126,7 @@ pub(super) fn parse(number: usize, line: &str) -> Result<(usize, FromFile, bool)
         tid: i32::try_from(tid).ok(),
         priority: priority.and_then(|priority| i32::try_from(priority).ok()),
         interval_us,
-        // signaltest, whose signals go round without a pause
+        // signaltest, which sends signals without an interval
         quantity: interval_us.is_none().then_some(Quantity::Wakeup),
         cycles: Some(cycles),
         min: Some(min).filter(|_| cycles > 0),
@@ -138,8 +137,8 @@ pub(super) fn parse(number: usize, line: &str) -> Result<(usize, FromFile, bool)
     Ok((index, figures, wide))
 }
 
-/// The fields of a line, one after the other. After a number only a blank may follow, or the end: a decimal point, a
-/// separator of thousands, a sign or another line without its end would make another number of it.
+/// The fields of a line in sequence. A number must be followed by a blank or the end: a decimal point, thousands
+/// separator, sign or joined line would change its value.
 struct Fields<'l> {
     number: usize,
     line: &'l str,
@@ -158,13 +157,13 @@ impl Fields<'_> {
         let (digits, rest) = text.split_at(end);
         let Ok(value) = digits.parse() else { return refuse("without a number after") };
         if !(rest.is_empty() || rest.starts_with([' ', ')'])) {
-            return refuse("with something else than a whole number after");
+            return refuse("with something other than a whole number after");
         }
         self.rest = rest;
         Ok(value)
     }
 
-    /// A field that is left out by other programs of rt-tests, `next` follows then: cyclicdeadline has no priority, signaltest no
+    /// A field that other programs of rt-tests omit; then `next` follows: cyclicdeadline has no priority, signaltest no
     /// interval.
     fn value_before(&mut self, label: &str, next: &str) -> Result<Option<u64>, NotImportable> {
         match self.rest.trim_start_matches(' ').starts_with(next) {
@@ -181,7 +180,7 @@ impl Fields<'_> {
         Ok(())
     }
 
-    /// Nothing is left but the number of SMIs.
+    /// Only the number of SMIs may follow.
     fn end(&mut self) -> Result<(), NotImportable> {
         if self.rest.trim_start_matches(' ').starts_with("SMI:") {
             self.value("SMI:")?;
@@ -190,7 +189,7 @@ impl Fields<'_> {
             "" => Ok(()),
             more => Err(at(
                 self.number,
-                format!("a status line goes on after its maximum with '{more}': {}", self.line),
+                format!("a status line continues after its maximum with '{more}': {}", self.line),
             )),
         }
     }

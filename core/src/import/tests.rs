@@ -86,7 +86,7 @@ fn what_is_damaged_is_named_with_its_line() {
         ("000000 1\n000002 1\n", Some(2), "row 2 where row 1"),
         ("000000 1\n# Total: 000000007\n", Some(2), "add up to 1"),
         ("000000 1\t1\n# Min Latencies: 1\n# Max Latencies: 1 2 3\n", Some(3), "3 values for 1"),
-        ("000000 1\n# Max Latencies: x\n", Some(2), "no number"),
+        ("000000 1\n# Max Latencies: x\n", Some(2), "not a number"),
         ("T: 0 ( 12) P:80 I:1000 C: \n", Some(1), "'C:'"),
         ("T:99999999 ( 12) P:80 I:1000 C:1 Min:1 Act:1 Avg:1 Max:1\n", Some(1), "not possible"),
         ("       0:       x:      19\n", Some(1), "thread:cycle:latency"),
@@ -131,7 +131,7 @@ proptest! {
     }
 }
 
-/// A recorded file cut anywhere is refused, or says as much as the whole: never a smaller maximum.
+/// A recorded file truncated anywhere is refused or gives the same result: never a smaller maximum.
 #[test]
 fn a_cut_text_never_loses_its_maximum_in_silence() {
     for name in
@@ -145,7 +145,7 @@ fn a_cut_text_never_loses_its_maximum_in_silence() {
         for end in 0..text.len() {
             match read(&text[..end], Unit::Guess) {
                 Err(_) => refused += 1,
-                // status lines stand for themselves: the threads that are there are whole
+                // status lines are independent: the threads present are complete
                 Ok(run) => assert_eq!(shape(&run), whole[..run.series.len()], "{name} cut at {end}"),
             }
         }
@@ -271,7 +271,7 @@ fn a_thread_without_a_sample_makes_a_run_incomplete() {
     let third = "T: 2 ( 8439) P:80 I:1000 C:   1996 Min:      4 Act:    6 Avg:   18 Max:      10\n";
     let run = read(third, Unit::Guess).unwrap();
     assert_eq!((run.series.len(), run.complete), (3, false));
-    assert!(noted(&run, "thread 1/0: no sample of this thread"), "{:?}", run.conditions.notes);
+    assert!(noted(&run, "thread 1: no sample of this thread"), "{:?}", run.conditions.notes);
     let json = recorded("ct_json_break.json");
     assert!(!json.complete && noted(&json, "CPU 1: no sample of this thread"));
 }
@@ -294,11 +294,11 @@ fn a_screen_whose_threads_had_no_sample_yet_is_no_run() {
 fn json_that_would_lose_samples_is_refused() {
     let thread = "\"0\": {\"histogram\": {\"5\": 9}, \"max\": 5}";
     for (json, needle) in [
-        (format!("{{{thread}, {thread}}}"), "thread 0 is there twice"),
-        (format!("{{{thread}, {}}}", thread.replacen('0', "00", 1)), "thread 0 is there twice"),
+        (format!("{{{thread}, {thread}}}"), "thread 0 appears twice"),
+        (format!("{{{thread}, {}}}", thread.replacen('0', "00", 1)), "thread 0 appears twice"),
         (
             "{\"0\": {\"histogram\": {\"5\": 9, \"5\": 3}, \"max\": 5}}".to_owned(),
-            "row 5 of thread 0 is there twice",
+            "row 5 of thread 0 appears twice",
         ),
         ("{\"0\": {\"receiver\": {\"min\": 1, \"avg\": 2.0, \"max\": 900}}}".to_owned(), "neither 'cycles'"),
         ("{\"0\": {\"min\": 1, \"avg\": 1.0, \"max\": 55}}".to_owned(), "neither 'cycles'"),

@@ -1,13 +1,13 @@
 //! The lines of Xenomai's `latency` and EVL's `latmus` (RTT, RTH, RTD, RTS): extremes and mean of each second, in µs with three
 //! decimals.
 //!
-//! The number of samples is not printed: it follows from the time and the period, give or take a second. Both extremes of
-//! each second are samples; of the others only the mean of all is known.
+//! The number of samples is not printed: it is computed from the time and the period, to within a second. Both extremes
+//! of each second are samples; of the others only the overall mean is known.
 
 use super::{at, File, FromFile, NotImportable};
 use crate::series::Quantity;
 
-/// `None` where this is of neither.
+/// `None` if the text is from another program.
 pub(super) fn recognised(text: &str) -> Option<Result<File, NotImportable>> {
     let is_one =
         text.lines().any(|line| line.contains("RTH|")) && text.lines().any(|line| line.contains("RTD|"));
@@ -48,11 +48,11 @@ fn parse(text: &str) -> Result<File, NotImportable> {
         }
     }
     let listed = thread.rows.iter().map(|(value, _)| *value).max();
-    if let (Some(told), Some(listed)) = (thread.max, listed) {
-        if listed > told {
-            let what = format!("the summary's maximum is {told} ns, but a second's is {listed} ns");
-            return Err(NotImportable { line: None, what });
-        }
+    if let (Some(told), Some(listed)) = (thread.max, listed)
+        && listed > told
+    {
+        let what = format!("the summary's maximum is {told} ns, but a second's is {listed} ns");
+        return Err(NotImportable { line: None, what });
     }
     if thread.max.is_none() {
         file.conditions.notes.push("there is no summary (RTS): the measurement was cut off".to_owned());
@@ -73,7 +73,7 @@ fn parse(text: &str) -> Result<File, NotImportable> {
 /// `1.393` µs, exactly.
 fn ns(line: usize, text: &str) -> Result<u64, NotImportable> {
     let wrong = || at(line, format!("'{text}' is not a latency in µs"));
-    // Early wake-ups are not late ones.
+    // Early wake-ups have latency 0.
     let (whole, part) = text.trim_start_matches('-').split_once('.').ok_or_else(wrong)?;
     let (whole, part) =
         (whole.parse::<u64>().map_err(|_| wrong())?, Some(part).filter(|part| part.len() == 3));

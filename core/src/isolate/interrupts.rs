@@ -1,4 +1,4 @@
-//! `/proc/interrupts` and `/proc/softirqs`: how often what came to which CPU, by class.
+//! `/proc/interrupts` and `/proc/softirqs`: counts by CPU and class.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use serde::Serialize;
 
 use crate::time::Cpu;
 
-/// What an interrupt is for.
+/// Class of an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     /// A device.
     Io,
-    /// The CPU's own timer: the tick, and timers that expire.
+    /// The local timer: the tick, and expiring timers.
     LocalTimer,
-    /// Another CPU has woken a thread here.
+    /// A wake-up from another CPU.
     Rescheduling,
-    /// Another CPU has a function executed here.
+    /// A function call from another CPU.
     FunctionCall,
-    /// Another CPU has changed the address space of what runs here.
+    /// Another CPU changed the address space of the running thread.
     TlbShootdown,
-    /// Work that the kernel puts off to an interrupt of its own.
+    /// Deferred work (irq_work).
     IrqWork,
-    /// Cannot be masked: watchdog, profiling.
+    /// Non-maskable: watchdog, profiling.
     Nmi,
-    /// Heat, machine checks, the hypervisor and the rest.
+    /// Thermal events, machine checks, the hypervisor and others.
     Other,
     /// A softirq.
     Softirq,
@@ -66,15 +66,15 @@ impl Class {
 pub struct Line {
     /// `36`, `LOC`, `NET_RX`.
     pub name: String,
-    /// What it is for.
+    /// Its class.
     pub class: Class,
-    /// What the kernel says about it.
+    /// The kernel's description.
     pub about: String,
-    /// How often, by CPU.
+    /// Counts by CPU.
     pub counts: BTreeMap<Cpu, u64>,
 }
 
-/// The lines of `/proc/interrupts`, and behind them those of `/proc/softirqs`.
+/// The lines of `/proc/interrupts`, then those of `/proc/softirqs`.
 #[must_use]
 pub fn parse(interrupts: &str, softirqs: &str) -> Vec<Line> {
     let mut all = lines(interrupts, class);
@@ -96,7 +96,7 @@ fn lines(text: &str, class: impl Fn(&str, &str) -> Class) -> Vec<Line> {
     let line = |row: &str| {
         let (name, rest) = row.split_once(':')?;
         let words: Vec<&str> = rest.split_ascii_whitespace().collect();
-        // ERR and MIS have one figure for all CPUs.
+        // ERR and MIS have one total.
         let figures: Option<Vec<u64>> =
             words.get(..cpus.len())?.iter().map(|word| word.parse().ok()).collect();
         let (name, about) = (name.trim().to_owned(), words[cpus.len()..].join(" "));
@@ -107,7 +107,7 @@ fn lines(text: &str, class: impl Fn(&str, &str) -> Class) -> Vec<Line> {
 }
 
 /// x86 has names for its vectors (arch/x86/kernel/irq.c), arm64 numbers its IPIs and has its timer among the devices
-/// (arch/arm64/kernel/smp.c): there the text decides.
+/// (arch/arm64/kernel/smp.c): there the description decides.
 fn class(name: &str, about: &str) -> Class {
     match name {
         "LOC" => return Class::LocalTimer,
@@ -131,7 +131,7 @@ fn class(name: &str, about: &str) -> Class {
     }
 }
 
-/// What came between two readings; lines without a change are left out.
+/// Difference between two readings, without unchanged lines.
 #[must_use]
 pub fn between(before: &[Line], after: &[Line]) -> Vec<Line> {
     let mut changed = Vec::new();

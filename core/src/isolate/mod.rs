@@ -1,5 +1,5 @@
-//! Giving CPUs to real time: what would have to change ([`plan()`]), from what a machine lets run where ([`mod@survey`]).
-//! What changes it is `host::isolate`; whether it worked, [`verify`].
+//! CPU isolation: the changes to make ([`plan()`]), from the current placement of work ([`mod@survey`]).
+//! `host::isolate` applies them; [`verify`] checks the result.
 
 pub mod interrupts;
 pub mod plan;

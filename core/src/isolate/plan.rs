@@ -1,8 +1,7 @@
-//! What would have to change so that a CPU does nothing but what it is given, what cannot be changed while the system
-//! runs, and the boot parameters for the rest.
+//! The changes that isolate a CPU, what cannot be changed at run time, and the boot parameters for the rest.
 //!
-//! The order is that in which it is done: cpusets, then what brings new work (default affinity, work queues, packet
-//! steering), then what is there (interrupts, threads), then what the CPU itself is set to.
+//! In the order of execution: cpusets, then sources of new work (default affinity, work queues, packet steering), then
+//! existing interrupts and threads, then settings of the CPU.
 
 use std::collections::BTreeMap;
 
@@ -11,63 +10,63 @@ use serde::Serialize;
 use super::survey::{CpuSetting, Interrupt, Mechanism, Survey, Thread};
 use crate::cpuset::CpuSet;
 
-/// What is wanted.
+/// The requested isolation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// CPUs to isolate.
     pub cpus: CpuSet,
     /// CPUs for everything else; empty: all others that are online.
     pub housekeeping: CpuSet,
-    /// How; `None`: the best there is.
+    /// Mechanism; `None`: the best available one.
     pub mechanism: Option<Mechanism>,
     /// Set the governor of the isolated CPUs to this.
     pub governor: Option<String>,
-    /// Disable idle states of the isolated CPUs that take longer than this to leave, µs.
+    /// Disable idle states of the isolated CPUs with a longer exit latency than this, µs.
     pub idle_us: Option<u64>,
-    /// Names of processes whose threads stay where they are.
+    /// Processes whose threads are not moved.
     pub keep: Vec<String>,
 }
 
-/// Why there can be no plan.
+/// Why a plan is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// A CPU that is not there.
+    /// A CPU is not online.
     #[error("cannot isolate CPU {0}; online are {1}")]
     NotOnline(String, String),
-    /// The same for those of the rest.
+    /// A housekeeping CPU is not online.
     #[error("cannot use CPU {0} for housekeeping; online are {1}")]
     HousekeepingNotOnline(String, String),
-    /// None at all.
-    #[error("cannot isolate no CPU at all; give one with -c")]
+    /// No CPU to isolate.
+    #[error("no CPU to isolate: select one with -c")]
     Nothing,
-    /// Nobody would be left to do the work.
+    /// No CPU would be left for housekeeping.
     #[error("cannot isolate CPU {0}: no housekeeping CPU would be left (online are {1})")]
     NoHousekeeping(String, String),
-    /// In both lists.
+    /// CPUs in both lists.
     #[error("cannot use CPU {0} for housekeeping: it is to be isolated")]
     Both(String),
-    /// The way asked for does not exist here.
+    /// The requested mechanism is not available.
     #[error("cannot isolate by {0}: {1}")]
     NoMechanism(&'static str, String),
-    /// Nothing to set.
+    /// These CPUs have no governor.
     #[error("cannot set the governor of CPU {0}: it has none (no cpufreq driver)")]
     NoGovernor(String),
 }
 
-/// A change that would be made.
+/// A planned change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Planned {
     /// What.
     pub what: What,
     /// The file, or `/proc/PID/task/TID`.
     pub path: String,
-    /// Whose it is.
+    /// Its owner.
     pub of: String,
-    /// Now.
+    /// Current value.
     pub old: String,
-    /// Then.
+    /// New value.
     pub new: String,
-    /// The CPU on which an interrupt comes now; else empty.
+    /// The CPU that currently receives the interrupt; else empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub aside: String,
 }
@@ -76,11 +75,11 @@ pub struct Planned {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// CPUs of interrupts that are not there yet.
+    /// Affinity of future interrupts.
     DefaultAffinity,
     /// A mask of CPUs.
     Mask,
-    /// Where an interrupt comes.
+    /// Affinity of an interrupt.
     Interrupt,
     /// A kernel thread.
     KernelThread,
@@ -95,28 +94,28 @@ pub enum What {
 pub struct Stays {
     /// What.
     pub what: String,
-    /// Why, and what would help.
+    /// Why, and the remedy.
     pub why: String,
 }
 
-/// What would be done.
+/// The plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
     /// CPUs to isolate.
     #[serde(serialize_with = "as_text")]
     pub cpus: CpuSet,
-    /// CPUs for the rest.
+    /// Housekeeping CPUs.
     #[serde(serialize_with = "as_text")]
     pub housekeeping: CpuSet,
-    /// How threads are kept away.
+    /// How threads are kept off the isolated CPUs.
     pub mechanism: Mechanism,
-    /// Why not by a better one, a line each.
+    /// Why better ones are not available, a line each.
     pub mechanism_notes: Vec<String>,
-    /// In the order in which it is done.
+    /// In the order of execution.
     pub changes: Vec<Planned>,
-    /// What cannot be changed while the system runs.
+    /// What cannot be changed at run time.
     pub stays: Vec<Stays>,
-    /// Boot parameters that are missing for the rest.
+    /// Missing boot parameters for the rest.
     pub boot: Vec<String>,
 }
 
@@ -127,7 +126,7 @@ fn as_text<S: serde::Serializer>(cpus: &CpuSet, serializer: S) -> Result<S::Ok, 
 /// The plan for `request` on the machine of `survey`.
 ///
 /// # Errors
-/// When it makes no sense there; above all when no CPU would be left for the rest.
+/// When the request is not possible; above all when no CPU would be left for housekeeping.
 pub fn plan(survey: &Survey, request: &Request) -> Result<Plan, Refused> {
     let (cpus, housekeeping) = divide(survey, request)?;
     let mechanism = mechanism(survey, request)?;
@@ -141,7 +140,7 @@ pub fn plan(survey: &Survey, request: &Request) -> Result<Plan, Refused> {
         housekeeping,
     };
     plan.masks(survey);
-    // One without a handler never comes.
+    // One without a handler never fires.
     let handled = survey.interrupts.iter().filter(|interrupt| !interrupt.users.is_empty());
     handled.for_each(|interrupt| plan.interrupt(interrupt));
     plan.threads(&survey.threads, &request.keep);
@@ -188,7 +187,7 @@ fn mechanism(survey: &Survey, request: &Request) -> Result<Mechanism, Refused> {
 }
 
 impl Plan {
-    /// Where something that may run on `cpus` is to run; `None` when it is away already.
+    /// New affinity for `cpus`; `None` if it needs no change.
     fn narrowed(&self, cpus: &CpuSet) -> Option<CpuSet> {
         let left = cpus.within(&self.housekeeping);
         cpus.meets(&self.cpus).then(|| if left.is_empty() { self.housekeeping.clone() } else { left })
@@ -282,11 +281,11 @@ impl Plan {
         }
         let limit = request.idle_us.unwrap_or(u64::MAX);
         for file in files() {
-            if let CpuSetting::IdleState { name, exit_us } = &file.of {
-                if *exit_us > limit {
-                    let of = format!("idle state {name} of CPU {}, {exit_us} µs to leave", file.cpu);
-                    changes.push((file, of, "1".to_owned()));
-                }
+            if let CpuSetting::IdleState { name, exit_us } = &file.of
+                && *exit_us > limit
+            {
+                let of = format!("idle state {name} of CPU {}, {exit_us} µs to leave", file.cpu);
+                changes.push((file, of, "1".to_owned()));
             }
         }
         self.changes.extend(changes.into_iter().filter(|(file, _, new)| file.value != *new).map(
@@ -299,7 +298,7 @@ impl Plan {
     }
 }
 
-/// A thread of a process that is to stay: named by its own name, its process's, or its process id.
+/// Whether a thread is kept: by its name, its process's name, or its process id.
 #[must_use]
 pub fn is_kept(thread: &Thread, threads: &[Thread], keep: &[String]) -> bool {
     if keep.is_empty() || thread.kernel {
@@ -310,7 +309,7 @@ pub fn is_kept(thread: &Thread, threads: &[Thread], keep: &[String]) -> bool {
     keep.iter().any(|name| *name == thread.comm || name == process || *name == pid)
 }
 
-/// `ksoftirqd/3` and `kworker/3:0H-events` are of a kind.
+/// `ksoftirqd/3` and `kworker/3:0H-events` without CPU and instance.
 fn kind_of(comm: &str) -> String {
     comm.split('/').next().unwrap_or(comm).to_owned()
 }

@@ -1,4 +1,4 @@
-//! What a machine lets run on which CPU, as far as it decides about isolation. Facts only.
+//! Placement of work on CPUs, as far as it matters for isolation. Facts only.
 
 use serde::Serialize;
 
@@ -8,19 +8,19 @@ use crate::time::Cpu;
 /// A machine at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Survey {
-    /// In use by the scheduler.
+    /// Online CPUs.
     pub online: CpuSet,
-    /// Could ever come online.
+    /// Possible CPUs.
     pub possible: CpuSet,
     /// Words of the kernel's command line.
     pub command_line: Vec<String>,
-    /// What can keep threads away.
+    /// Available mechanisms.
     pub mechanisms: Vec<Mechanism>,
-    /// Why better ones than the first of those cannot be used, a line each.
+    /// Why better mechanisms are not available, a line each.
     pub mechanisms_missing: Vec<String>,
-    /// Interrupts that can come to a CPU of choice.
+    /// Interrupts with an affinity.
     pub interrupts: Vec<Interrupt>,
-    /// CPUs of interrupts that are not there yet.
+    /// Affinity of future interrupts.
     pub default_affinity: Option<CpuSet>,
     /// Files with CPU masks: work queues, packet steering.
     pub masks: Vec<Mask>,
@@ -30,7 +30,7 @@ pub struct Survey {
     pub cpu_files: Vec<CpuFile>,
 }
 
-/// Ways to keep threads away from a CPU, best first.
+/// Mechanisms to keep threads off a CPU, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mechanism {
@@ -38,12 +38,12 @@ pub enum Mechanism {
     Cgroup2,
     /// An exclusive cpuset of cgroup v1, with the root's load balancing off.
     Cpuset1,
-    /// Nothing but the affinity of each thread.
+    /// Only the affinity of each thread.
     Affinity,
 }
 
 impl Mechanism {
-    /// The word for it on the command line.
+    /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,13 +59,13 @@ impl Mechanism {
 pub struct Interrupt {
     /// Its number.
     pub number: u32,
-    /// Who handles it.
+    /// Its handlers.
     pub users: String,
-    /// Where it may come.
+    /// Its affinity.
     pub allowed: CpuSet,
-    /// Where it comes; empty when not known.
+    /// Its effective affinity; empty if unknown.
     pub effective: CpuSet,
-    /// Its driver decides where it comes.
+    /// Managed: the kernel sets its affinity.
     pub managed: bool,
 }
 
@@ -74,9 +74,9 @@ pub struct Interrupt {
 pub struct Mask {
     /// The file.
     pub path: String,
-    /// What it is about.
+    /// Its purpose.
     pub about: &'static str,
-    /// What it holds.
+    /// Its value.
     pub cpus: CpuSet,
 }
 
@@ -89,38 +89,38 @@ pub struct Thread {
     pub tid: i32,
     /// Name.
     pub comm: String,
-    /// One of the kernel's.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
-    /// The kernel does not let it be moved (`PF_NO_SETAFFINITY`).
+    /// Its affinity cannot be changed (`PF_NO_SETAFFINITY`).
     pub bound: bool,
-    /// Where it may run.
+    /// Its affinity.
     pub cpus: CpuSet,
 }
 
 /// A setting of one CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CpuFile {
-    /// Whose.
+    /// The CPU.
     pub cpu: Cpu,
-    /// What it sets.
+    /// The setting.
     pub of: CpuSetting,
     /// The file.
     pub path: String,
-    /// What it holds.
+    /// Its value.
     pub value: String,
 }
 
-/// What is set per CPU.
+/// Settings per CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum CpuSetting {
     /// `scaling_governor`.
     #[default]
     Governor,
-    /// `disable` of an idle state that takes this many µs to leave.
+    /// `disable` of an idle state.
     IdleState {
         /// Its name.
         name: String,
-        /// Its exit latency.
+        /// Its exit latency, µs.
         exit_us: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! A plan as people read it: a diff, what stays, and the line for the boot loader.
+//! A plan as text: a diff, what stays, and the line for the boot loader.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::plan::{Plan, Planned, What};
 use super::survey::Mechanism;
 
-/// The whole plan. `done` words it as what has been changed.
+/// The whole plan. `done`: in the past tense.
 #[must_use]
 pub fn plan(plan: &Plan) -> String {
     let mut text = format!(
@@ -56,7 +56,7 @@ pub fn plan(plan: &Plan) -> String {
     text
 }
 
-/// What keeps threads away, in words.
+/// The mechanism in words.
 #[must_use]
 pub fn mechanism(mechanism: Mechanism) -> &'static str {
     match mechanism {
@@ -70,7 +70,7 @@ fn is_thread(change: &Planned) -> bool {
     matches!(change.what, What::KernelThread | What::UserThread)
 }
 
-/// Threads by the hundred: one line for each change of CPUs, with the names.
+/// Hundreds of threads: one line per change of affinity, with the names.
 fn threads(text: &mut String, plan: &Plan, what: What, title: &str) {
     let mut groups: BTreeMap<(&str, &str), BTreeMap<&str, usize>> = BTreeMap::new();
     for change in plan.changes.iter().filter(|change| change.what == what) {

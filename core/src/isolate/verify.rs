@@ -1,9 +1,8 @@
-//! Is an isolated CPU left in peace? What came to it while the others worked, who is behind each kind, and what would
-//! help.
+//! Checks an isolated CPU: disturbances while the other CPUs are loaded, their causes and remedies.
 //!
-//! A count alone blames nobody: an isolated CPU whose program wakes threads has more rescheduling interrupts than any
-//! other. So each kind gets a verdict of its own, and only what isolation promises (movable interrupts and foreign
-//! threads stay away) can fail.
+//! A count alone is not a failure: an isolated CPU whose program wakes threads has more rescheduling interrupts than
+//! any other. So each kind is judged separately, and only guarantees of isolation (no movable interrupts, no foreign
+//! threads) can fail.
 
 mod text;
 
@@ -13,27 +12,27 @@ use super::interrupts::{Class, Line};
 use crate::cpuset::CpuSet;
 use crate::time::{Cpu, Ns};
 
-/// How bad.
+/// Severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// Nothing came.
+    /// None occurred.
     Quiet,
-    /// Came, and isolation at run time cannot help it.
+    /// Occurred, and isolation at run time cannot prevent it.
     Noise,
-    /// Came although it should have been kept away.
+    /// Occurred although isolation should prevent it.
     Broken,
 }
 
-/// Whether isolation keeps what it promises.
+/// Whether isolation works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Watched as long as asked, and nothing came that can be kept away.
+    /// No preventable disturbance during the full observation.
     Isolated,
-    /// Something came that can be kept away.
+    /// A preventable disturbance occurred.
     NotIsolated,
-    /// Nothing such came, but nothing was running there for some of the time, so it need not have been left alone.
+    /// None occurred, but the busy loop did not run all the time, so that the CPU may have been idle.
     Inconclusive,
 }
 
@@ -42,17 +41,17 @@ pub enum Verdict {
 pub struct Finding {
     /// What.
     pub cause: String,
-    /// How bad.
+    /// Severity.
     pub level: Level,
-    /// How often, on all isolated CPUs; `None`: not counted.
+    /// Count on all isolated CPUs; `None`: not counted.
     pub count: Option<u64>,
-    /// What it is due to.
+    /// Its cause.
     pub because: String,
-    /// What would help; empty where nothing needs to.
+    /// Its remedy; empty if none is needed.
     pub remedy: String,
 }
 
-/// A gap of the spinner.
+/// A gap of the busy loop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gap {
     /// Where.
@@ -76,13 +75,13 @@ pub struct Latency {
     pub p999_ns: Ns,
     /// The worst.
     pub max_ns: Ns,
-    /// Time that the host took from these CPUs meanwhile; `None`: it does not say.
+    /// Steal time of these CPUs; `None`: unknown.
     pub stolen_ns: Option<Ns>,
-    /// Share of the time in which these CPUs had nothing to run, 0 to 1; `None`: not known.
+    /// Idle share of these CPUs, 0 to 1; `None`: unknown.
     pub idle: Option<f64>,
 }
 
-/// All that was watched.
+/// All observations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Watched {
     /// The isolated CPUs.
@@ -90,32 +89,32 @@ pub struct Watched {
     pub cpus: CpuSet,
     /// For how long, s.
     pub seconds: f64,
-    /// What else ran.
+    /// The load.
     pub load: String,
-    /// What came.
+    /// Interrupts and softirqs on the isolated CPUs.
     pub came: Vec<Line>,
-    /// Numbers of interrupts whose driver decides where they come.
+    /// Numbers of managed interrupts.
     pub managed: Vec<String>,
-    /// Numbers of interrupts that had been told to go, and go at their next arrival.
+    /// Numbers of interrupts that move at their next occurrence.
     pub moving: Vec<String>,
-    /// Threads that were found on the isolated CPUs and moved, or could not be.
+    /// Threads found on the isolated CPUs, moved or not movable.
     pub foreign: Vec<String>,
     /// CPUs without a tick while one thread runs (`nohz_full=`).
     #[serde(serialize_with = "as_text")]
     pub nohz_full: CpuSet,
-    /// Whether RCU callbacks go elsewhere (`rcu_nocbs=`).
+    /// Whether RCU callbacks are offloaded (`rcu_nocbs=`).
     pub rcu_nocbs: bool,
-    /// Gaps of the spinner, worst first; `None`: it could not run.
+    /// Gaps of the busy loop, worst first; `None`: it could not run.
     pub gaps: Option<Vec<Gap>>,
-    /// The spinner was ended before its time.
+    /// The busy loop was ended early.
     pub cut_short: bool,
     /// Cyclic latency before isolation; `None`: the CPUs were isolated already.
     pub before: Option<Latency>,
-    /// Where it could not be measured before: on as many CPUs of the others, under the same load.
+    /// If it could not be measured before: on as many other CPUs, under the same load.
     pub beside: Option<Latency>,
     /// On the isolated CPUs.
     pub after: Option<Latency>,
-    /// What has to be known beside.
+    /// Remarks.
     pub notes: Vec<String>,
 }
 
@@ -132,18 +131,18 @@ impl Watched {
         self.came.iter().filter(|line| line.class == class).map(|line| self.on_isolated(line)).sum()
     }
 
-    /// Interrupts of devices on the isolated CPUs that could have come elsewhere.
+    /// Movable device interrupts on the isolated CPUs.
     #[must_use]
     pub fn movable(&self) -> u64 {
         self.io().iter().filter(|(_, level, _)| *level == Level::Broken).map(|(_, _, count)| count).sum()
     }
 
-    /// Lines of devices that came to an isolated CPU.
+    /// Device interrupts on isolated CPUs.
     fn io(&self) -> Vec<(&Line, Level, u64)> {
         let mut all = Vec::new();
         for line in self.came.iter().filter(|line| line.class == Class::Io) {
             let count = self.on_isolated(line);
-            // An interrupt that is told to go comes once more where it was: that carries it over.
+            // After a change of affinity, an interrupt occurs once more on its old CPU, which migrates it.
             let excused =
                 self.managed.contains(&line.name) || (self.moving.contains(&line.name) && count == 1);
             if count > 0 {
@@ -153,7 +152,7 @@ impl Watched {
         all
     }
 
-    /// A verdict for each cause.
+    /// A finding for each cause.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let mut all = self.io_findings();
@@ -261,7 +260,7 @@ impl Watched {
         lines.map(finding).collect()
     }
 
-    /// Whether isolation keeps what it promises.
+    /// Whether isolation works.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match self.findings().iter().any(|finding| finding.level == Level::Broken) {
@@ -272,7 +271,7 @@ impl Watched {
     }
 }
 
-/// Classes whose count alone does not say who; the tick has a verdict of its own.
+/// Classes whose count does not identify the source; the tick is judged separately.
 const PER_CLASS: [(Class, &str, &str); 6] = [
     (
         Class::Rescheduling,

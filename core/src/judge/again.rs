@@ -1,13 +1,14 @@
-//! A stored verdict is judged again when its file is read: it is never believed.
+//! Recomputes a stored verdict when its file is read: it is never trusted.
 //!
-//! The samples are judged by the rules of today. What a file says beyond its samples (a program that failed, rules of an
-//! older version) can only make the answer worse: the outcome is never better than the stored one. A file whose parts
-//! exclude one another was altered or damaged, and is refused with the contradiction.
+//! The samples are judged by the current rules. Other facts in the file (a program that failed, rules of an older
+//! version) can only make the outcome worse: it is never better than the stored one. A file with contradicting parts
+//! was altered or damaged, and is refused with the contradiction.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::application::Pools;
 use super::{judge, judge_recording, Asked, Rules};
 use crate::run::{Contradiction, MergedRun, NotARun, Run, FORMAT, VERSION};
 use crate::series::{Quantity, Series};
@@ -15,10 +16,10 @@ use crate::time::{Ns, Tid};
 use crate::verdict::{JudgedBy, Outcome, Verdict};
 
 impl Run {
-    /// Reads a run file, and judges again what it measured: a verdict is never taken from a file.
+    /// Reads a run file, and recomputes its verdict from its samples: it is never taken from the file.
     ///
     /// # Errors
-    /// Says whether it is damaged (with line and column), of another kind, or of a newer version.
+    /// It is damaged (with line and column), not a run file, or of a newer version.
     pub fn from_json(text: &str) -> Result<Run, NotARun> {
         #[derive(Deserialize)]
         struct Head {
@@ -42,10 +43,10 @@ impl Run {
     }
 }
 
-/// Judges `run`, as it was read from a file, again.
+/// Judges `run`, as read from a file, again.
 ///
 /// # Errors
-/// What in it contradicts what else in it.
+/// Two parts of it contradict each other.
 pub(super) fn again(run: &mut Run) -> Result<(), Contradiction> {
     run.series.iter().chain(run.tasks.iter().flat_map(|task| &task.series)).try_for_each(consistent)?;
     adds_up(run)?;
@@ -67,7 +68,7 @@ pub(super) fn again(run: &mut Run) -> Result<(), Contradiction> {
     Ok(())
 }
 
-/// By the rules that the verdict names; where it names none, by those of an instrument, the least strict ones.
+/// By the rules named in the verdict; without any, by those of an instrument, the least strict ones.
 fn rejudged(run: &Run, stored: &Verdict) -> Verdict {
     let quantity = stored.quantity.or_else(|| run.series.first().map(|series| series.quantity));
     let instrument = |quantity| judge(run, stored.deadline_ns, &Rules::instrument(quantity));
@@ -79,7 +80,7 @@ fn rejudged(run: &Run, stored: &Verdict) -> Verdict {
             Verdict { judged_by: None, ..instrument(quantity) }
         }
         (Some(JudgedBy::Application), _) => {
-            let command = Some(String::new()); // how it ended is not in the file, but for the stored outcome
+            let command = Some(String::new()); // only the stored outcome shows how it ended
             let asked =
                 Asked { is_application: true, deadline: stored.deadline_ns, command, ..Asked::default() };
             judge_recording(run, &asked)
@@ -89,7 +90,7 @@ fn rejudged(run: &Run, stored: &Verdict) -> Verdict {
     }
 }
 
-/// No better than the worst of the merged runs, and no PASS where one of them was not measured as was asked.
+/// Not better than the worst of the merged runs, and not PASS if one of them was not measured as requested.
 fn of_parts(run: &Run, stored: &Verdict) -> Verdict {
     let worst = run.merged.iter().map(|one| one.outcome).max_by_key(|&outcome| badness(outcome));
     let outcome = worst.flatten().filter(|_| badness(worst.flatten()) > badness(stored.outcome));
@@ -109,17 +110,17 @@ fn of_parts(run: &Run, stored: &Verdict) -> Verdict {
     judged
 }
 
-/// Of two answers the larger one stands.
+/// Order of outcomes: the larger is the worse.
 fn badness(outcome: Option<Outcome>) -> u8 {
     match outcome {
         Some(Outcome::Pass) => 0,
-        None => 1, // nothing is claimed
+        None => 1, // no claim
         Some(Outcome::Inconclusive) => 2,
         Some(Outcome::Fail) => 3,
     }
 }
 
-/// A sample or a worst case above the deadline of a verdict that does not say FAIL.
+/// A sample or a worst case above the deadline, in a file whose verdict is not FAIL.
 fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
     let deadline = stored.deadline_ns?;
     let said = stored.outcome.filter(|outcome| *outcome != Outcome::Fail)?.name();
@@ -127,18 +128,22 @@ fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
     let quantity = stored.quantity.or(first)?;
     let limited = |one: Quantity| match stored.judged_by {
         Some(JudgedBy::Tasks) => Rules::tasks(run).limited(run).any(|series| series.quantity == one),
-        // Each of them was held against the deadline, whatever the whole says that it is about.
+        // Each of them was judged by the deadline, whatever the quantity of the whole verdict.
         Some(JudgedBy::Merged) => {
             one == quantity
                 || run.merged.iter().any(|part| part.judged == Some(one) && part.deadline_ns.is_some())
         }
         _ => one == quantity,
     };
-    // A thread may have a deadline of its own, or none.
+    let pools = Pools::of(&run.tasks);
+    let by_doubt = |task: &crate::application::Task, held: Ns| {
+        pools.unties(task).is_some() || task.is_late_by_doubt_alone(held)
+    };
+    // A thread may have its own deadline, or none.
     let limit = |tid: Option<Tid>| {
         let of_it = run.tasks.iter().find(|task| Some(task.thread.tid) == tid);
         let held = of_it.and_then(|task| task.held_to).map_or(Some(deadline), |held| held.deadline_ns);
-        held.filter(|&held| !of_it.is_some_and(|task| task.is_late_by_doubt_alone(held)))
+        held.filter(|&held| !of_it.is_some_and(|task| by_doubt(task, held)))
     };
     let of_tasks = run.tasks.iter().filter_map(|task| task.of(Quantity::Response));
     let series = run.series.iter().chain(of_tasks).filter(|series| limited(series.quantity));
@@ -156,7 +161,7 @@ fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
     Some(format!("its verdict is {said} with a deadline of {deadline}, but {whose} took {worst}"))
 }
 
-/// Parts of a series that say the same twice.
+/// Checks redundant parts of a series against each other.
 fn consistent(series: &Series) -> Result<(), Contradiction> {
     let refuse = |what: String| Err(Contradiction(format!("{}: {what}", series.label())));
     let max = series.histogram.max().unwrap_or(Ns::ZERO);
@@ -170,7 +175,7 @@ fn consistent(series: &Series) -> Result<(), Contradiction> {
             ));
         }
     }
-    // Times of gaps are converted twice, with another rounding.
+    // Gap lengths are converted twice, with different rounding.
     let rounded = max + Ns(max.0 / 1_000 + 1_000);
     match series.seconds.iter().max_by_key(|second| second.max_ns).filter(|second| second.max_ns > rounded) {
         Some(second) => refuse(format!(
@@ -181,10 +186,10 @@ fn consistent(series: &Series) -> Result<(), Contradiction> {
     }
 }
 
-/// The runs that were merged have, together, the samples of the whole.
+/// The merged runs must together have the samples of the whole.
 fn adds_up(run: &Run) -> Result<(), Contradiction> {
     if run.merged.is_empty() || run.series.iter().any(|series| series.thread.is_some()) {
-        return Ok(()); // side by side, they stay apart
+        return Ok(()); // side by side, the series are separate
     }
     let mut parts: BTreeMap<Quantity, (u64, Option<Ns>)> = BTreeMap::new();
     for series in run.merged.iter().flat_map(|MergedRun { series, .. }| series) {

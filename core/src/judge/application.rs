@@ -1,14 +1,15 @@
-//! May a recording of a running system be called in time? An application is judged by its response times, a system by
-//! its wake-ups.
+//! Judges a recording of a running system: an application by its response times, a system by its wake-up latencies.
 //!
-//! What is asked is in [`Asked`]; all else is in the run. Turns without a response time are judged here too: those that
-//! were overrun, that went on at the end, or that were never seen to end.
+//! [`Asked`] has the query; the run has everything else. Jobs without a response time are also judged here: those that
+//! were overrun, were unfinished at the end, or have no recorded end.
 
 mod coverage;
+mod pools;
 
 use std::collections::BTreeMap;
 
 use self::coverage::LISTED;
+pub(super) use self::pools::Pools;
 use super::criteria::criteria;
 use super::{judge, Rules};
 use crate::application::{State, Task};
@@ -17,41 +18,40 @@ use crate::series::{Quantity, Series};
 use crate::time::{Ns, Prio};
 use crate::verdict::{Outcome, Verdict};
 
-/// Losses of what an application is judged by: activations that are in the figures of no thread.
+/// Loss counters for activations that are missing in the figures of all threads.
 const NOT_IN_TASKS: [&str; 3] = ["threads_beyond_limit", "activations_overwritten", "waking_not_remembered"];
 
-/// What a recording was to find out.
+/// The query of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// The tasks as a noun: `real-time tasks`, `tasks comm:control*`.
     pub tasks: String,
-    /// Chosen threads or a started program: its response times count.
+    /// Selected threads or a started program: judged by its response times.
     pub is_application: bool,
-    /// What must not be exceeded.
+    /// The deadline.
     pub deadline: Option<Ns>,
-    /// Patterns for names of threads that were given a deadline, and that decide for no thread.
+    /// Patterns of thread names with a deadline, without effect on any thread.
     pub unused: Vec<String>,
-    /// Patterns for names of threads that were chosen, and that no thread fitted.
+    /// Patterns of selected thread names that no thread matched.
     pub absent: Vec<String>,
-    /// Where jobs begin, a pattern for places; `None`: it is inferred.
+    /// Where jobs start, a pattern of places; `None`: it is inferred.
     pub activation: Option<String>,
     /// The program that was started for it.
     pub command: Option<String>,
-    /// How that ended; `None`: it had not.
+    /// How it ended; `None`: it was still running.
     pub ending: Option<Ending>,
 }
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// With this exit code.
+    /// Exit code.
     Exited(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Killed(i32),
 }
 
-/// Judges a recording. A program that failed may not have done what was to be measured: that stands before all other
-/// doubts.
+/// Judges a recording. A program that failed may not have done the work to measure: that precedes all other doubts.
 #[must_use]
 pub fn judge_recording(run: &Run, asked: &Asked) -> Verdict {
     let mut verdict = judge_tasks(run, asked);
@@ -78,7 +78,7 @@ pub fn judge_recording(run: &Run, asked: &Asked) -> Verdict {
     verdict
 }
 
-/// An application is judged by its response times, a system by its wake-ups.
+/// Judges an application by its response times, a system by its wake-up latencies.
 fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
     if !asked.is_application {
         return judge(run, asked.deadline, &Rules::tasks(run));
@@ -129,7 +129,7 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
 
 type Groups = BTreeMap<Option<Ns>, Vec<Task>>;
 
-/// Threads by their deadline, and those without one where others have one: they are not judged.
+/// Threads by deadline, and those without one if others have one: they are not judged.
 pub(super) fn groups(run: &Run, asked: &Asked) -> (Groups, Option<Vec<Task>>) {
     let mut groups = Groups::new();
     for task in &run.tasks {
@@ -155,9 +155,13 @@ fn lacks_period(task: &Task) -> String {
 fn judge_group(run: &Run, tasks: &[Task], deadline: Option<Ns>) -> Verdict {
     let is_late = |series: &Series| deadline.is_some_and(|deadline| series.histogram.max() > Some(deadline));
     let late = tasks.iter().filter(|task| task.of(Quantity::Response).is_some_and(is_late));
-    let by_doubt = |task: &Task| deadline.is_some_and(|deadline| task.is_late_by_doubt_alone(deadline));
+    let pools = Pools::of(&run.tasks);
+    let by_doubt = |task: &Task| {
+        let unties = pools.unties(task).is_some();
+        deadline.is_some_and(|deadline| unties || task.is_late_by_doubt_alone(deadline))
+    };
     let (in_doubt, certain): (Vec<&Task>, Vec<&Task>) = late.partition(|task| by_doubt(task));
-    // Of late turns that may be several jobs, only a doubt is said.
+    // Late recorded jobs that may be several jobs are only a doubt.
     let judged = |task: &&Task| certain.is_empty() || !in_doubt.contains(task);
     let response = tasks.iter().filter(judged).filter_map(|task| task.of(Quantity::Response)).cloned();
     let mut of_tasks = Run { series: response.collect(), ..run.clone() };
@@ -169,10 +173,10 @@ fn judge_group(run: &Run, tasks: &[Task], deadline: Option<Ns>) -> Verdict {
         verdict.reasons.drain(..verdict.failures);
         (verdict.failures, verdict.outcome) = (0, Some(Outcome::Inconclusive));
     }
-    deadline.map_or(verdict.clone(), |deadline| with_turns(verdict, run, tasks, deadline))
+    deadline.map_or(verdict.clone(), |deadline| with_turns(verdict, run, tasks, deadline, &pools))
 }
 
-/// The worse of two answers, with the reasons of both.
+/// The worse of two verdicts, with the reasons of both.
 fn together(a: Verdict, b: Verdict) -> Verdict {
     let badness = |verdict: &Verdict| match verdict.outcome {
         Some(Outcome::Fail) => 2,
@@ -210,21 +214,23 @@ fn held_to(groups: &Groups, without: &[Task]) -> String {
     }
 }
 
-/// Turns that have no response time: some were overrun all the same, and of some threads none was seen to end.
-fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns) -> Verdict {
+/// Adds jobs without a response time: overrun ones, and threads of which no job has a recorded end.
+fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns, pools: &Pools) -> Verdict {
     let seen_late = |task: &Task| {
         let response = task.of(Quantity::Response).and_then(|series| series.histogram.max());
         response.is_some_and(|max| max > deadline)
     };
-    let certain = |task: &&Task| task.misses > 0 && !task.is_late_by_doubt_alone(deadline);
+    let certain = |task: &&Task| {
+        task.misses > 0 && pools.unties(task).is_none() && !task.is_late_by_doubt_alone(deadline)
+    };
     for task in tasks.iter().filter(certain).filter(|task| !seen_late(task)) {
         let most = task.miss_max_ns.map(|most| format!(", by {most} at most")).unwrap_or_default();
         verdict.fails(format!("{}: {} jobs missed their deadline{most}", task.thread, task.misses));
     }
     for (task, end) in tasks.iter().filter_map(|task| Some((task, task.late_end()?))) {
         let reason = format!("{}: {end}", task.thread);
-        // Who waits elsewhere or has ended has perhaps left its loop.
-        if !matches!(end.state, State::Blocked | State::Ended) {
+        // A thread that waits elsewhere or has ended may have left its loop.
+        if pools.unties(task).is_none() && !matches!(end.state, State::Blocked | State::Ended) {
             verdict.fails(reason);
             continue;
         }
@@ -234,6 +240,11 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns) -> 
     let is_real_time = |task: &Task| task.thread.prio.is_some_and(Prio::is_realtime);
     for task in tasks.iter().filter(|task| task.activations == 0 && is_real_time(task) && woken(task) > 1) {
         doubt(&mut verdict, format!("{}: no complete job was recorded", task.thread));
+    }
+    for reason in pools.doubts(tasks, deadline) {
+        doubt(&mut verdict, reason);
+        // Before all others: the figures of its threads mean little.
+        verdict.reasons[verdict.failures..].rotate_right(1);
     }
     coverage::doubts(run, tasks, deadline).into_iter().for_each(|reason| doubt(&mut verdict, reason));
     verdict

@@ -1,4 +1,4 @@
-//! What holds of a measurement without any model of its tail, at any confidence, also while it goes on.
+//! The model-free statement on a measurement at any confidence, also during the measurement.
 
 use super::application::groups;
 use super::{Asked, Rules};
@@ -10,8 +10,9 @@ use crate::stats::{clusters, model_free};
 use crate::time::Ns;
 use crate::verdict::ModelFree;
 
-/// About the deadline when it was exceeded, else about the largest that is known, which says more: of a sample, and of
-/// those that were missed or lost as long as they were in time. `None` without a sample. Cost: some sums of histograms.
+/// The level is the deadline if a sample exceeded it. Else it is the largest sample, or a larger limit of missed or lost
+/// activations if that limit is within the deadline: a lower level is the stronger claim. `None` without samples. Cost: one
+/// sum of the histograms.
 #[must_use]
 pub fn claimed(series: &[&Series], deadline: Option<Ns>, confidence: f64) -> Option<ModelFree> {
     let worst = series.iter().filter_map(|series| series.histogram.max()).max()?;
@@ -24,7 +25,7 @@ pub fn claimed(series: &[&Series], deadline: Option<Ns>, confidence: f64) -> Opt
     model_free::statement(Activations::of(series.iter().copied(), level), theta, level, confidence)
 }
 
-/// The same of a recording: of a system one statement, of an application one for each deadline.
+/// The statements on a recording: one for a system, one per deadline for an application.
 #[must_use]
 pub fn claimed_of_recording(run: &Run, asked: &Asked, confidence: f64) -> Vec<ModelFree> {
     if !asked.is_application {

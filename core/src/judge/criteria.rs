@@ -1,13 +1,13 @@
 //! OSADL's four criteria of a latency measurement: long enough, frequent enough, under appropriate load, calibrated.
 //!
-//! They inform. Only where it was asked for (`--strict osadl`) does a PASS need all four.
+//! They are informative. Only with `--strict osadl` does a PASS require all four.
 
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::Ns;
 use crate::verdict::Criterion;
 
-/// The four criteria for `quantity` of `runs`, whose samples are taken together.
+/// The four criteria for `quantity` of `runs`, with the samples of all runs together.
 #[must_use]
 pub fn criteria(runs: &[&Run], quantity: Quantity) -> Vec<Criterion> {
     let series: Vec<&Series> = runs.iter().flat_map(|run| all_of(run, quantity)).collect();
@@ -17,13 +17,13 @@ pub fn criteria(runs: &[&Run], quantity: Quantity) -> Vec<Criterion> {
     vec![long_enough(samples), frequent(interval, largest), loaded(runs), calibrated(runs)]
 }
 
-/// Those of a recording without an interval, a load and a calibration of its own.
+/// The criteria of a recording without its own period, load and calibration.
 #[must_use]
 pub fn criteria_of_samples(samples: u64) -> Vec<Criterion> {
     vec![long_enough(samples), frequent(None, None), loaded(&[]), calibrated(&[])]
 }
 
-/// Those of the machine, or of each task where it has none.
+/// Series of the machine, or of each task if there are none.
 fn all_of(run: &Run, quantity: Quantity) -> Vec<&Series> {
     let of_machine: Vec<&Series> = run.of(quantity).collect();
     match of_machine.is_empty() {

@@ -1,22 +1,21 @@
-//! Each way in which a run can fail to answer, one function each; a doubt says what would remove it.
+//! Doubts about a run, one function each; a doubt says what would remove it.
 //!
-//! A rule looks at facts that the run carries. A fact that could not be read is no doubt by itself: the conditions
-//! name it.
+//! A rule uses facts in the run. A fact that could not be read is not a doubt by itself: the conditions name it.
 
 use super::Rules;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
-use crate::stats::model_free::samples_needed;
+use crate::stats::model_free::{percent, samples_needed};
 use crate::time::Ns;
 
-/// A reason not to conclude.
+/// A reason why a run cannot be a PASS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Doubt {
     /// One line.
     pub reason: String,
-    /// Whether the measurement itself is void, so that it is inconclusive also without a deadline.
+    /// Whether the measurement is invalid, and thus inconclusive even without a deadline.
     pub voids: bool,
-    /// Whether it asks for more samples to claim a PASS: of a failure that is no question.
+    /// Whether it requests more samples for a PASS; omitted for a FAIL.
     pub asks_for_more: bool,
 }
 
@@ -38,7 +37,7 @@ pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
         kernel_trouble,
     ];
     let of = |these: &[Rule]| these.iter().flat_map(|rule| rule(run, rules)).collect::<Vec<Doubt>>();
-    // First: no other reason is as large as that of another kind of task.
+    // First, because a wrong scheduling class is the most important reason.
     let mut doubts = not_realtime(run, rules);
     if deadline.is_none() {
         doubts.extend(violated(run, rules).map(void)); // with one it is a failure
@@ -67,7 +66,8 @@ fn judged<'r>(run: &'r Run, rules: &Rules) -> impl Iterator<Item = &'r Series> +
     run.of(rules.quantity)
 }
 
-/// Threads that did not preempt the lower one that released them: whatever the latencies are, the priorities did not hold.
+/// Threads that did not preempt the lower-priority thread that released them: the priorities were violated, whatever
+/// the latencies.
 pub(super) fn violated<'r>(run: &'r Run, rules: &Rules) -> impl Iterator<Item = String> + use<'r> {
     let preemptions = judged(run, rules).filter(|series| series.quantity == Quantity::Preemption);
     preemptions.filter_map(|series| {
@@ -111,7 +111,7 @@ fn calibration_failed(run: &Run, _: &Rules) -> Vec<Doubt> {
         .collect()
 }
 
-/// CPUs that were to be measured and have no sample.
+/// Measured CPUs without a sample.
 fn cpu_unsampled(run: &Run, rules: &Rules) -> Vec<Doubt> {
     let sampled = |series: &&Series| series.histogram.count() > 0;
     if judged(run, rules).all(|series| series.histogram.count() == 0) {
@@ -121,7 +121,7 @@ fn cpu_unsampled(run: &Run, rules: &Rules) -> Vec<Doubt> {
         judged(run, rules).filter(|series| !sampled(series)).map(Series::label).collect();
     let list = run.conditions.machine.cpus_measured.as_deref().unwrap_or_default();
     if let Ok(wanted) = list.parse::<crate::cpuset::CpuSet>() {
-        // Where no task woke up there was nothing to sample; an instrument samples each CPU.
+        // Without wake-ups there is nothing to sample; an instrument samples each CPU.
         let of_tasks =
             matches!(rules.quantity, Quantity::Wakeup | Quantity::TimerWakeup | Quantity::Response);
         let by_cpu = !of_tasks && judged(run, rules).any(|series| series.cpu.is_some());
@@ -131,7 +131,7 @@ fn cpu_unsampled(run: &Run, rules: &Rules) -> Vec<Doubt> {
     silent.into_iter().map(|label| void(format!("{label} was requested but has no sample"))).collect()
 }
 
-/// Samples that were lost, but for those that were in time by what was recorded around them.
+/// Lost samples, except those that met the deadline according to the events around them.
 fn samples_lost(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> {
     let mut told = std::collections::BTreeSet::new();
     let in_time = |most: Ns| deadline.is_some_and(|deadline| most <= deadline);
@@ -145,7 +145,7 @@ fn samples_lost(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> {
                 series.lost_within_ns.map(|most| format!(", within at most {most}")).unwrap_or_default();
             format!("{}: {} {were} lost{most}; the worst may be among them", series.label(), series.lost)
         })
-        .filter(|doubt| told.insert(doubt.clone())) // one wake-up is in several quantities
+        .filter(|doubt| told.insert(doubt.clone())) // one wake-up is part of several quantities
         .map(void)
         .collect()
 }
@@ -160,11 +160,11 @@ fn records_lost(run: &Run, rules: &Rules) -> Vec<Doubt> {
         .collect()
 }
 
-/// The one rule of claims: no PASS is weaker than the probability that it claims, by its own statement.
+/// A PASS must prove the claimed probability by its model-free statement.
 fn claim_too_weak(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> {
     let kept = deadline.filter(|&deadline| run.max_of(rules.quantity).is_some_and(|worst| worst <= deadline));
     let Some(said) = super::model_free(run, kept, rules) else {
-        return Vec::new(); // no sample at all is said by another rule
+        return Vec::new(); // another rule reports that there are no samples
     };
     if said.probability_below <= rules.claim_probability {
         return Vec::new();
@@ -174,7 +174,7 @@ fn claim_too_weak(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
     if said.above > 0 {
         return vec![too_few(format!("{}: a PASS claims fewer than 1 in {one_in}", said.sentence))];
     }
-    let (taken, percent) = (said.effective_samples.unwrap_or(said.samples), rules.confidence * 100.0);
+    let (taken, percent) = (said.effective_samples.unwrap_or(said.samples), percent(rules.confidence));
     let clustered = match said.theta.filter(|_| taken < said.samples) {
         Some(theta) => format!(
             " (equivalent to {taken} independent ones, because late ones come in clusters: theta {theta:.3})"
@@ -189,7 +189,7 @@ fn claim_too_weak(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
     ))]
 }
 
-/// A release without a sample of its own may have been late by any amount, or by as much as is known of it.
+/// A release without a sample may have been late by any amount, or up to a known limit.
 fn releases_missed(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> {
     let doubt = |series: &Series| {
         let label = series.label();
@@ -208,7 +208,7 @@ fn releases_missed(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt>
     rules.limited(run).filter_map(doubt).collect()
 }
 
-/// Two measurements at once: a latency of one may be made by the other.
+/// Two measurements at once: one may cause a latency of the other.
 fn disturbed_by_another(run: &Run, _: &Rules) -> Vec<Doubt> {
     let all = run.conditions.during.neighbours.iter();
     all.map(|one| {
@@ -219,19 +219,19 @@ fn disturbed_by_another(run: &Run, _: &Rules) -> Vec<Doubt> {
     .collect()
 }
 
-/// What was asked for was not measured to its end: it was stopped, a thread ended, a program failed. One that was stopped
-/// has not answered, also where no deadline was given.
+/// The measurement ended early: it was stopped, a thread ended, a program failed. A stopped one is invalid even without
+/// a deadline.
 fn ended_early(run: &Run, _: &Rules) -> Vec<Doubt> {
     let doubt = if run.complete { weak } else { void };
     run.conditions.during.ended_early.iter().map(doubt).collect()
 }
 
-/// Samples of a thread that was not on its CPU all the time are those of another CPU.
+/// Samples of a thread that left its CPU are from another CPU.
 fn left_its_cpu(run: &Run, _: &Rules) -> Vec<Doubt> {
     run.conditions.during.left_cpu.iter().map(|left| void(left.to_string())).collect()
 }
 
-/// How long would be enough at the same pace.
+/// The sufficient duration at the same rate.
 fn longer(run: &Run, taken: u64, needed: u64) -> String {
     match run.conditions.duration_s {
         Some(seconds) if seconds > 0.0 => {
@@ -241,7 +241,7 @@ fn longer(run: &Run, taken: u64, needed: u64) -> String {
     }
 }
 
-/// A CPU that gave far fewer samples than were due was stalled or started late: its worst is not known.
+/// A CPU with far fewer samples than due was stalled or started late: its worst case is not known.
 fn activations_missing(run: &Run, rules: &Rules) -> Vec<Doubt> {
     let Some(seconds) = run.conditions.duration_s else { return Vec::new() };
     judged(run, rules)
@@ -261,7 +261,7 @@ fn activations_missing(run: &Run, rules: &Rules) -> Vec<Doubt> {
         .collect()
 }
 
-/// Latencies of a thread that is not real-time say nothing about real-time threads. Series of one priority share a reason.
+/// Latencies of a SCHED_OTHER thread are no evidence for real-time threads. Series of one priority share a reason.
 fn not_realtime(run: &Run, rules: &Rules) -> Vec<Doubt> {
     let mut of: Vec<(String, Vec<String>)> = Vec::new();
     for series in judged(run, rules) {
@@ -270,7 +270,7 @@ fn not_realtime(run: &Run, rules: &Rules) -> Vec<Doubt> {
             continue;
         }
         let said = match rules.quantity {
-            // The application's own choice.
+            // Chosen by the application.
             Quantity::Response => {
                 format!("runs at {prio}, not a real-time priority: any other program may delay it")
             }
@@ -302,10 +302,10 @@ fn load_died(run: &Run, rules: &Rules) -> Vec<Doubt> {
     ended.map(|how| weak(format!("the load ended early: {how}"))).into_iter().collect()
 }
 
-/// Least share of one CPU that a load takes.
+/// Minimum share of one CPU for a load.
 const LEAST_LOAD: f64 = 0.01;
 
-/// A load that sleeps is none.
+/// A load that only sleeps is not a load.
 fn load_idle(run: &Run, rules: &Rules) -> Vec<Doubt> {
     let during = &run.conditions.during;
     let asked = rules.require_load && !matches!(run.conditions.load.as_deref(), None | Some("none" | ""));
@@ -321,7 +321,7 @@ fn load_idle(run: &Run, rules: &Rules) -> Vec<Doubt> {
     .collect()
 }
 
-/// Stolen time at least as long as the worst latency: that may be its cause, and longer ones may come.
+/// Steal time at least as long as the worst latency: it may be its cause, and longer ones may occur.
 fn steal(run: &Run, rules: &Rules) -> Vec<Doubt> {
     let stolen = run.conditions.during.steal.iter().flatten();
     stolen
@@ -341,8 +341,8 @@ fn steal(run: &Run, rules: &Rules) -> Vec<Doubt> {
         .collect()
 }
 
-/// All fibers stand still while the kernel runs something else. Where that took longer than the smallest slack, a deadline was
-/// met because it came at a good moment.
+/// No fiber runs while the kernel runs something else. If that took longer than the smallest slack, a deadline was only
+/// met by chance.
 fn fibers_away(run: &Run, _: &Rules) -> Vec<Doubt> {
     let Some(set) = &run.task_set else { return Vec::new() };
     let Some(fibers) = &set.fibers else { return Vec::new() };
@@ -359,7 +359,7 @@ fn fibers_away(run: &Run, _: &Rules) -> Vec<Doubt> {
     doubt.into_iter().collect()
 }
 
-/// What was measured on a CPU slowed down by heat is not what it does when cool, and the other way round.
+/// Latencies of a thermally throttled CPU differ from those of a cool one.
 fn overheated(run: &Run, _: &Rules) -> Vec<Doubt> {
     let throttled = run.conditions.during.thermal_throttle.iter().flatten().filter(|on| on.count > 0);
     throttled

@@ -1,9 +1,8 @@
-//! From a run to its verdict: what may be claimed of it.
+//! Computes the verdict of a run.
 //!
-//! One sample above the deadline fails, whatever else is doubtful: it was observed. Without one, each doubt of
-//! `doubts.rs` makes the answer INCONCLUSIVE. Without a deadline there is nothing to pass; the answer is then absent
-//! unless the measurement itself is void (nothing sampled, samples lost, an instrument that failed its calibration).
-//! Extrapolation beyond the samples is not here.
+//! One sample above the deadline is a FAIL, despite any doubt: it was observed. Without one, each doubt of `doubts.rs`
+//! makes the outcome INCONCLUSIVE. Without a deadline there is no outcome, unless the measurement is invalid (no
+//! samples, lost samples, an instrument that failed its calibration). Not here: extrapolation beyond the samples.
 
 mod again;
 mod application;
@@ -24,26 +23,27 @@ use crate::stats::rule_of_thumb;
 use crate::time::Ns;
 use crate::verdict::{JudgedBy, ModelFree, Outcome, Verdict};
 
-/// What a verdict demands of a run.
+/// Requirements of a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
     /// Their name in a verdict.
     pub name: JudgedBy,
-    /// The quantity that is judged.
+    /// The judged quantity.
     pub quantity: Quantity,
-    /// Others that must not exceed the deadline either, and whose losses are doubts. The rest is claimed of `quantity`.
+    /// Other quantities that must not exceed the deadline, and whose losses are doubts. All other claims are on
+    /// `quantity`.
     pub also: Vec<Quantity>,
     /// One-sided confidence of the model-free statement.
     pub confidence: f64,
-    /// A PASS needs so many samples that, had none exceeded, an exceedance would be rarer than this.
+    /// A PASS must prove that the probability of an exceedance is below this.
     pub claim_probability: f64,
-    /// The least share of the activations due in which each CPU must have been sampled.
+    /// Minimum share of the due activations for which each CPU must have samples.
     pub least_share: f64,
-    /// Whether a run without a load is doubtful.
+    /// Whether a run without a load is a doubt.
     pub require_load: bool,
-    /// Whether a run without calibration is doubtful.
+    /// Whether a run without calibration is a doubt.
     pub require_calibration: bool,
-    /// Loss counters that do not touch the samples judged (losses of an explanation, say).
+    /// Loss counters that do not affect the judged samples (for example losses of an explanation).
     pub tolerated_losses: Vec<String>,
 }
 
@@ -64,15 +64,15 @@ impl Rules {
         }
     }
 
-    /// For one instrument alone, whose load and calibration are the user's business.
+    /// For a single instrument; load and calibration are up to the user.
     #[must_use]
     pub fn instrument(quantity: Quantity) -> Rules {
         let name = if quantity == Quantity::Response { JudgedBy::Application } else { JudgedBy::Instrument };
         Rules { name, quantity, require_load: false, require_calibration: false, ..Rules::hunt() }
     }
 
-    /// For the real-time tasks of a system: who was woken by a timer is late from its expiry, who was woken otherwise from
-    /// the waking, and who waited behind a task of the same priority was late, too. `run` tells which of them there are.
+    /// For the real-time tasks of a system: latency counts from the expiry for wake-ups by a timer, else from the
+    /// waking, including waits behind a task of the same priority. `run` has the available quantities.
     #[must_use]
     pub fn tasks(run: &Run) -> Rules {
         let timed = run.max_of(Quantity::TimerWakeup).is_some();
@@ -81,7 +81,7 @@ impl Rules {
         Rules { name: JudgedBy::Tasks, also, ..Rules::instrument(quantity) }
     }
 
-    /// Series of all that must not exceed the deadline.
+    /// All series that must not exceed the deadline.
     pub(super) fn limited<'r>(&self, run: &'r Run) -> impl Iterator<Item = &'r Series> + use<'r> {
         let quantity = self.quantity;
         let also: Vec<Quantity> = self.also.iter().copied().filter(|&one| one != quantity).collect();
@@ -109,7 +109,7 @@ pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
         doubts.retain(|doubt| !doubt.asks_for_more);
     }
     if outcome == Some(Outcome::Pass) {
-        // read alone, as with -q, it must not claim more than it rests on
+        // with -q it is read alone, so it must include its assumption
         reasons.extend(model_free.iter().map(|said| format!("{}, {}", said.sentence, said.rests_on())));
     }
     reasons.extend(ordered(doubts));
@@ -133,7 +133,7 @@ pub fn judge(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Verdict {
     }
 }
 
-/// The only place from which a PASS comes.
+/// The only source of a PASS.
 fn conclude(deadline: Option<Ns>, exceeded: bool, doubts: &[Doubt]) -> Option<Outcome> {
     match deadline {
         Some(_) if exceeded => Some(Outcome::Fail),
@@ -154,7 +154,7 @@ pub fn exit_code(verdict: &Verdict) -> u8 {
 }
 
 fn ordered(mut doubts: Vec<Doubt>) -> impl Iterator<Item = String> {
-    doubts.sort_by_key(|doubt| !doubt.voids); // stable: what voids the measurement comes first
+    doubts.sort_by_key(|doubt| !doubt.voids); // stable: invalidating doubts first
     doubts.into_iter().map(|doubt| doubt.reason)
 }
 
@@ -174,7 +174,7 @@ fn exceedance(run: &Run, deadline: Ns, rules: &Rules, series: &Series, max: Ns) 
         quantity if quantity == rules.quantity => series.label(),
         quantity => format!("{}, {}", series.label(), quantity.name()),
     };
-    // Values within the deadline's own bin are known to be above it only by the maximum.
+    // Of the values in the bin of the deadline, only the maximum is known to be above it.
     let surely = series.histogram.count_from(deadline + Ns(1)).max(1);
     let possibly = possibly_above(&series.histogram, deadline);
     let count = match (surely, possibly) {
@@ -212,7 +212,7 @@ fn blamed(peak: &Peak) -> Option<&str> {
     peak.explanation.as_ref().map(|why| why.sentence.as_str()).or(peak.culprit.as_deref())
 }
 
-/// By the rules' confidence, about their quantity.
+/// The statement on the rules' quantity at their confidence.
 pub(super) fn model_free(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Option<ModelFree> {
     let series: Vec<&Series> = run.of(rules.quantity).collect();
     claimed(&series, deadline, rules.confidence)

@@ -117,7 +117,7 @@ fn one_late_sample_fails_with_cpu_size_and_cause_whatever_else_is_doubtful() {
         |run| {
             run.series[1] = series(1, 20_000, Ns(523_400));
             run.complete = false;
-            // Others, of the same size on another CPU, and lesser ones, are told of none of it.
+            // Others, of the same size on another CPU, and smaller ones, are unaffected.
             let other = |cpu, total_ns| Peak {
                 cpu,
                 total_ns,
@@ -341,7 +341,7 @@ fn an_order_of_preemption_that_was_violated_fails_and_voids_where_nothing_was_as
         verdict.reasons[0]
     );
     assert_eq!(judge(&run, None, &rules).outcome, Some(Outcome::Inconclusive));
-    // A PASS that a file claims beside it is not believed.
+    // A PASS that a file claims in addition is ignored.
     run.verdict = Some(Verdict { outcome: Some(Outcome::Pass), failures: 0, ..verdict });
     let read = Run::from_json(&run.to_json()).unwrap();
     assert_eq!(read.verdict.unwrap().outcome, Some(Outcome::Fail));

@@ -1,4 +1,4 @@
-//! The names of channels, the same at both ends.
+//! Channel names, identical at both ends.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub enum Channel {
     /// UDP; the responder binds the address, the box sends to it.
     Udp(String),
-    /// TCP without delay; the responder listens.
+    /// TCP with TCP_NODELAY; the responder listens.
     Tcp(String),
     /// A stream socket in the file system; the responder listens.
     Unix(String),
@@ -21,13 +21,13 @@ pub enum Channel {
     Virtio(String),
     /// Ethernet frames of this interface.
     Ether(String),
-    /// A line of a GPIO chip that is driven, and one that is watched.
+    /// A GPIO chip with an output line and an input line.
     Gpio(String, u32, u32),
     /// Between two threads or processes of one machine.
     Local(Local),
 }
 
-/// Ways to wake a thread of the same machine.
+/// Wake-up mechanisms on one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Local {
@@ -41,7 +41,7 @@ pub enum Local {
     Eventfd,
     /// A futex each way.
     Futex,
-    /// A futex with priority inheritance: its owner hands it over.
+    /// A futex with priority inheritance: the owner unlocks it.
     FutexPi,
     /// A process-shared mutex with priority inheritance: its owner unlocks it.
     Mutex,
@@ -89,8 +89,8 @@ impl Local {
         }
     }
 
-    /// Whether several stimuli can be under way at once. Where not, a stimulus that is due before the answer to the last one
-    /// came is skipped and counted as missed.
+    /// Whether several stimuli can be in flight. If not, a stimulus due before the answer to the last one is skipped
+    /// and counted as missed.
     #[must_use]
     pub fn queues(self) -> bool {
         matches!(self, Local::Pipe | Local::Pty | Local::Mqueue)
@@ -103,7 +103,7 @@ impl fmt::Display for Local {
     }
 }
 
-/// Rates of serial lines that Linux has a constant for.
+/// Baud rates with a constant in Linux.
 pub const RATES: [u32; 18] = [
     1_200, 2_400, 4_800, 9_600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 500_000, 576_000, 921_600,
     1_000_000, 1_500_000, 2_000_000, 3_000_000, 4_000_000,
@@ -163,7 +163,7 @@ fn path(text: &str) -> bool {
     !text.is_empty() && !text.contains('\0')
 }
 
-/// `HOST:PORT`, `[::1]:PORT`, or a port alone, which is of loopback.
+/// `HOST:PORT`, `[::1]:PORT`, or a port alone (loopback).
 fn address(text: &str) -> Option<String> {
     let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
     port.parse::<u16>().ok()?;

@@ -1,4 +1,4 @@
-//! What became of the stimuli of a series.
+//! Outcomes of the stimuli of a series.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 pub struct Counts {
     /// Stimuli that were sent.
     pub sent: u64,
-    /// Of them, those with an answer; each has a sample.
+    /// Stimuli with an answer; each has a sample.
     pub answered: u64,
-    /// Answers later than the deadline, or without a deadline later than the next stimulus was due; those that came after their
-    /// stimulus was given up included.
+    /// Answers after the deadline, or without a deadline after the next stimulus was due; includes answers to abandoned
+    /// stimuli.
     pub late: u64,
     /// Stimuli without an answer: `sent` − `answered`.
     pub lost: u64,
-    /// Answers to a stimulus that had been answered.
+    /// Repeated answers to a stimulus.
     pub duplicated: u64,
-    /// First answers that came after the answer to a later stimulus; in a series of preemptions, releases after which the
-    /// lower thread went on before the higher one was done.
+    /// First answers that came after the answer to a later stimulus; in a series of preemptions, releases after which
+    /// the lower-priority thread continued before the higher one had finished.
     pub out_of_order: u64,
-    /// What came and was no message: wrong checksum, wrong length, garbage between messages.
+    /// Invalid messages: wrong checksum, wrong length, garbage between messages.
     pub damaged: u64,
-    /// Sound messages of another session, of a third party, or to stimuli that were never sent.
+    /// Valid messages of another session, of a third party, or for stimuli never sent.
     #[serde(default)]
     pub foreign: u64,
 }

@@ -1,12 +1,12 @@
-//! Messages out of a stream of bytes: a serial line loses and invents bytes, and no message may pair with the wrong
-//! stimulus because of that.
+//! Finds messages in a byte stream: lost or spurious bytes of a serial line must not pair an answer with the wrong
+//! stimulus.
 //!
-//! A message is found by its first two bytes and its checksum. What is skipped between two messages is damage: as many
-//! messages as fit into it, at least one.
+//! A message is identified by its first two bytes and its checksum. Bytes skipped between two messages count as
+//! damaged: as many messages as fit, at least one.
 
 use super::message::{Message, NotAMessage, MAGIC, SIZE};
 
-/// Most bytes that wait for the rest of their message.
+/// Maximum bytes of incomplete messages.
 const ROOM: usize = 64 * SIZE;
 
 /// Finds messages in a stream. Allocates once.
@@ -27,7 +27,7 @@ impl Default for Deframer {
 }
 
 impl Deframer {
-    /// Where the next bytes of the stream go; never empty.
+    /// Buffer space for the next bytes of the stream; never empty.
     pub fn space(&mut self) -> &mut [u8] {
         if self.begin > 0 {
             self.bytes.copy_within(self.begin..self.end, 0);
@@ -38,12 +38,12 @@ impl Deframer {
         &mut self.bytes[self.end..]
     }
 
-    /// So many bytes were put into [`Deframer::space`].
+    /// Reports that `bytes` bytes were written to [`Deframer::space`].
     pub fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(ROOM);
     }
 
-    /// The next whole message. Call it until it has none.
+    /// The next complete message. Call it until it returns `None`.
     #[allow(clippy::should_implement_trait)] // an iterator would borrow the space
     pub fn next(&mut self) -> Option<Message> {
         while self.end - self.begin >= SIZE {
@@ -72,13 +72,13 @@ impl Deframer {
         }
     }
 
-    /// Damaged messages so far, without the bytes that may still be the beginning of one.
+    /// Damaged messages so far, without bytes that may start a valid one.
     #[must_use]
     pub fn damaged(&self) -> u64 {
         self.damaged + self.skipped.div_ceil(SIZE) as u64
     }
 
-    /// A version that is not ours, when such a message came.
+    /// The version of a message with another version, if any was received.
     #[must_use]
     pub fn version(&self) -> Option<u8> {
         self.version

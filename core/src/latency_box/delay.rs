@@ -1,4 +1,4 @@
-//! The known delay that a responder adds, so that the box can be checked against it.
+//! A known delay in the responder, to verify the box.
 
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ pub enum Distribution {
     Fixed(Ns),
     /// Uniformly from the first to the second.
     Uniform(Ns, Ns),
-    /// Normally distributed: mean and standard deviation; below zero it is zero.
+    /// Normally distributed: mean and standard deviation; negative values are 0.
     Normal(Ns, Ns),
     /// Exponentially distributed with this mean.
     Exponential(Ns),
@@ -39,7 +39,7 @@ impl Distribution {
     }
 }
 
-/// Why a text is no distribution of delays.
+/// Text that is not a distribution of delays.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a delay: write 200us, uniform:0us,500us, normal:200us,20us or exponential:100us")]
 pub struct NotADelay(String);

@@ -1,7 +1,7 @@
 //! Edges of a GPIO line as the kernel reports them: `struct gpio_v2_line_event` of include/uapi/linux/gpio.h (since 5.10).
 //!
-//! An edge carries no number: it belongs to the last stimulus that was sent. One that the kernel stamped before that stimulus is
-//! of nobody. Events that the kernel dropped show as a gap in the numbers of the line.
+//! An edge has no sequence number: it belongs to the last stimulus sent. An edge with an earlier timestamp belongs to
+//! no stimulus. Events dropped by the kernel are gaps in the line's sequence numbers.
 
 use super::flights::Flights;
 use super::message::{Kind, Message};
@@ -12,7 +12,7 @@ pub const SIZE: usize = 48;
 /// An edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// When the interrupt handler saw it, ns of `CLOCK_MONOTONIC` (where the request asked for no other clock).
+    /// Timestamp of the interrupt handler, ns of `CLOCK_MONOTONIC` (unless another clock was requested).
     pub at: u64,
     /// Rising or falling.
     pub is_rising: bool,
@@ -45,7 +45,7 @@ impl Edge {
     }
 }
 
-/// Follows the numbers of a line.
+/// Tracks the sequence numbers of a line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbers {
     last: u32,
@@ -53,24 +53,24 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Takes the number of an event; how many are missing before it.
+    /// Adds the number of an event; returns how many are missing before it.
     pub fn take(&mut self, number: u32) -> u32 {
         let missing = number.wrapping_sub(self.last).wrapping_sub(1);
         self.last = number;
-        // More than half of all numbers: it went back, which the kernel never does.
+        // More than half of all numbers: it decreased, which the kernel never does.
         let missing = if missing > u32::MAX / 2 { 0 } else { missing };
         self.lost += u64::from(missing);
         missing
     }
 
-    /// Events that are missing so far.
+    /// Missing events so far.
     #[must_use]
     pub fn lost(self) -> u64 {
         self.lost
     }
 }
 
-/// What an edge is to the box of session `key` that sent `sent` stimuli: the answer to the last one, or a message of nobody.
+/// The message for an edge to the box of session `key` after `sent` stimuli: the answer to the last one, or foreign.
 #[must_use]
 pub fn answer(edge: &Edge, key: u64, sent: u64, flights: &Flights) -> Message {
     let is_before = flights.is_open(sent) && edge.at < flights.sent_at(sent);

@@ -1,7 +1,7 @@
-//! Stimuli under way: who sends enters one, who receives finds it, each in a thread of its own, without a lock.
+//! Stimuli in flight: the sending thread adds them, the receiving thread looks them up, without a lock.
 //!
-//! A ring of slots by sequence number. A slot that is needed again while its stimulus is unanswered loses that one: the ring
-//! is made long enough for the time an answer may take ([`Flights::for_time`]).
+//! A ring of slots by sequence number. Reusing a slot drops its unanswered stimulus, so the ring must cover the longest
+//! answer time ([`Flights::for_time`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +22,7 @@ pub struct Flight {
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// 0: empty or being written; else twice the sequence number, plus one when it was answered.
+    /// 0: empty or being written; else twice the sequence number, plus one if answered.
     state: AtomicU64,
     due: AtomicU64,
     sent: AtomicU64,
@@ -30,14 +30,14 @@ struct Slot {
     skipped_from: AtomicU64,
 }
 
-/// What an answer found.
+/// Result of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Landing {
     /// The first answer to this stimulus.
     First(Flight),
-    /// It had been answered.
+    /// Already answered.
     Again,
-    /// It was given up: its slot is another stimulus's.
+    /// Abandoned: its slot was reused.
     GivenUp,
     /// No such stimulus was sent.
     Unknown,
@@ -50,14 +50,14 @@ pub struct Flights {
 }
 
 impl Flights {
-    /// With room for `slots` stimuli under way, rounded up to a power of two.
+    /// For `slots` stimuli in flight, rounded up to a power of two.
     #[must_use]
     pub fn new(slots: usize) -> Flights {
         let slots = slots.clamp(2, 1 << 22).next_power_of_two();
         Flights { slots: (0..slots).map(|_| Slot::default()).collect() }
     }
 
-    /// With room for the stimuli of `longest`, one each `interval` and `burst` at once; for 1024 at least.
+    /// For all stimuli within `longest`, with `burst` per `interval`; at least 1024.
     #[must_use]
     pub fn for_time(longest: Ns, interval: Ns, burst: u32) -> Flights {
         let bursts = longest.0 / interval.0.max(1) + 2;
@@ -69,16 +69,15 @@ impl Flights {
         &self.slots[(sequence % self.slots.len() as u64) as usize]
     }
 
-    /// Enters stimulus `sequence` (above 0), before it is sent. Returned: the unanswered one that it displaces.
-    /// Only one thread may call it.
+    /// Adds stimulus `sequence` (above 0) before it is sent. Returns the unanswered one that it displaces. For one
+    /// thread only.
     pub fn depart(&self, sequence: u64, flight: &Flight) -> Option<Flight> {
         let displaced = self.claim(sequence);
         self.launch(sequence, flight);
         displaced
     }
 
-    /// The first half of [`Flights::depart`], for what a sender does before it looks at its clock: the slot may not be in the
-    /// cache.
+    /// The first half of [`Flights::depart`], to be called before reading the clock: the slot may not be in the cache.
     pub fn claim(&self, sequence: u64) -> Option<Flight> {
         let slot = self.slot(sequence);
         let before = slot.state.swap(0, Ordering::AcqRel);
@@ -104,7 +103,7 @@ impl Flights {
         }
     }
 
-    /// An answer to stimulus `sequence` came. Only one thread may call it.
+    /// Records an answer to stimulus `sequence`. For one thread only.
     pub fn land(&self, sequence: u64) -> Landing {
         if sequence == 0 || sequence > u64::MAX / 2 {
             return Landing::Unknown;
@@ -114,7 +113,7 @@ impl Flights {
         let state = slot.state.load(Ordering::Acquire);
         if state == open {
             let flight = Self::read(slot);
-            // Fails only if the sender took the slot meanwhile; then what was read may be half of each.
+            // Fails only if the sender reused the slot meanwhile; then the values read may be mixed.
             let swapped = slot.state.compare_exchange(open, open + 1, Ordering::AcqRel, Ordering::Acquire);
             return if swapped.is_ok() { Landing::First(flight) } else { Landing::GivenUp };
         }
@@ -132,13 +131,13 @@ impl Flights {
         sequence != 0 && self.slot(sequence).state.load(Ordering::Acquire) == sequence * 2
     }
 
-    /// When stimulus `sequence`, which waits for its answer, was sent. For the thread that sends.
+    /// Send time of the unanswered stimulus `sequence`. For the sending thread.
     #[must_use]
     pub fn sent_at(&self, sequence: u64) -> u64 {
         self.slot(sequence).sent.load(Ordering::Relaxed)
     }
 
-    /// The stimuli that still wait. For the end, when nobody sends and receives any more.
+    /// The unanswered stimuli. For the end, after sending and receiving stopped.
     pub fn open(&self) -> impl Iterator<Item = Flight> + '_ {
         let is_open = |slot: &&Slot| {
             let state = slot.state.load(Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! What each answer is: the first to its stimulus, a duplicate, one out of order, a foreign one.
+//! Classifies answers: first answer to its stimulus, duplicate, out of order, foreign.
 
 use super::counts::Counts;
 use super::flights::{Flight, Flights, Landing};
@@ -18,13 +18,13 @@ pub struct Sample {
     pub since_due: Ns,
     /// When the answer was received (ns of the box's clock).
     pub arrived: u64,
-    /// When the responder received the stimulus and when it sent the answer, on its own clock.
+    /// When the responder received the stimulus and sent the answer, on its clock.
     pub there: (u64, u64),
-    /// Above the limit of the ledger.
+    /// Above the limit.
     pub late: bool,
 }
 
-/// The books of one session, kept by the thread that receives.
+/// Accounting of one session, by the receiving thread.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     key: u64,
@@ -40,10 +40,10 @@ impl Ledger {
         Ledger { key, limit, highest: 0, counts: Counts::default() }
     }
 
-    /// A message that came at `arrived` (ns of the box's clock). A sample only for the first answer to a stimulus.
+    /// Adds a message received at `arrived` (ns, box's clock). Returns a sample for the first answer to a stimulus.
     pub fn take(&mut self, message: &Message, arrived: u64, flights: &Flights) -> Option<Sample> {
         if message.key != self.key || message.kind != Kind::Answer {
-            // A repeated welcome to our own session is no foreign message.
+            // A repeated welcome of this session is not a foreign message.
             let ours = message.key == self.key && message.kind == Kind::Welcome;
             self.counts.foreign += u64::from(!ours);
             return None;
@@ -83,12 +83,12 @@ impl Ledger {
         }
     }
 
-    /// Damage was noticed: so many messages in all, so far.
+    /// Sets the total number of damaged messages.
     pub fn set_damaged(&mut self, damaged: u64) {
         self.counts.damaged = damaged;
     }
 
-    /// The counts, when `sent` stimuli were sent in all.
+    /// The counts for `sent` stimuli in total.
     #[must_use]
     pub fn counts(&self, sent: u64) -> Counts {
         Counts { sent, lost: sent.saturating_sub(self.counts.answered), ..self.counts }

@@ -1,8 +1,8 @@
 //! The histogram of OSADL's Latency Box: 1000 lines, line N holds the number of latencies above N−1 and up to N µs, the last
 //! line also everything longer.
 //!
-//! A line may hold the count alone, or `N COUNT`. Our own bins are [N, N+1) µs; the conversion moves a latency of exactly N µs
-//! (a multiple of 1000 ns) by one line, and nothing else.
+//! A line is the count alone, or `N COUNT`. lathunt's bins are [N, N+1) µs; the conversion moves only latencies of
+//! exactly N µs (a multiple of 1000 ns), by one line.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ use crate::time::Ns;
 /// Lines of the file.
 pub const LINES: usize = 1_000;
 
-/// The 1000 lines of a histogram with rows of 1 µs; `None` where it has others.
+/// The 1000 lines of a histogram with rows of 1 µs; `None` for other rows.
 ///
-/// A histogram knows a latency to 1 µs: values of a row [N−1, N) µs are on line N; those of exactly N−1 µs cannot be told apart
-/// and are there, too.
+/// A histogram has a resolution of 1 µs: values of a row [N−1, N) µs are on line N, including those of exactly N−1 µs,
+/// which cannot be distinguished.
 #[must_use]
 pub fn lines_of(histogram: &Histogram) -> Option<[u64; LINES]> {
     let layout = histogram.layout();
@@ -30,7 +30,7 @@ pub fn lines_of(histogram: &Histogram) -> Option<[u64; LINES]> {
     Some(lines)
 }
 
-/// The file: a count a line.
+/// The file: one count per line.
 #[must_use]
 pub fn write(lines: &[u64; LINES]) -> String {
     let mut text = String::with_capacity(4 * LINES);
@@ -47,10 +47,10 @@ pub enum NotLines {
     /// Another number of lines.
     #[error("not a histogram of {LINES} lines: it has {0}")]
     Number(usize),
-    /// Not a count, or not the number of the line before it.
+    /// Not a count, or preceded by a wrong line number.
     #[error("not a histogram of {LINES} lines: line {0} is not a count")]
     Line(usize),
-    /// The counts are beyond any measurement.
+    /// The counts are too large.
     #[error("not a histogram of {LINES} lines: the counts add up to more than 2^64")]
     Overflow,
 }
@@ -70,7 +70,7 @@ fn content(text: &str) -> impl Iterator<Item = (usize, &str)> {
 /// Reads such a file.
 ///
 /// # Errors
-/// The first line that is not what it should be.
+/// The first invalid line.
 pub fn read(text: &str) -> Result<[u64; LINES], NotLines> {
     let mut lines = [0u64; LINES];
     let mut number = 0;
@@ -94,13 +94,13 @@ pub fn read(text: &str) -> Result<[u64; LINES], NotLines> {
     }
 }
 
-/// A histogram of the lines. Each latency is counted at the upper edge of its line, which it does not exceed but on the last
-/// line; the second value is the number on the last line, whose latencies are not known.
+/// A histogram of the lines. Each latency is counted at the upper edge of its line, which it can exceed only on the
+/// last line; the second value is the count of the last line, whose latencies are unknown.
 #[must_use]
 pub fn histogram(lines: &[u64; LINES]) -> (Histogram, u64) {
     let mut histogram = Histogram::new(Layout::LATENCY);
     let value = |line: usize| Ns::from_us(line as u64 + 1);
-    // The upper edge of line N is N µs, which is in our row N: keep it within the line.
+    // The upper edge of line N is N µs, which is in row N: keep it within the line.
     let known = &lines[..LINES - 1];
     let inside = |line: usize| Ns(value(line).0 - 1);
     let counts: Vec<(usize, u64)> = known

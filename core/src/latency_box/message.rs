@@ -1,33 +1,33 @@
-//! What goes over a channel: 40 bytes, the same on every channel.
+//! Messages on a channel: 40 bytes, the same on every channel.
 //!
 //! | bytes | content (network byte order) |
 //! |---|---|
 //! | 0–1 | `LH` |
 //! | 2 | version, 1 |
 //! | 3 | kind |
-//! | 4–11 | key of the session, random: no message of another session or of a third party is taken for an answer |
+//! | 4–11 | random key of the session: messages of other sessions or third parties are not accepted as answers |
 //! | 12–19 | sequence number, from 1 |
 //! | 20–27, 28–35 | two times, see [`Kind`] |
 //! | 36–39 | CRC-32 (IEEE 802.3) of bytes 0–35 |
 //!
-//! Why not less: a single byte on a pin cannot tell a late answer from the answer to the next stimulus.
+//! A single byte cannot distinguish a late answer from the answer to the next stimulus.
 
 /// Bytes of a message.
 pub const SIZE: usize = 40;
-/// The two bytes that each message begins with.
+/// First two bytes of each message.
 pub const MAGIC: [u8; 2] = *b"LH";
 /// The version written and read.
 pub const VERSION: u8 = 1;
 
-/// What a message says.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Box: a session of this key begins. `first`: interval of the stimuli in ns; `second`: identity of the boot.
     Hello,
-    /// Responder: ready for that session. `first`: id of the thread that answers, as the kernel numbers it; 0 where it does not
-    /// know that (in a PID namespace). `second`: identity of its boot.
+    /// Responder: ready for that session. `first`: id of the answering thread in the initial PID namespace; 0 if
+    /// unknown (in another one). `second`: identity of its boot.
     Welcome,
-    /// Box: answer this.
+    /// Box: a stimulus.
     Stimulus,
     /// Responder: the answer. `first`: when it received the stimulus, `second`: when it sent this, both in ns of its
     /// `CLOCK_MONOTONIC`.
@@ -53,9 +53,9 @@ impl Kind {
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it says.
+    /// Its kind.
     pub kind: Kind,
-    /// Of which session.
+    /// Key of the session.
     pub key: u64,
     /// Number of the stimulus; 0 where there is none.
     pub sequence: u64,
@@ -65,14 +65,14 @@ pub struct Message {
     pub second: u64,
 }
 
-/// Why bytes are no message.
+/// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotAMessage {
-    /// Of another length, another beginning, or with a wrong checksum.
+    /// Wrong length, magic or checksum.
     #[error("not a message of lathunt, or a damaged one")]
     Damaged,
-    /// Sound, but of another version.
+    /// Valid, but of another version.
     #[error(
         "a message of version {0}; this lathunt knows version {VERSION}: use the same version at both ends"
     )]
@@ -100,10 +100,10 @@ impl Message {
         bytes
     }
 
-    /// The message in exactly these bytes.
+    /// Decodes exactly these bytes.
     ///
     /// # Errors
-    /// When they are none, or of a version that is not known.
+    /// When they are not a message, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Message, NotAMessage> {
         let bytes: &[u8; SIZE] = bytes.try_into().map_err(|_| NotAMessage::Damaged)?;
         let word = |at: usize| {
@@ -124,36 +124,45 @@ impl Message {
     }
 }
 
-/// CRC-32 (polynomial 0xEDB88320, reflected) of four bits. The usual tables of 1 to 4 KB are faster in a loop; between two
-/// stimuli they leave the cache, and each byte of a message would then wait for memory. These are one line of the cache.
+/// CRC-32 (polynomial 0xEDB88320, reflected): entry `[k][n]` is the remainder of the four bits `n` followed by `4 * k` zero
+/// bits. The usual tables of 1 to 16 KB are faster in a loop, but are evicted from the cache between stimuli, so that each byte
+/// waits for memory. These are eight cache lines, which are read at the same time.
 #[repr(align(64))]
-struct Table([u32; 16]);
+struct Tables([[u32; 16]; 8]);
 
-static TABLE: Table = Table(table());
+static TABLES: Tables = Tables(tables());
 
-const fn table() -> [u32; 16] {
-    let mut table = [0u32; 16];
+const fn tables() -> [[u32; 16]; 8] {
+    let mut tables = [[0u32; 16]; 8];
     let mut nibble = 0;
     while nibble < 16 {
-        let (mut value, mut bit) = (nibble as u32, 0);
-        while bit < 4 {
+        let mut value = nibble as u32;
+        let mut bit = 0;
+        while bit < 32 {
             value = if value & 1 == 1 { (value >> 1) ^ 0xEDB8_8320 } else { value >> 1 };
             bit += 1;
+            if bit % 4 == 0 {
+                tables[bit / 4 - 1][nibble] = value;
+            }
         }
-        table[nibble] = value;
         nibble += 1;
     }
-    table
+    tables
 }
 
-/// CRC-32 as in IEEE 802.3. Some 0.1 µs for a message, also when nothing is in the cache.
+/// CRC-32 as in IEEE 802.3. About 0.03 µs per message.
 #[must_use]
 pub fn crc32(bytes: &[u8]) -> u32 {
+    let tables = &TABLES.0;
+    let (words, rest) = bytes.as_chunks();
     let mut sum = !0u32;
-    for byte in bytes {
+    for word in words {
+        sum ^= u32::from_le_bytes(*word);
+        sum = (0..8).fold(0, |next, k| next ^ tables[k][(sum >> (28 - 4 * k) & 0xf) as usize]);
+    }
+    for byte in rest {
         sum ^= u32::from(*byte);
-        sum = (sum >> 4) ^ TABLE.0[(sum & 0xf) as usize];
-        sum = (sum >> 4) ^ TABLE.0[(sum & 0xf) as usize];
+        sum = (sum >> 8) ^ tables[1][(sum & 0xf) as usize] ^ tables[0][(sum >> 4 & 0xf) as usize];
     }
     !sum
 }
@@ -184,6 +193,13 @@ mod tests {
         #[test]
         fn what_was_written_is_read(message in any_message()) {
             prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
+        }
+
+        #[test]
+        fn the_checksum_is_that_of_the_definition(bytes in proptest::collection::vec(any::<u8>(), 0..90)) {
+            let bit = |sum: u32| if sum & 1 == 1 { (sum >> 1) ^ 0xEDB8_8320 } else { sum >> 1 };
+            let sum = bytes.iter().fold(!0, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), |sum, _| bit(sum)));
+            prop_assert_eq!(crc32(&bytes), !sum);
         }
 
         #[test]

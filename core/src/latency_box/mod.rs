@@ -1,13 +1,13 @@
-//! How long from a stimulus to its answer, seen from outside? The pure part of `lathunt box` and `lathunt respond`.
+//! Latency from a stimulus to its answer, measured externally: `lathunt box` and `lathunt respond` without I/O.
 //!
-//! - [`message`]: what goes over a channel, with the random key of a session and a sequence number.
-//! - [`deframe`]: messages out of a stream of bytes that may be damaged.
+//! - [`message`]: messages on a channel, with the random key of a session and a sequence number.
+//! - [`deframe`]: messages from a byte stream that may be damaged.
 //! - [`schedule`]: when stimuli are due; [`delay`]: the known delay of a responder.
-//! - [`flights`]: stimuli under way; [`ledger`]: what each answer is (first, duplicate, out of order, foreign).
+//! - [`flights`]: stimuli in flight; [`ledger`]: classification of answers (first, duplicate, out of order, foreign).
 //! - [`lines`]: the histogram of 1000 lines of OSADL's Latency Box.
-//! - [`edge`]: edges of a GPIO line, which carry nothing.
-//! - [`channel`]: the names of channels; [`reception`]: ways to wait for what comes.
-//! - [`session`]: what the runs of both ends are joined by.
+//! - [`edge`]: edges of a GPIO line, which carry no data.
+//! - [`channel`]: the names of channels; [`reception`]: ways to wait for messages.
+//! - [`session`]: data to join the runs of both ends.
 //! - [`latmon`]: the protocol of Zephyr's latmon and EVL's latmus.
 //!
 //! Channels, threads and clocks are in `lathunt_host::link` and `lathunt_host::latency_box`.

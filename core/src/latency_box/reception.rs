@@ -1,4 +1,4 @@
-//! Ways in which a program waits for what comes on a descriptor.
+//! Ways to wait for data on a file descriptor.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,13 +10,13 @@ pub enum Reception {
     /// A read that blocks.
     #[default]
     Blocking,
-    /// A signal says that there is something (F_SETSIG, O_ASYNC), then a read.
+    /// A signal on readiness (F_SETSIG, O_ASYNC), then a read.
     Sigio,
-    /// epoll_wait, then a read: what a broker of many descriptors does.
+    /// epoll_wait, then a read, as programs with many descriptors do.
     Epoll,
-    /// Reads that do not block, again and again.
+    /// Non-blocking reads in a loop.
     BusyPoll,
-    /// A read or recv of io_uring, one system call a message.
+    /// A read or recv of io_uring, one system call per message.
     IoUring,
 }
 

@@ -1,23 +1,23 @@
-//! When stimuli are due: an absolute schedule, which no answer delays.
+//! Due times of stimuli: an absolute schedule, independent of the answers.
 //!
-//! Times are ns since the start. A box that is late skips what has passed; each skipped stimulus is counted and has its place
-//! in the view per stimulus due.
+//! Times are ns since the start. A late box skips stimuli; each skipped one is counted and included in the latency from
+//! the due time.
 
 use crate::random::Random;
 use crate::time::Ns;
 
-/// How stimuli follow each other.
+/// Pattern of stimuli.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// One per interval.
     Periodic,
     /// Uniformly distributed between half and one and a half intervals.
     Random {
-        /// Of the random numbers.
+        /// Seed of the random numbers.
         seed: u64,
     },
-    /// The interval grows from a half to one and a half of itself in this many steps, again and again: finds what beats
-    /// with a period of the machine under test.
+    /// The interval grows from 0.5 to 1.5 times itself in this many steps, repeatedly: finds beats with periods of the
+    /// machine under test.
     Swept {
         /// Steps of one sweep; at least 2.
         steps: u32,
@@ -39,7 +39,7 @@ pub struct Schedule {
     next: u64,
 }
 
-/// What a late sender had to skip.
+/// Stimuli skipped by a late sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Stimuli.
@@ -49,7 +49,7 @@ pub struct Skipped {
 }
 
 impl Schedule {
-    /// Starts with a stimulus at one interval.
+    /// The first stimulus is due after one interval.
     #[must_use]
     pub fn new(pattern: Pattern, interval: Ns) -> Schedule {
         let seed = if let Pattern::Random { seed } = pattern { seed } else { 0 };
@@ -63,7 +63,7 @@ impl Schedule {
         Ns(self.next)
     }
 
-    /// Goes on to the one after.
+    /// Advances to the next stimulus.
     pub fn advance(&mut self) {
         self.next = self.next.saturating_add(self.distance());
     }
@@ -89,7 +89,7 @@ impl Schedule {
         }
     }
 
-    /// Skips all stimuli but the latest that are due at `now`. A burst is not cut: all of it is due at once.
+    /// Skips all stimuli due at `now` except the latest. A burst is not split: all of it is due at once.
     pub fn skip_until(&mut self, now: Ns) -> Skipped {
         let mut skipped = Skipped { count: 0, first: Ns(self.next) };
         if self.pattern == Pattern::Periodic {
@@ -102,7 +102,7 @@ impl Schedule {
         loop {
             let mut after = self.clone();
             after.advance();
-            // The end of the longest suspend that is gone through one by one: a billion.
+            // Iterates over at most a billion stimuli, for a long suspend.
             if after.next > now.0 || after.next == self.next || skipped.count >= 1_000_000_000 {
                 return skipped;
             }

@@ -1,6 +1,6 @@
-//! Numbers of stimuli as a responder sees them: which are missing, which came twice.
+//! Sequence numbers of stimuli in a responder: missing and repeated ones.
 
-/// Numbers back from the highest of which it is remembered whether they came.
+/// Window of remembered numbers, back from the highest.
 const REMEMBERED: u64 = 1 << 16;
 const WORDS: usize = (REMEMBERED / 64) as usize;
 
@@ -21,14 +21,14 @@ impl Default for Sequences {
 }
 
 impl Sequences {
-    /// A number came; whether for the first time. One that is further back than is remembered counts as a duplicate: a
-    /// loss is never hidden by it.
+    /// Adds a number; returns whether it is new. One before the window counts as a duplicate, so that no loss is
+    /// hidden.
     pub fn take(&mut self, number: u64) -> bool {
         if number == 0 {
             return false;
         }
         if number > self.highest {
-            // Those between are not seen.
+            // The numbers between are missing.
             let first = (self.highest + 1).max(number.saturating_sub(REMEMBERED - 1));
             (first..number).for_each(|missing| self.mark(missing, false));
             self.highest = number;
@@ -56,25 +56,25 @@ impl Sequences {
         self.seen[(number % REMEMBERED / 64) as usize] & (1 << (number % 64)) != 0
     }
 
-    /// The highest that came; 0: none.
+    /// The highest number; 0: none.
     #[must_use]
     pub fn highest(&self) -> u64 {
         self.highest
     }
 
-    /// How many different ones came.
+    /// Count of distinct numbers.
     #[must_use]
     pub fn came(&self) -> u64 {
         self.came
     }
 
-    /// How many came again.
+    /// Count of repeated numbers.
     #[must_use]
     pub fn duplicated(&self) -> u64 {
         self.duplicated
     }
 
-    /// How many came for the first time after a higher one.
+    /// Count of new numbers received after a higher one.
     #[must_use]
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order

@@ -1,4 +1,4 @@
-//! What one end knows of a session: what the runs of both ends are joined by.
+//! Session data of one end, to join the runs of both ends.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub enum End {
     Responder,
 }
 
-/// A session, as one end saw it.
+/// A session at one end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionMark {
@@ -23,27 +23,27 @@ pub struct SessionMark {
     pub key: String,
     /// Which end this is.
     pub end: End,
-    /// The worst by their numbers, the worst first.
+    /// The worst stimuli, worst first.
     pub worst: Vec<Known>,
-    /// All are in `worst`; else none that is not there took longer than the last of it.
+    /// All stimuli are in `worst`; otherwise no other stimulus took longer than its last.
     pub all_kept: bool,
 }
 
-/// A stimulus that this end knows by its number.
+/// A stimulus at this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Known {
     /// Number of the stimulus, from 1.
     pub sequence: u64,
-    /// From when it counts here, on this end's clock: the worst case in `peaks` that begins then is it.
+    /// Its start on this end's clock, which is that of the worst case in `peaks`.
     pub begin: Mono,
-    /// How long it took here.
+    /// Its duration at this end.
     pub total_ns: Ns,
-    /// When the responder received it, on the responder's clock: the same at both ends.
+    /// When the responder received it, on the responder's clock; identical at both ends.
     pub received: Mono,
 }
 
-/// A key as files have it.
+/// A key as in files.
 #[must_use]
 pub fn key_text(key: u64) -> String {
     format!("{key:016x}")

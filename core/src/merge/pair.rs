@@ -1,8 +1,7 @@
-//! The run of a box and that of its responder as one: which part of each round trip was where?
+//! Combines the run of a box and that of its responder, to split round trips into parts.
 //!
-//! They belong together by the random key of a session, and a stimulus by its number. That it is the same stimulus is checked
-//! by the moment at which the responder received it, which both ends know from the responder's clock. What only one end has is
-//! counted, never guessed.
+//! Sessions match by their random key, stimuli by their number, verified by the time of reception on the responder's
+//! clock, which both ends know. Data that only one end has are counted, never guessed.
 
 use crate::explain::{Explanation, Kind, Segment, SENDING};
 use crate::judge::{judge, Rules};
@@ -13,10 +12,10 @@ use crate::run::{Loss, Run};
 use crate::series::{Quantity, Series};
 use crate::time::{Mono, Ns};
 
-/// Counter of a responder whose run does not have all of its answers.
+/// Loss counter of a responder whose run does not have all of its answers.
 pub const NOT_LOOKED_AT: &str = "answers_not_looked_at";
 
-/// Why two runs are no pair.
+/// Why two runs are not a pair.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoPair {
@@ -32,15 +31,15 @@ pub enum NoPair {
     /// One key twice at one end.
     #[error("'{0}' has the session {1} twice: it was altered or is damaged")]
     Twice(String, String),
-    /// A file that was saved on the way.
+    /// A file saved during the measurement.
     #[error("'{0}' is incomplete: its measurement was still running, or was killed")]
     Incomplete(String),
-    /// The ends exclude one another.
+    /// The ends contradict each other.
     #[error("session {key}: {what}: one of the files was altered or is damaged")]
     Contradiction {
-        /// Of which session.
+        /// Key of the session.
         key: String,
-        /// What excludes what.
+        /// The contradiction.
         what: String,
     },
 }
@@ -52,10 +51,10 @@ struct Half<'r> {
     counts: Counts,
 }
 
-/// The run of the box with what the responder knows: `response` series, losses by direction, the worst cases explained.
+/// The run of the box with the data of the responder: its series, losses by direction, explained worst cases.
 ///
 /// # Errors
-/// Why they are no pair.
+/// If the two are not a pair.
 pub fn pair(boxed: (&str, &Run), responded: (&str, &Run)) -> Result<Run, NoPair> {
     for (name, run) in [boxed, responded] {
         if run.is_unfinished() {
@@ -92,12 +91,12 @@ pub fn pair(boxed: (&str, &Run), responded: (&str, &Run)) -> Result<Run, NoPair>
         return Err(NoPair::Strangers(boxed.0.to_owned(), responded.0.to_owned()));
     }
     paired.conditions.notes.push(origin(responded.0, responded.1));
-    // A responder that was moved or lowered did not answer as was asked.
+    // A responder that was migrated or whose priority was lowered did not run as requested.
     let doubts = responded.1.conditions.during.ended_early.iter();
     paired.conditions.during.ended_early.extend(doubts.map(|why| format!("{}: {why}", responded.0)));
     paired.losses.extend(responded.1.losses.iter().map(|loss| of_the_responder(loss, responded.0)));
     if let Some(verdict) = &boxed.1.verdict {
-        // The reasons name the causes that are known now.
+        // The reasons then name the causes that are known now.
         let judged = judge(&paired, verdict.deadline_ns, &Rules::instrument(Quantity::Roundtrip));
         paired.verdict = Some(if verdict.strict { judged.strictly() } else { judged });
     }
@@ -119,7 +118,7 @@ fn halves<'r>((name, run): (&str, &'r Run), end: End) -> Result<Vec<Half<'r>>, N
     Ok(found)
 }
 
-/// There are no more answers than stimuli, and none is received that was not sent.
+/// Checks that there are not more answers than stimuli, and not more received than sent.
 fn consistent(half: &Half, other: &Half, seen_all: bool) -> Result<(), NoPair> {
     let refuse = |what: String| Err(NoPair::Contradiction { key: half.mark.key.clone(), what });
     if other.counts.sent > half.counts.sent {
@@ -137,7 +136,7 @@ fn consistent(half: &Half, other: &Half, seen_all: bool) -> Result<(), NoPair> {
     Ok(())
 }
 
-/// Stimuli that were lost on the way there, answers on the way back.
+/// Adds lost stimuli and lost answers.
 fn lost(run: &mut Run, half: &Half, other: &Half) {
     let label = half.series.label();
     let there = half.counts.sent.saturating_sub(other.counts.answered);
@@ -148,14 +147,14 @@ fn lost(run: &mut Run, half: &Half, other: &Half) {
         ("stimuli_received_twice", other.counts.duplicated, "stimuli that reached the responder again"),
     ];
     for (counter, count, what) in all.into_iter().filter(|(_, count, _)| *count > 0) {
-        // They are in `lost` of the series, which is what bears on the verdict.
+        // They are in `lost` of the series, which affects the verdict.
         let meaning = format!("{label}: {what}");
         run.losses.push(Loss { counter: counter.to_owned(), count, meaning, evidence_only: true });
     }
 }
 
-/// What the responder measured of the session. Its turnarounds are those of the box, and of the answers that were lost on the way
-/// back: where they are not fewer they stand for both.
+/// Adds the responder's series of the session. Its turnarounds are those of the box plus lost answers: if they are not
+/// fewer, they replace those of the box.
 fn add_series(run: &mut Run, half: &Half, other: &Half, responded: &Run) {
     let same = |series: &&Series| {
         series.channel == other.series.channel
@@ -168,13 +167,13 @@ fn add_series(run: &mut Run, half: &Half, other: &Half, responded: &Run) {
             continue;
         }
         run.series.retain(|one| !is_known(one));
-        // The session and what was lost are those of the box's series.
+        // Session and losses are in the box's series.
         let channel = half.series.channel.clone();
         run.series.push(Series { channel, session: None, counts: None, lost: 0, ..series.clone() });
     }
 }
 
-/// The responder's part of one of the worst round trips.
+/// Explains one of the worst round trips with the responder's part.
 fn explain(run: &mut Run, half: &Half, known: &Known, other: &Half, responded: &Run) -> Result<(), NoPair> {
     let thread = half.series.thread.as_ref().map(|thread| thread.tid);
     let is_it = |peak: &&mut Peak| {
@@ -204,7 +203,7 @@ fn explain(run: &mut Run, half: &Half, known: &Known, other: &Half, responded: &
     let of = |theirs: &&Peak| theirs.begin == there.begin && theirs.total_ns == there.total_ns;
     let Some(theirs) = responded.peaks.iter().find(of) else { return Ok(()) };
     if peak.explanation.is_some() {
-        return Ok(()); // one machine: the box saw all of it
+        return Ok(()); // one machine: the box recorded all of it
     }
     match theirs.explanation.as_ref().and_then(|theirs| joined(peak, theirs)) {
         Some(explanation) => {
@@ -225,7 +224,7 @@ fn note(peak: &mut Peak, told: &str) {
     peak.no_evidence = Some(format!("{before}; {told}"));
 }
 
-/// The responder's parts up to the sending of the answer, and the rest on the way. `None`: they take longer than the whole.
+/// The responder's parts up to sending the answer, and the rest as transfer. `None`: they exceed the total.
 fn joined(peak: &Peak, theirs: &Explanation) -> Option<Explanation> {
     let parts: Vec<Segment> =
         theirs.tree.children.iter().filter(|part| part.label != SENDING).cloned().collect();
@@ -277,7 +276,7 @@ fn origin(name: &str, responded: &Run) -> String {
 }
 
 fn of_the_responder(loss: &Loss, name: &str) -> Loss {
-    // Its samples are a second account of what the box has counted.
+    // Its samples only duplicate those of the box.
     Loss { meaning: format!("{name}: {}", loss.meaning), evidence_only: true, ..loss.clone() }
 }
 

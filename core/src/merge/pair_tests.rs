@@ -1,4 +1,4 @@
-//! Both ends of one session, and what is not one.
+//! Both ends of one session, and pairs that are not one.
 
 use super::*;
 use crate::conditions::Conditions;

@@ -1,4 +1,4 @@
-//! Runs whose sum is known.
+//! Runs with a known merge result.
 
 use super::*;
 use crate::histogram::{Histogram, Layout};
@@ -41,7 +41,7 @@ fn runs_side_by_side_keep_each_series_and_whose_it_is() {
     b.1.conditions.notes.push("cut".to_owned());
     let all = side_by_side(&[a, b]);
     let labels: Vec<String> = all.series.iter().map(Series::label).collect();
-    assert_eq!(labels, ["a CPU 0/0", "a CPU 1/0", "b CPU 0/0", "b CPU 1/0"]);
+    assert_eq!(labels, ["a CPU 0", "a CPU 1", "b CPU 0", "b CPU 1"]);
     assert_eq!(all.max_of(Quantity::Cyclic), Some(Ns::from_us(91)));
     assert_eq!((all.conditions.host.clone(), all.complete), (None, false));
     assert_eq!(all.merged[1].conditions.host.as_deref(), Some("b"));

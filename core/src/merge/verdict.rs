@@ -1,4 +1,4 @@
-//! The verdict of merged runs: that of the worst of them, never better.
+//! The verdict of merged runs: the worst of all, never better.
 
 use super::all_series;
 use crate::judge::{criteria, judge, Rules};
@@ -9,10 +9,10 @@ use crate::stats::{clusters, model_free};
 use crate::time::Ns;
 use crate::verdict::{JudgedBy, Outcome, Verdict};
 
-/// Confidence of the statement without a model.
+/// Confidence of the model-free statement.
 const CONFIDENCE: f64 = 0.95;
 
-/// The verdict of all `runs`, which were added up to `merged`.
+/// The verdict of all `runs`, merged into `merged`.
 pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
     let verdicts: Vec<Verdict> = runs.iter().map(|(_, run)| of_one(run)).collect();
     let deadlines: Vec<Option<Ns>> = verdicts.iter().map(|verdict| verdict.deadline_ns).collect();
@@ -20,7 +20,7 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
     let deadline_ns = deadlines.first().copied().flatten().filter(|_| same);
     let outcomes = || verdicts.iter().map(|verdict| verdict.outcome);
     let outcome = match deadline_ns {
-        // It was observed, whatever the others were held against.
+        // It was observed, whatever the deadlines of the others.
         _ if outcomes().any(|outcome| outcome == Some(Outcome::Fail)) => Some(Outcome::Fail),
         _ if outcomes().any(|outcome| outcome == Some(Outcome::Inconclusive)) && deadline_ns.is_none() => {
             Some(Outcome::Inconclusive)
@@ -65,8 +65,8 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
     }
 }
 
-/// Extremal index of `sum`: from the maxima of the seconds of all runs, one run after the other. `None` where one of them has
-/// none, or stretches of another length.
+/// Extremal index of `sum`: from the maxima of the seconds of all runs, one run after the other. `None` if one has no
+/// maxima, or stretches of another length.
 fn theta(merged: &Run, sum: &Series) -> Option<f64> {
     let of_runs = merged.merged.iter().flat_map(|run| &run.series);
     let of_runs = || of_runs.clone().filter(|one| one.quantity == sum.quantity && one.samples > 0);
@@ -78,7 +78,7 @@ fn theta(merged: &Run, sum: &Series) -> Option<f64> {
     clusters::of_maxima(&maxima, sum.activations().unwrap_or(&sum.histogram))
 }
 
-/// That of one run. A run without one has a doubt to tell where its measurement is void: samples that were lost, say.
+/// The verdict of one run. A run without one is judged, because its measurement may be invalid (lost samples).
 fn of_one(run: &Run) -> Verdict {
     if let Some(verdict) = &run.verdict {
         return verdict.clone();
@@ -101,7 +101,7 @@ fn of_one(run: &Run) -> Verdict {
     })
 }
 
-/// The quantity that the run's verdict speaks of, as far as that can be told.
+/// The quantity judged by the run's verdict, if it can be determined.
 pub(super) fn judged(run: &Run) -> Option<Quantity> {
     if let Some(quantity) = run.verdict.as_ref().and_then(|verdict| verdict.quantity) {
         return Some(quantity);
@@ -112,7 +112,7 @@ pub(super) fn judged(run: &Run) -> Option<Quantity> {
     told.or_else(|| all().min_by_key(|&quantity| quantity.facts().rank))
 }
 
-/// Whether the samples of `quantity` may be those that the run's verdict speaks of.
+/// Whether the run's verdict may be on the samples of `quantity`.
 fn is_judged(run: &Run, quantity: Quantity) -> bool {
     let of_it = all_series(run).filter(|series| series.quantity == quantity);
     let activations = Activations::of(of_it, Ns::ZERO).all;

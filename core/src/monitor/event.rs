@@ -1,4 +1,4 @@
-//! What happened to the monitor itself: everything that a reader of the history must know to read it right.
+//! Events of the monitor itself that are needed to interpret the history.
 
 use std::fmt;
 
@@ -10,26 +10,26 @@ use super::window::UnixMs;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// The monitor began.
+    /// The monitor started.
     Started,
-    /// The monitor was asked to end and closed its last window.
+    /// The monitor was stopped and closed its last window.
     Stopped,
-    /// Windows that were never written: the one that ran when the monitor was killed, those that waited too long for room on
-    /// the disk, or those cut off the end of the log.
+    /// Windows that were never written: the current one when the monitor was killed, those that waited too long for
+    /// disk space, or those truncated from the log.
     WindowLost,
-    /// Somebody set the wall clock.
+    /// The wall clock was set.
     ClockStep,
-    /// The machine slept.
+    /// The machine was suspended.
     Suspend,
-    /// CPUs came or went.
+    /// CPUs went online or offline.
     CpusChanged,
-    /// The monitor did not read in time what tasks did: their figures lack it, those of CPUs do not.
+    /// The monitor did not read activations in time: they are missing in the figures of tasks, not in those of CPUs.
     ActivationsLost,
-    /// The database was damaged; it was set aside and a new one begun.
+    /// The database was damaged; it was renamed and a new one created.
     DatabaseDamaged,
     /// The database could not be written (a full disk); windows wait in memory.
     StoreFailed,
-    /// The windows that waited were written.
+    /// The waiting windows were written.
     StoreRecovered,
 }
 
@@ -75,11 +75,11 @@ impl Kind {
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When.
+    /// Time.
     pub at: UnixMs,
-    /// What.
+    /// Kind.
     pub kind: Kind,
-    /// The same for people, in one line.
+    /// Text, one line.
     pub detail: String,
 }
 

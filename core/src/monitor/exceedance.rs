@@ -1,9 +1,9 @@
-//! How rare are activations later than their deadline, by the completed windows of the last day, say?
+//! Upper limit of the probability that an activation misses its deadline, from the completed windows of a time span.
 //!
-//! The exact binomial upper limit of [`crate::stats::model_free`] over all windows of a span. Jobs are held to the deadline
-//! that they had, latencies to one for all. What was lost counts as late. A window whose classes do not tell counts all of
-//! the class that holds the deadline as late. Late ones that come together count once, by the extremal index of the windows that
-//! have some; where fewer than ten do, or all, the limit takes late ones for independent, and who prints it says so.
+//! The exact binomial upper limit of [`crate::stats::model_free`] over all windows of a span. Jobs are judged by the
+//! deadline that they had, latencies by a common one. Lost activations count as late, and so do all in the class that
+//! contains the deadline. Clusters count once, by the extremal index of the windows with late activations; if fewer
+//! than ten windows have any, or all do, late activations are assumed to be independent, and the output says so.
 //!
 //! Why the monitor computes it: PromQL has no quantile of the beta distribution, so a rule over its counters cannot.
 
@@ -23,22 +23,22 @@ use crate::time::Ns;
 /// One-sided confidence of all limits.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Stretches in which a span is kept: windows of five minutes for a day are kept one by one, a span of many more windows
-/// loses its oldest stretch at once.
+/// Number of stretches per span: one day of five-minute windows is kept window by window; with more windows, a whole
+/// stretch is dropped at once.
 const STRETCHES: i64 = 288;
 
-/// Of one series in one window.
+/// Figures of one series in one window.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// Which.
+    /// The series.
     pub key: SeriesKey,
     /// Samples.
     pub samples: u64,
-    /// Activations that are known to be missing among them.
+    /// Known number of lost activations.
     pub lost: u64,
-    /// The largest of them.
+    /// The largest sample.
     pub max: Option<Ns>,
-    /// What jobs were held to.
+    /// Deadline and misses of jobs.
     pub held: Option<Held>,
 }
 
@@ -57,7 +57,7 @@ struct Stretch {
     counts: BTreeMap<SeriesKey, Count>,
 }
 
-/// What the limits rest on. Memory: some hundred bytes a series and stretch at most.
+/// Counts from which the limits are computed. Memory: at most some hundred bytes per series and stretch.
 #[derive(Clone, Debug)]
 pub struct Exceedances {
     span: Ns,
@@ -66,29 +66,29 @@ pub struct Exceedances {
     incomplete: Option<UnixMs>,
 }
 
-/// How rare activations of one series are that are later than their deadline.
+/// Upper limit of the probability of a miss, for one series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Limit {
-    /// Which series.
+    /// The series.
     #[serde(flatten)]
     pub key: SeriesKey,
-    /// What they are held to.
+    /// The deadline.
     pub deadline_ns: Ns,
     /// Activations: samples, and lost ones.
     pub samples: u64,
-    /// Those that were later or lost.
+    /// Those that were late or lost.
     pub above: u64,
-    /// Extremal index: what comes together counts once. `None`: too few windows have late ones, or all do; the limit then
-    /// assumes independent late activations.
+    /// Extremal index: a cluster counts once. `None`: too few windows have late activations, or all do; they are then
+    /// assumed to be independent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub theta: Option<f64>,
-    /// Upper limit of the probability that one is later, at [`CONFIDENCE`].
+    /// Upper limit of the probability of a miss, at [`CONFIDENCE`].
     pub probability_upper: f64,
 }
 
 impl Exceedances {
-    /// Over the windows that ended less than `span` before the last one; `latency`: the deadline of latencies, `None`: jobs
-    /// alone have one.
+    /// Over the windows that ended less than `span` before the last one; `latency`: the deadline of latencies; `None`:
+    /// only jobs have one.
     #[must_use]
     pub fn new(span: Ns, latency: Option<Ns>) -> Exceedances {
         Exceedances { span, latency, stretches: VecDeque::new(), incomplete: None }
@@ -104,14 +104,14 @@ impl Exceedances {
         i64::try_from(self.span.0 / 1_000_000).unwrap_or(i64::MAX)
     }
 
-    /// A window that ended at `end` begins to count, also one without a series: what is too old for it is dropped.
+    /// Adds a window that ended at `end`, even without a series, and drops windows that are too old.
     pub fn window(&mut self, end: UnixMs) {
         let length = self.span_ms() / STRETCHES;
         let is_in = |last: &Stretch| end >= last.from && end.0 - last.from.0 < length;
         if !self.stretches.back().is_some_and(is_in) {
             self.stretches.push_back(Stretch { from: end, counts: BTreeMap::new() });
         }
-        // After a clock was set back older windows lie in the future: they end by their number.
+        // After a clock was set back, older windows are in the future: they are dropped by number.
         let oldest = end.0.saturating_sub(self.span_ms());
         let too_many = STRETCHES as usize + 1;
         while self.stretches.len() > too_many || self.stretches.front().is_some_and(|of| of.from.0 <= oldest)
@@ -121,14 +121,14 @@ impl Exceedances {
         self.incomplete = self.incomplete.filter(|at| at.0 > oldest);
     }
 
-    /// Figures of tasks in the window that ended at `end` lack activations, nobody knows whose: while it counts, nothing is
-    /// claimed of tasks.
+    /// Activations of unknown tasks were lost in the window that ended at `end`: while it is in the span, there are no
+    /// limits for tasks.
     pub fn incomplete(&mut self, end: UnixMs) {
         self.incomplete = self.incomplete.max(Some(end));
     }
 
-    /// Adds one series of the last [`Exceedances::window`]. `beyond` counts its samples that may be above a deadline; it is
-    /// asked only where the largest is.
+    /// Adds one series of the last [`Exceedances::window`]. `beyond` counts its samples that may be above a deadline;
+    /// it is called only if the maximum is.
     pub fn add(&mut self, seen: Seen, beyond: impl FnOnce(Ns) -> u64) {
         let (deadline, late) = match (seen.key.quantity, seen.held, self.latency) {
             (Quantity::Response, Some(held), _) => (held.deadline, held.misses),
@@ -146,7 +146,7 @@ impl Exceedances {
         count.lost = count.lost.saturating_add(seen.lost);
     }
 
-    /// The same of a window that was just closed.
+    /// Adds a window that was just closed.
     pub fn closed(&mut self, end: UnixMs, window: &[WindowSeries]) {
         self.window(end);
         for series in window {
@@ -157,26 +157,26 @@ impl Exceedances {
         }
     }
 
-    /// The same of a window of a database, series by series in the order of time.
+    /// Adds a row of a database; must be called in time order.
     pub fn row(&mut self, row: &Row) {
         self.window(row.end);
         let WindowFigures { count: samples, max, .. } = row.figures;
         let seen = Seen { key: row.key, samples, lost: row.lost, max, held: row.held };
-        // Of a damaged record all may be late.
+        // In a damaged record, all may be late.
         self.add(seen, |deadline| row.histogram().map_or(samples, |all| possibly_above(&all, deadline)));
     }
 
-    /// An event of a database, after its windows.
+    /// Adds an event of a database, after its windows.
     pub fn event(&mut self, event: &Event) {
         if event.kind == Kind::ActivationsLost {
             self.incomplete(event.at);
         }
     }
 
-    /// One for each series that had an activation under the deadline that it has now.
+    /// One limit for each series with an activation under its current deadline.
     #[must_use]
     pub fn limits(&self) -> Vec<Limit> {
-        // Of each series the deadline that it has now, and its stretches under it, the last one first.
+        // The current deadline of each series, and its stretches under it, the last one first.
         let mut sums: BTreeMap<SeriesKey, (Ns, Vec<&Count>)> = BTreeMap::new();
         for (key, one) in self.stretches.iter().rev().flat_map(|stretch| &stretch.counts) {
             let (deadline, counts) = sums.entry(*key).or_insert_with(|| (one.deadline, Vec::new()));

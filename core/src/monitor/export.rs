@@ -1,9 +1,8 @@
-//! Which metrics a monitor exports. Names, labels and meaning are an interface: docs/howto/fleet.md lists them.
+//! The metrics that a monitor exports. Names, labels and meaning are an interface: docs/howto/fleet.md lists them.
 //!
-//! Rules: label sets are bounded (CPUs, kinds, classes, and so many names of tasks as the source admits); who suffered
-//! and who did it is an exemplar and never a label. Maxima are
-//! of completed windows and change with the clock, never with a scrape: two servers that scrape see the same. What
-//! is not known is absent, not 0.
+//! Rules: label sets are bounded (CPUs, kinds, classes, and a limited number of task names); victim and culprit are
+//! exemplars, never labels. Maxima are of completed windows and change with the clock, never with a scrape: two servers
+//! get the same. Unknown values are absent, not 0.
 
 mod totals;
 
@@ -20,10 +19,10 @@ use crate::histogram::Histogram;
 use crate::series::Quantity;
 use crate::time::{Cpu, Ns};
 
-/// Exemplars remembered for each series: one for each classic bucket and some to spare.
+/// Maximum number of exemplars per series: one for each classic bucket and some more.
 const EXEMPLARS: usize = 32;
 
-/// What changes when a window is closed.
+/// State that changes when a window is closed.
 #[derive(Clone, Debug)]
 pub struct Published {
     version: String,
@@ -41,7 +40,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// Nothing yet. `alltime` and `exceedances`: what the database knows from before.
+    /// Without a window. `alltime` and `exceedances`: from the database.
     #[must_use]
     pub fn new(version: &str, window: Ns, alltime: &[Alltime], exceedances: Exceedances) -> Published {
         Published {
@@ -64,7 +63,7 @@ impl Published {
         }
     }
 
-    /// A window was closed.
+    /// Adds a closed window.
     pub fn closed(&mut self, window: &Window) {
         self.closed += 1;
         self.responses.closed(&window.series);
@@ -88,14 +87,14 @@ impl Published {
         self.last = Some((window.end, maxima));
     }
 
-    /// What goes on over windows: the largest of each CPU, and the histograms of tasks.
+    /// Updates the figures over all windows: the maximum of each CPU, and the histograms of tasks.
     fn add_up(&mut self, series: &WindowSeries, max: Ns, at: UnixMs) {
         if series.key.quantity == Quantity::Response {
             return;
         }
         if series.key.whose.cpu().is_none() {
             let empty = || Histogram::new(series.histogram.layout());
-            // One layout for all tasks; of another one nothing would be added.
+            // All tasks have the same layout; another one would not be added.
             let _ = self.tasks.entry(series.key).or_insert_with(empty).merge(&series.histogram);
             return;
         }
@@ -105,18 +104,18 @@ impl Published {
         }
     }
 
-    /// Activations of the window that ends at `end` were lost, and it is not known of which tasks. Call it before
+    /// Activations of unknown tasks were lost in the window that ends at `end`. Must be called before
     /// [`Published::closed`].
     pub fn activations_lost(&mut self, end: UnixMs) {
         self.exceedances.incomplete(end);
     }
 
-    /// How many windows wait for room on the disk, and how many were given up.
+    /// Sets the numbers of windows that wait for disk space, and that were dropped.
     pub fn stored(&mut self, waiting: usize, given_up: u64) {
         (self.waiting, self.given_up) = (waiting as u64, given_up);
     }
 
-    /// All metrics, as they are at this moment.
+    /// All metrics at this time.
     #[must_use]
     pub fn families(&self, totals: &Totals) -> Vec<Family> {
         let mut families = self.latencies(totals);
@@ -197,7 +196,7 @@ impl Published {
         ]
     }
 
-    /// Of completed windows only: their figures are added up outside the kernel.
+    /// Metrics of tasks; only completed windows, because they are not added up in the kernel.
     fn of_tasks(&self) -> Vec<Family> {
         let maxima = self.last.iter().flat_map(|(_, maxima)| maxima.iter());
         let of_tasks =

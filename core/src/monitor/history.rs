@@ -27,46 +27,46 @@ pub const FORMAT: &str = "lathunt-history";
 /// Version of the JSON form.
 pub const VERSION: u32 = 1;
 
-/// One series in one window. Its figures are at hand; histogram and explanation are unpacked when asked for, because those
-/// of thirty hours of a large machine would fill its memory.
+/// One series in one window. Histogram and explanation are unpacked on demand, because those of thirty hours of a large
+/// machine would fill its memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Begin of the window.
+    /// Start of the window.
     pub begin: UnixMs,
     /// Its end.
     pub end: UnixMs,
-    /// How long it was measured.
+    /// Measured time.
     pub measured: Ns,
-    /// Whether it runs from boundary to boundary without a clock step.
+    /// Whether it is complete, from boundary to boundary, without a clock step.
     pub whole: bool,
-    /// Which series.
+    /// The series.
     pub key: SeriesKey,
-    /// What a table says of its samples.
+    /// Figures of its samples.
     pub figures: WindowFigures,
-    /// Wake-ups known to be missing.
+    /// Known number of lost wake-ups.
     pub lost: u64,
-    /// When the maximum was, where that is known.
+    /// Time of the maximum, if known.
     pub max_at: Option<UnixMs>,
-    /// Who suffered the maximum, where there is evidence.
+    /// Victim of the maximum, if there is evidence.
     pub victim: Option<String>,
-    /// Who did it.
+    /// Its culprit.
     pub culprit: Option<String>,
-    /// What its samples were held to, those of `response`.
+    /// Deadline and misses, for `response`.
     pub held: Option<Held>,
-    /// The histogram as [`packed::pack`] made it.
+    /// The histogram, packed by [`packed::pack`].
     pub histogram: Vec<u8>,
-    /// The maximum with its explanation as [`packed::pack_peak`] made it.
+    /// The maximum with its explanation, packed by [`packed::pack_peak`].
     pub peak: Option<Vec<u8>>,
 }
 
-/// Figures of one series in one window; `None`: no sample.
+/// Figures of one series in one window; `None`: no samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowFigures {
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
     /// Their sum, exact.
     pub sum_ns: u64,
-    /// Upper edges of the classes that hold the quantiles 0.5, 0.99, 0.999 and 0.9999 of these samples.
+    /// Upper edges of the classes with the quantiles 0.5, 0.99, 0.999 and 0.9999 of these samples.
     pub quantiles: [Option<Ns>; 4],
     /// The largest, exact.
     pub max: Option<Ns>,
@@ -76,7 +76,7 @@ pub struct WindowFigures {
 pub const QUANTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
 
 impl WindowFigures {
-    /// Of a histogram.
+    /// Figures of a histogram.
     #[must_use]
     pub fn of(histogram: &Histogram) -> WindowFigures {
         WindowFigures {
@@ -98,15 +98,15 @@ impl Row {
     /// All samples.
     ///
     /// # Errors
-    /// When the record is damaged.
+    /// If the record is damaged.
     pub fn histogram(&self) -> Result<Histogram, Damaged> {
         packed::unpack(&self.histogram)
     }
 
-    /// The quantiles of all samples, the lost ones among them; `None` where they may lie among these.
+    /// The quantiles of all samples, including lost ones; `None` if a quantile may be among these.
     ///
     /// # Errors
-    /// When some were lost and the record that then tells is damaged.
+    /// If samples were lost and the record, which is needed then, is damaged.
     pub fn quantiles(&self) -> Result<[Option<Ns>; 4], Damaged> {
         match self.lost {
             0 => Ok(self.figures.quantiles),
@@ -114,54 +114,54 @@ impl Row {
         }
     }
 
-    /// `damage`, said of this row's `record`.
+    /// Message on the `damage` of this row's `record`.
     fn told(&self, record: &str, damage: &Damaged) -> String {
         format!("the {record} of {} in the window that ended at {}: {damage}", self.key, self.end)
     }
 
-    /// The maximum with its explanation, where there is evidence.
+    /// The maximum with its explanation, if there is evidence.
     ///
     /// # Errors
-    /// When the record is damaged.
+    /// If the record is damaged.
     pub fn peak(&self) -> Result<Option<Peak>, Damaged> {
         self.peak.as_deref().map(packed::unpack_peak).transpose()
     }
 }
 
-/// The largest latency of a series since the database was begun.
+/// The largest latency of a series since the database was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Alltime {
-    /// Which series.
+    /// The series.
     #[serde(flatten)]
     pub key: SeriesKey,
-    /// How large.
+    /// The latency.
     pub max_ns: Ns,
-    /// When; the end of its window where the moment is not known.
+    /// Its time; the end of its window if it is not known.
     pub at: UnixMs,
-    /// Who suffered it.
+    /// Its victim.
     pub victim: Option<String>,
-    /// Who did it.
+    /// Its culprit.
     pub culprit: Option<String>,
 }
 
-/// Everything of a stretch of time.
+/// The history of a time span.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    /// From when on it was asked for.
+    /// Requested start.
     pub from: UnixMs,
-    /// Until when; `None`: until now.
+    /// Requested end; `None`: now.
     pub until: Option<UnixMs>,
-    /// What the monitor said at its last start before the end: version, host, kernel, tasks, CPUs.
+    /// Message of the monitor at its last start before the end: version, host, kernel, tasks, CPUs.
     pub monitor: Option<String>,
-    /// Begin and end of all windows, also of those without a sample.
+    /// Start and end of all windows, including those without samples.
     pub windows: Vec<(UnixMs, UnixMs)>,
-    /// Their series, in the order of time.
+    /// Their series, in time order.
     pub rows: Vec<Row>,
-    /// What happened to the monitor.
+    /// Events of the monitor.
     pub events: Vec<Event>,
-    /// The largest latencies ever.
+    /// The largest latency of each series ever.
     pub alltime: Vec<Alltime>,
-    /// What latencies are held to; `None`: jobs alone have a deadline.
+    /// Deadline of latencies; `None`: only jobs have a deadline.
     pub latency_deadline: Option<Ns>,
 }
 
@@ -174,7 +174,7 @@ impl History {
         all
     }
 
-    /// Only the series that `wanted` takes; windows and events stay.
+    /// Keeps only the series that `wanted` selects; windows and events stay.
     #[must_use]
     pub fn only(mut self, wanted: impl Fn(SeriesKey) -> bool) -> History {
         self.rows.retain(|row| wanted(row.key));
@@ -191,8 +191,8 @@ impl History {
         }
     }
 
-    /// Each window with its series as one JSON object, events and the largest latencies beside them (docs/FORMAT.md).
-    /// A damaged record is null; `damaged` gets a line about each.
+    /// JSON: windows with their series, events and the largest latencies (docs/FORMAT.md). A damaged record is null; a
+    /// line about each is added to `damaged`.
     #[must_use]
     pub fn to_json(&self, damaged: &mut Vec<String>) -> String {
         let mut rows = Vec::new();
@@ -223,8 +223,8 @@ impl History {
     }
 }
 
-/// The quantile of the samples of all `rows`, of one series; `None` where it may lie among lost ones, or where a record
-/// is damaged.
+/// The quantile of the samples of all `rows` of one series; `None` if it may be among lost ones, or if a record is
+/// damaged.
 fn quantile_of_all(rows: &[&Row], q: f64) -> Option<Ns> {
     let mut sum = rows.first()?.histogram().ok()?;
     rows[1..].iter().try_for_each(|row| packed::add(&mut sum, &row.histogram)).ok()?;

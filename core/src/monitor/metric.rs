@@ -1,11 +1,11 @@
-//! Metrics as values, and as bytes in the three forms that Prometheus and its relatives ask for.
+//! Metrics as values, and their encoding in the three formats that Prometheus and compatible servers accept.
 //!
-//! A histogram is kept as ours, with exact extremes; its form follows from who asks: at most 20 classic buckets in
-//! text, native (exponential) buckets beside them in protobuf. Our classes go whole into the bucket that holds their
-//! upper edge: a latency is never shown smaller than it was, and by less than the width of a class larger.
+//! A histogram is kept as ours, with exact extremes; its encoding depends on the format: at most 20 classic buckets in
+//! text, in protobuf also native (exponential) buckets. A class of ours goes as a whole into the bucket of its upper
+//! edge: a latency is never shown smaller than it was, and larger by less than the width of a class.
 //!
-//! Own code: the crate prometheus-client knows neither text 0.0.4, nor the delimited protobuf that Prometheus scrapes,
-//! nor native histograms (docs/decisions/0009-exporters.md).
+//! Own code: the crate prometheus-client supports neither text 0.0.4, nor the delimited protobuf that Prometheus
+//! scrapes, nor native histograms (docs/decisions/0009-exporters.md).
 
 pub mod accept;
 pub mod native;
@@ -19,9 +19,9 @@ use crate::histogram::Histogram;
 pub struct Family {
     /// The name with its unit, without `_total`.
     pub name: &'static str,
-    /// What it is, one line.
+    /// Help text, one line.
     pub help: &'static str,
-    /// What kind of metric.
+    /// Kind of metric.
     pub kind: Kind,
     /// One for each set of labels.
     pub samples: Vec<Sample>,
@@ -30,11 +30,11 @@ pub struct Family {
 /// Kinds of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows.
+    /// Monotonically increasing.
     Counter,
     /// Any value.
     Gauge,
-    /// A distribution that only grows.
+    /// A distribution whose counts only increase.
     Histogram,
 }
 
@@ -50,40 +50,40 @@ pub struct Sample {
     pub value: Value,
 }
 
-/// What a metric holds.
+/// Value of a metric.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// Of a counter or gauge.
+    /// Value of a counter or gauge.
     Number(f64),
-    /// Of a histogram: latencies in ns.
+    /// Value of a histogram: latencies in ns.
     Latencies(Box<Latencies>),
 }
 
-/// A histogram with cases that stand for some of its buckets.
+/// A histogram with exemplars for some of its buckets.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     /// All samples.
     pub histogram: Histogram,
-    /// Who was behind some of them; at most one of a bucket is shown, the last.
+    /// Exemplars of some samples; only the last of each bucket is shown.
     pub exemplars: Vec<Exemplar>,
 }
 
-/// One case.
+/// An exemplar: one sample of a histogram with its labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exemplar {
     /// Victim and culprit; [`Exemplar::new`] keeps them within what OpenMetrics allows.
     pub labels: Vec<Label>,
     /// The latency, seconds.
     pub seconds: f64,
-    /// When, seconds since 1970.
+    /// Time, seconds since 1970.
     pub at: f64,
 }
 
-/// Characters that names and values of an exemplar's labels may have together (OpenMetrics 1.0).
+/// Maximum total characters of the names and values of an exemplar's labels (OpenMetrics 1.0).
 const EXEMPLAR_RUNES: usize = 128;
 
 impl Exemplar {
-    /// Cuts the values to what is allowed, evenly.
+    /// Truncates the values evenly to the limit.
     #[must_use]
     pub fn new(labels: Vec<Label>, seconds: f64, at: f64) -> Exemplar {
         let names: usize = labels.iter().map(|(name, _)| name.len()).sum();
@@ -118,12 +118,12 @@ pub fn classic(histogram: &Histogram) -> [u64; BOUNDS.len() + 1] {
     })
 }
 
-/// The classic bucket that holds `seconds`. Edges are whole µs, which binary fractions are not: a part in 10^9 is none.
+/// The classic bucket of `seconds`. Edges are whole µs, which are not exact in binary: tolerates an error of 10^-9.
 fn bucket_of(seconds: f64) -> usize {
     BOUNDS.partition_point(|bound| *bound * (1.0 + 1e-9) < seconds)
 }
 
-/// The last exemplar of each classic bucket. Its bucket is that of its class, so that it agrees with the counts.
+/// The last exemplar of each classic bucket. Its bucket is that of its class, so that it is consistent with the counts.
 fn exemplars(latencies: &Latencies) -> [Option<&Exemplar>; BOUNDS.len() + 1] {
     let layout = latencies.histogram.layout();
     let mut chosen: [Option<&Exemplar>; BOUNDS.len() + 1] = [None; BOUNDS.len() + 1];

@@ -1,16 +1,16 @@
-//! A measurement that never ends, window by window: what is kept of each, and how it is exported and shown.
+//! Continuous measurement in windows: their storage, export and display.
 //!
-//! The seed is OSADL's farm, where each point of a plot is the maximum of five minutes. A window is closed at a multiple
-//! of its length on the wall clock, so that windows of many machines lie side by side.
+//! Modelled on OSADL's QA farm, where each point of a plot is the maximum of five minutes. A window is closed at a
+//! multiple of its length on the wall clock, so that windows of many machines are aligned.
 //!
-//! - [`window`]: a closed window; [`event`]: what else a reader of the history must know; [`packed`]: a histogram as bytes.
+//! - [`window`]: a closed window; [`event`]: events of the monitor itself; [`packed`]: a histogram as bytes.
 //! - [`history`]: many windows, as table, CSV and JSON.
-//! - [`metric`]: metrics in the forms that Prometheus asks for; [`export`]: which there are.
-//! - [`exceedance`]: how rare activations later than their deadline are.
-//! - [`moment`]: moments as people type them.
+//! - [`metric`]: metrics in the formats of Prometheus; [`export`]: the exported metrics.
+//! - [`exceedance`]: upper limits of the probability of a miss.
+//! - [`moment`]: parses times on the command line.
 //! - [`timepiece`]: clock steps and suspends.
 //!
-//! - [`munin`]: the same for Munin.
+//! - [`munin`]: the plug-in for Munin.
 //!
 //! Not here: the recorder, the database and the sockets (`lathunt_host::monitor`).
 

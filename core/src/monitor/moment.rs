@@ -1,4 +1,4 @@
-//! Moments on the command line: absolute ones in UTC, as the history prints them, or as a time before now.
+//! Times on the command line: absolute in UTC, as the history prints them, or relative to now.
 
 use super::window::UnixMs;
 use crate::calendar;
@@ -9,7 +9,7 @@ const HOUR: Ns = Ns(3_600_000_000_000);
 /// A day, ms.
 const DAY_MS: i64 = 86_400_000;
 
-/// Text that names no moment.
+/// The text is not a time.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'{0}' is not a time; write how long ago (30h, 7d) or when in UTC (2026-11-26T07:30, 2026-11-26, 07:30; +01:00 after it for another zone)")]
 pub struct NotAMoment(String);
@@ -18,7 +18,7 @@ pub struct NotAMoment(String);
 /// `07:30[:05]` (of the day of `now`); UTC unless `Z` or `±HH:MM` follows the time.
 ///
 /// # Errors
-/// Names the text and the forms.
+/// The text is none of these; the message names the forms.
 pub fn parse(text: &str, now: UnixMs) -> Result<UnixMs, NotAMoment> {
     let wrong = || NotAMoment(text.to_owned());
     let text = text.trim();

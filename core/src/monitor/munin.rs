@@ -1,8 +1,9 @@
-//! The Munin plug-in: what `munin-node` asks for (`config`, nothing for the values) as text.
+//! The Munin plug-in: its answers to `munin-node` (`config`, no argument for values) as text.
 //!
-//! One graph a quantity (multigraph), one field a CPU, or of response times a task with its deadline as the limit of a warning: the largest latency of the windows that ended within the last
-//! five minutes, Munin's interval, and a minute more, because its visits are not on the second: a maximum may
-//! be told twice, never missed. With dirtyconfig the values come with the configuration, which saves a visit.
+//! One graph per quantity (multigraph), one field per CPU, or, for response times, per task with its deadline as the
+//! warning limit. A value is the largest latency of the windows that ended within the last five minutes, Munin's
+//! interval, plus one minute, because Munin does not poll exactly on time: a maximum may be reported twice, but never
+//! missed. With dirtyconfig the values are sent with the configuration, which saves a poll.
 
 mod jobs;
 
@@ -14,10 +15,10 @@ use crate::printable::line;
 use crate::series::Quantity;
 use crate::time::{Cpu, Ns};
 
-/// How far back windows count.
+/// Time span of the windows.
 pub const REACH: Ns = Ns(360_000_000_000);
 
-/// What the node can do, from its environment.
+/// Capabilities of the node, from its environment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Node {
     /// `MUNIN_CAP_MULTIGRAPH`
@@ -26,7 +27,7 @@ pub struct Node {
     pub dirtyconfig: bool,
 }
 
-/// The answer to `config`. `history` reaches back to [`REACH`] at least; `now` decides what is recent.
+/// The answer to `config`. `history` must cover at least [`REACH`] before `now`.
 #[must_use]
 pub fn config(history: &History, node: Node, now: UnixMs) -> String {
     let mut text = String::new();
@@ -87,14 +88,14 @@ fn values(text: &mut String, history: &History, quantity: Quantity, now: UnixMs)
     }
 }
 
-/// A node without multigraph gets the one graph that holds the others. Where no task has a deadline there is none of jobs.
+/// A node without multigraph gets one graph. Without a task with a deadline there is no graph of jobs.
 fn graphs(history: &History, node: Node) -> impl Iterator<Item = Quantity> {
     let has_jobs = !jobs::names(history).is_empty();
     let all = QUANTITIES.into_iter().filter(move |quantity| has_jobs || *quantity != Quantity::Response);
     all.take(if node.multigraph { QUANTITIES.len() } else { 1 })
 }
 
-/// Every CPU that ever had a sample keeps its field.
+/// Every CPU that ever had a sample has a field.
 fn cpus(history: &History, quantity: Quantity) -> Vec<Cpu> {
     let keys = history.alltime.iter().map(|alltime| alltime.key);
     keys.filter(|key| key.quantity == quantity).filter_map(|key| key.whose.cpu()).collect()

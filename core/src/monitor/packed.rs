@@ -1,7 +1,8 @@
-//! A histogram or a peak as bytes for the database: some hundred bytes where JSON takes kilobytes.
+//! A histogram or a peak as bytes for the database: some hundred bytes instead of kilobytes of JSON.
 //!
-//! A peak is its JSON of a run file, compressed with zstd. A histogram: all numbers are LEB128 (7 bits a byte, low ones first): version 1, width in ns, number of linear bins, sum, minimum,
-//! maximum, number of occupied bins, then for each its distance from the one before (the first: from 0) and its count.
+//! A peak is its JSON from the run file, compressed with zstd. A histogram consists of LEB128 numbers (7 bits per byte,
+//! low ones first): version 1, width in ns, number of linear bins, sum, minimum, maximum, number of occupied bins, then
+//! for each its offset from the previous one (the first: from 0) and its count.
 
 use crate::histogram::{Exact, Histogram, Layout};
 use crate::peak::Peak;
@@ -9,15 +10,15 @@ use crate::time::Ns;
 
 const VERSION: u64 = 1;
 
-/// No explanation is longer; whatever claims to be is damaged.
+/// Maximum bytes of a peak; a longer one is damage.
 const LONGEST_PEAK: usize = 4 << 20;
 
-/// Bytes that were not packed here, or were changed.
+/// The bytes are damaged, or were not packed here.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("damaged record: {0}")]
 pub struct Damaged(String);
 
-/// The bytes of `peak`; `None` where it is longer than any explanation is.
+/// The bytes of `peak`; `None` if it is too long.
 #[must_use]
 pub fn pack_peak(peak: &Peak) -> Option<Vec<u8>> {
     let text = serde_json::to_vec(peak).ok().filter(|text| text.len() <= LONGEST_PEAK)?;
@@ -27,7 +28,7 @@ pub fn pack_peak(peak: &Peak) -> Option<Vec<u8>> {
 /// The peak of these bytes.
 ///
 /// # Errors
-/// Says what does not fit.
+/// The bytes are damaged.
 pub fn unpack_peak(bytes: &[u8]) -> Result<Peak, Damaged> {
     let text = zstd::bulk::decompress(bytes, LONGEST_PEAK).map_err(|error| Damaged(error.to_string()))?;
     serde_json::from_slice(&text).map_err(|error| Damaged(error.to_string()))
@@ -62,7 +63,7 @@ pub fn pack(histogram: &Histogram) -> Vec<u8> {
 /// The histogram of these bytes.
 ///
 /// # Errors
-/// Says what does not fit; any bytes are survived.
+/// The bytes are damaged; never panics.
 pub fn unpack(bytes: &[u8]) -> Result<Histogram, Damaged> {
     let (layout, counts, exact) = numbers(bytes)?;
     let mut histogram = Histogram::new(layout);
@@ -70,10 +71,10 @@ pub fn unpack(bytes: &[u8]) -> Result<Histogram, Damaged> {
     Ok(histogram)
 }
 
-/// Adds the histogram of these bytes; cheaper than to unpack it, since most classes of a window are empty.
+/// Adds the histogram of these bytes; cheaper than unpacking it, because most classes of a window are empty.
 ///
 /// # Errors
-/// As [`unpack`], and where the classes of the two differ; nothing is added then.
+/// As [`unpack`], or if the classes of the two differ; nothing is added then.
 pub fn add(sum: &mut Histogram, bytes: &[u8]) -> Result<(), Damaged> {
     let (layout, counts, exact) = numbers(bytes)?;
     if layout != sum.layout() {
@@ -82,7 +83,7 @@ pub fn add(sum: &mut Histogram, bytes: &[u8]) -> Result<(), Damaged> {
     sum.add_counts(&counts, exact).map_err(|error| Damaged(error.to_string()))
 }
 
-/// Classes, what is counted in each by its index, and the exact figures beside them.
+/// Layout, (bin index, count) pairs, and the exact figures.
 type Numbers = (Layout, Vec<(usize, u64)>, Exact);
 
 fn numbers(bytes: &[u8]) -> Result<Numbers, Damaged> {

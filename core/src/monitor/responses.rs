@@ -1,6 +1,6 @@
-//! Metrics of jobs: response times of tasks that have a deadline, and how many were late.
+//! Metrics of jobs: response times of tasks with a deadline, and number of misses.
 //!
-//! Of completed windows, as all figures of tasks. Labels are the names of tasks that the source admits.
+//! Only completed windows, as all figures of tasks. Labels are task names, limited in number by the source.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use crate::time::Ns;
 struct Jobs {
     histogram: Histogram,
     held: Held,
-    /// Of the last completed window, if it had one.
+    /// Maximum of the last completed window, if it had a job.
     max: Option<Ns>,
 }
 
-/// Of all tasks that are held to a deadline.
+/// All tasks with a deadline.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Responses(BTreeMap<Comm, Jobs>);
 
 impl Responses {
-    /// A window was closed.
+    /// Adds a closed window.
     pub fn closed(&mut self, window: &[WindowSeries]) {
         self.0.values_mut().for_each(|jobs| jobs.max = None);
         for series in window.iter().filter(|series| series.key.quantity == Quantity::Response) {
@@ -36,7 +36,7 @@ impl Responses {
                 max: None,
             };
             let jobs = self.0.entry(name).or_insert_with(fresh);
-            // One layout for all tasks; of another one nothing would be added.
+            // All tasks have the same layout; another one would not be added.
             let _ = jobs.histogram.merge(&series.histogram);
             jobs.held =
                 Held { deadline: held.deadline, misses: jobs.held.misses.saturating_add(held.misses) };
@@ -44,7 +44,7 @@ impl Responses {
         }
     }
 
-    /// The metrics. `window`: its length as a label; `exemplars`: of a task.
+    /// The metrics. `window`: its length as a label; `exemplars`: those of a task.
     pub fn families(&self, window: &str, exemplars: impl Fn(Comm) -> Vec<Exemplar>) -> Vec<Family> {
         let of = |name: &Comm| -> Vec<Label> { vec![("task", name.text())] };
         let number = |labels, value| Sample { labels, value: Value::Number(value) };

@@ -1,30 +1,30 @@
-//! Was the wall clock set, did the machine sleep, and when was a moment of the monotonic clock on the wall clock of its
-//! time? Told from three clocks read together.
+//! Detects clock steps and suspends, and converts CLOCK_MONOTONIC to the wall clock of that time, from three clocks
+//! read together.
 //!
-//! Wall clock minus monotonic clock changes only when somebody sets the wall clock or the machine sleeps; boot clock minus
-//! monotonic clock only when it sleeps. Slewing (NTP) moves the first difference by at most 500 ppm, far below what
-//! counts as a step between two looks.
+//! Wall clock minus monotonic clock changes only if the wall clock is set or the machine is suspended; boot clock minus
+//! monotonic clock only if it is suspended. Slewing (NTP) changes the first difference by at most 500 ppm, far less
+//! than a step between two readings.
 
 use std::collections::VecDeque;
 
 use super::window::UnixMs;
 use crate::time::{Mono, Ns};
 
-/// Three clocks, read one right after the other, ns.
+/// Three clocks, read directly one after another, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// `CLOCK_REALTIME` since 1970.
     pub wall_ns: i64,
-    /// `CLOCK_MONOTONIC`: stands while the machine sleeps.
+    /// `CLOCK_MONOTONIC`: stops during suspend.
     pub mono_ns: i64,
-    /// `CLOCK_BOOTTIME`: goes on while the machine sleeps.
+    /// `CLOCK_BOOTTIME`: runs during suspend.
     pub boot_ns: i64,
 }
 
-/// What happened between two looks.
+/// Change between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The machine slept this long.
+    /// The machine was suspended this long.
     Slept(Ns),
     /// The wall clock was set: ns forward, negative is back.
     Stepped(i64),
@@ -33,13 +33,13 @@ pub enum Change {
 /// Smaller differences are slewing, or the time between the three readings.
 const STEP_NS: i64 = 100_000_000;
 
-/// Changes that are remembered, to tell when something was: a task's turn may end windows after its wake-up.
+/// Maximum number of remembered changes, to convert times of the past: a job may end several windows after its wake-up.
 const MOST_SEGMENTS: usize = 16;
 
-/// A stretch in which wall and monotonic clock went together, but for slewing.
+/// A time span without a change of the difference between wall and monotonic clock, except for slewing.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
-    /// When the change before it was seen.
+    /// When the change before it was detected.
     from_mono: i64,
     wall_less_mono: i64,
 }
@@ -49,12 +49,12 @@ struct Segment {
 pub struct Timepiece {
     wall_less_boot: i64,
     boot_less_mono: i64,
-    /// The last one holds now.
+    /// The last one is current.
     segments: VecDeque<Segment>,
 }
 
 impl Timepiece {
-    /// Begins with a first look.
+    /// Starts with a first reading.
     #[must_use]
     pub fn new(first: Reading) -> Timepiece {
         Timepiece {
@@ -64,7 +64,7 @@ impl Timepiece {
         }
     }
 
-    /// What happened since the last look, in the order in which it makes sense to tell.
+    /// Changes since the last reading, in a sensible order.
     pub fn look(&mut self, now: Reading) -> Vec<Change> {
         let (wall_less_boot, boot_less_mono) = (now.wall_ns - now.boot_ns, now.boot_ns - now.mono_ns);
         let slept = boot_less_mono - self.boot_less_mono;
@@ -83,7 +83,7 @@ impl Timepiece {
 
     fn follow(&mut self, now: Segment, changed: bool) {
         match self.segments.back_mut().filter(|_| !changed) {
-            // Slewing: what was a while ago is off by 500 ppm of that while at most.
+            // Slewing: past times are off by at most 500 ppm of their age.
             Some(last) => last.wall_less_mono = now.wall_less_mono,
             None => self.segments.push_back(now),
         }
@@ -92,15 +92,14 @@ impl Timepiece {
         }
     }
 
-    /// When `at` was on the wall clock as it stood then, before a change that was seen after it. Before the first look, and
-    /// before all changes that are remembered, as after them.
+    /// Converts `at` to the wall clock of that time, before later changes. For times before the first reading or all
+    /// remembered changes, uses the earliest known difference.
     #[must_use]
     pub fn wall_of(&self, at: Mono) -> UnixMs {
         self.told(at, self.segments.len())
     }
 
-    /// As [`Timepiece::wall_of`], but as if the last change had not come: for what ends with it, though a little after it
-    /// was seen.
+    /// As [`Timepiece::wall_of`], but without the last change: for a window that ends with it, although slightly later.
     #[must_use]
     pub fn wall_before_change(&self, at: Mono) -> UnixMs {
         self.told(at, self.segments.len().saturating_sub(1))

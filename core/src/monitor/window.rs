@@ -1,4 +1,4 @@
-//! A closed window: what one stretch of wall-clock time held, for each series.
+//! A closed window: the figures of each series in one span of wall-clock time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ use crate::time::{Cpu, Ns};
 pub struct UnixMs(pub i64);
 
 impl UnixMs {
-    /// The next multiple of `length` after `self`: where a window that runs now is closed.
+    /// The next multiple of `length` after `self`: when the current window is closed.
     #[must_use]
     pub fn next_boundary(self, length: Ns) -> UnixMs {
         let length = i64::try_from(length.0 / 1_000_000).unwrap_or(i64::MAX).max(1);
@@ -37,7 +37,7 @@ impl UnixMs {
         UnixMs(self.0.saturating_sub(i64::try_from(time.0 / 1_000_000).unwrap_or(i64::MAX)))
     }
 
-    /// Seconds, as exporters want them.
+    /// Seconds, for exporters.
     #[must_use]
     pub fn as_secs(self) -> f64 {
         self.0 as f64 / 1e3
@@ -45,8 +45,8 @@ impl UnixMs {
 }
 
 impl fmt::Display for UnixMs {
-    /// RFC 3339 in UTC to the second, with milliseconds where there are some (civil date from days: Howard Hinnant,
-    /// "chrono-Compatible Low-Level Date Algorithms").
+    /// RFC 3339 in UTC, with milliseconds if they are not 0 (civil date from days: Howard Hinnant, "chrono-Compatible
+    /// Low-Level Date Algorithms").
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (days, of_day) = (self.0.div_euclid(86_400_000), self.0.rem_euclid(86_400_000));
         let z = days + 719_468;
@@ -69,18 +69,18 @@ impl fmt::Display for UnixMs {
     }
 }
 
-/// Whose latencies: of all tasks on a CPU, or of all tasks of one name.
+/// Subject of a series: all tasks on a CPU, or all tasks of one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
-    /// Of every recorded task that came to run there.
+    /// Every recorded task on this CPU.
     Cpu(Cpu),
-    /// Of the tasks of this name, on whatever CPU: thread ids change with every restart, names stay.
+    /// The tasks of this name, on any CPU: thread ids change with every restart, names do not.
     Task(Comm),
 }
 
 impl Whose {
-    /// The CPU, if it is one.
+    /// The CPU, if it is that of a CPU.
     #[must_use]
     pub fn cpu(self) -> Option<Cpu> {
         match self {
@@ -89,7 +89,7 @@ impl Whose {
         }
     }
 
-    /// The name of the tasks, if it is one.
+    /// The name, if it is that of tasks.
     #[must_use]
     pub fn task(self) -> Option<Comm> {
         match self {
@@ -108,24 +108,24 @@ impl fmt::Display for Whose {
     }
 }
 
-/// Which series: one quantity on one CPU or of one task.
+/// Key of a series: one quantity on one CPU or of one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SeriesKey {
-    /// What is measured.
+    /// The quantity.
     pub quantity: Quantity,
-    /// Whose.
+    /// Its subject.
     #[serde(flatten)]
     pub whose: Whose,
 }
 
 impl SeriesKey {
-    /// Of a CPU.
+    /// Series of a CPU.
     #[must_use]
     pub fn of_cpu(quantity: Quantity, cpu: Cpu) -> SeriesKey {
         SeriesKey { quantity, whose: Whose::Cpu(cpu) }
     }
 
-    /// Of tasks of one name.
+    /// Series of tasks of one name.
     #[must_use]
     pub fn of_task(quantity: Quantity, name: Comm) -> SeriesKey {
         SeriesKey { quantity, whose: Whose::Task(name) }
@@ -138,7 +138,7 @@ impl fmt::Display for SeriesKey {
     }
 }
 
-/// Which series a reader wants: `wakeup`, or `wakeup@1` for one CPU, or `wakeup@task:NAME` for one task.
+/// Selection of series: `wakeup`, or `wakeup@1` for one CPU, or `wakeup@task:NAME` for one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     quantity: Quantity,
@@ -146,25 +146,25 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Whether it is exactly `key`, not one of all of a quantity.
+    /// Whether it selects exactly `key`, not all of a quantity.
     #[must_use]
     pub fn names(&self, key: SeriesKey) -> bool {
         self.whose.is_some() && self.is(key)
     }
 
-    /// Whether `key` is one of them.
+    /// Whether it selects `key`.
     #[must_use]
     pub fn is(&self, key: SeriesKey) -> bool {
         self.quantity == key.quantity && self.whose.is_none_or(|whose| whose == key.whose)
     }
 }
 
-/// The quantities that a monitor records (those with [`crate::series::Facts::monitor`]), in the order in which a verdict is about
-/// them: a task woken by a timer is late from its expiry. `response` only of tasks, and of those that have a deadline.
+/// The quantities that a monitor records (those with [`crate::series::Facts::monitor`]), in the order of judgement: for
+/// a wake-up by a timer, latency counts from its expiry. `response` only for tasks with a deadline.
 pub const QUANTITIES: [Quantity; 5] =
     [Quantity::TimerWakeup, Quantity::Wakeup, Quantity::Timer, Quantity::SharedPrio, Quantity::Response];
 
-/// The quantity of this name, of those that a monitor records.
+/// The quantity with this name, if a monitor records it.
 #[must_use]
 pub fn quantity(name: &str) -> Option<Quantity> {
     QUANTITIES.into_iter().find(|quantity| quantity.name() == name)
@@ -180,7 +180,7 @@ impl FromStr for Wanted {
         };
         let quantity = quantity(name).ok_or_else(|| {
             let names = QUANTITIES.map(Quantity::name).join(", ");
-            format!("'{name}' is no series; there are {names}, each also of one CPU (wakeup@1) or task (wakeup@task:NAME)")
+            format!("'{name}' is not a series; there are {names}, each also of one CPU (wakeup@1) or task (wakeup@task:NAME)")
         })?;
         let whose = whose.map(|whose| match (whose.strip_prefix("task:"), whose.parse()) {
             (Some(""), _) => Err("'task:' lacks the name of a task".to_owned()),
@@ -195,31 +195,31 @@ impl FromStr for Wanted {
 /// One series in one window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowSeries {
-    /// Which.
+    /// The series.
     pub key: SeriesKey,
-    /// All samples of the window, of a task those of activations that ended in it; the maximum is exact.
+    /// All samples of the window; for a task, those of activations that ended in it; the maximum is exact.
     pub histogram: Histogram,
-    /// Wake-ups that are known to be missing in it.
+    /// Known number of lost wake-ups.
     pub lost: u64,
-    /// The largest sample with who suffered and who did it; `None`: nothing is known of it but its size.
+    /// The largest sample with victim and culprit; `None`: only its size is known.
     pub peak: Option<Peak>,
-    /// When that was.
+    /// Its time.
     pub peak_at: Option<UnixMs>,
-    /// What its samples are held to; only of `response`.
+    /// Deadline and misses; only for `response`.
     pub held: Option<Held>,
 }
 
-/// What the jobs of a window were held to.
+/// Deadline and misses of the jobs of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The deadline; of threads of one name that have several, the shortest.
+    /// The deadline; the shortest if threads of one name have several.
     pub deadline: Ns,
-    /// Jobs that were over after theirs.
+    /// Jobs that missed their deadline.
     pub misses: u64,
 }
 
 impl Held {
-    /// Of both.
+    /// The combination of both.
     #[must_use]
     pub fn and(self, other: Held) -> Held {
         Held { deadline: self.deadline.min(other.deadline), misses: self.misses.saturating_add(other.misses) }
@@ -229,15 +229,15 @@ impl Held {
 /// A closed window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
-    /// When it began.
+    /// Its start.
     pub begin: UnixMs,
-    /// When it was closed.
+    /// Its end.
     pub end: UnixMs,
-    /// How long it was measured, by a clock that nobody sets and that stands while the machine sleeps.
+    /// Measured time, on CLOCK_MONOTONIC, which is never set and stops during suspend.
     pub measured: Ns,
-    /// From one boundary to the next, without a clock step: windows that are not whole are kept and say so.
+    /// Whether it is from one boundary to the next, without a clock step: incomplete windows are kept and marked.
     pub whole: bool,
-    /// The series that had a sample, or lost one.
+    /// The series with samples or losses.
     pub series: Vec<WindowSeries>,
 }
 

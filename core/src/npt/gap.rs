@@ -1,8 +1,8 @@
-//! One gap against the kernel's record: who had the CPU while the loop did not run.
+//! Explains one gap from the trace: which sources had the CPU while the loop did not run.
 //!
-//! The accounting is that of the explanations (`explain::share`): every slice of the CPU belongs to one source, and
-//! what interrupted an interrupt is its own. What remains is time of the loop's own thread: entering and leaving the
-//! kernel, its page faults, and whatever this kernel cannot see.
+//! The accounting is that of the explanations (`explain::share`): every CPU slice belongs to one source, and nested
+//! interrupts are separate. The remainder is time of the loop's thread: kernel entry and exit, page faults, and events
+//! invisible to this kernel.
 
 use crate::explain::cpu::Context;
 use crate::explain::record::Record;
@@ -11,33 +11,33 @@ use crate::explain::thread::{states, State, Stretch};
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 use crate::trace::event::Kind;
 
-/// A turn that took too long.
+/// An iteration at or above the threshold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gap {
-    /// Where.
+    /// Its CPU.
     pub cpu: Cpu,
-    /// The read of the clock before it.
+    /// The clock read before it.
     pub begin: Mono,
-    /// The read after it.
+    /// The clock read after it.
     pub end: Mono,
-    /// Page faults of the loop's thread in it.
+    /// Page faults of the loop's thread in the gap.
     pub faults: u64,
-    /// SMIs of this CPU in it; `None`: not countable here.
+    /// SMIs of this CPU in the gap; `None`: cannot be counted.
     pub smi: Option<u64>,
-    /// Time that the host says it took around it; `None`: not counted here.
+    /// Steal time around the gap; `None`: not counted.
     pub steal_ns: Option<Ns>,
-    /// That time is in ns and of this gap, not in steps of 10 ms and of its surroundings.
+    /// The steal time is exact (ns, for this gap) rather than in steps of 10 ms around it.
     pub steal_is_exact: bool,
 }
 
 impl Gap {
-    /// What the host took in it, where that is known exactly; else nothing.
+    /// Steal time in the gap if known exactly; else 0.
     #[must_use]
     pub fn stolen(&self) -> Ns {
         self.steal_ns.filter(|_| self.steal_is_exact).unwrap_or(Ns::ZERO)
     }
 
-    /// How long.
+    /// Its length.
     #[must_use]
     pub fn length(&self) -> Ns {
         self.end.since(self.begin)
@@ -53,26 +53,26 @@ pub struct Part {
     pub net: Ns,
 }
 
-/// A gap taken apart. `parts`, `own` and `unrecorded` add up to it.
+/// A gap by source. `parts`, `own` and `unrecorded` add up to the gap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// Everybody but the loop's thread, largest first.
+    /// All sources except the loop's thread, largest first.
     pub parts: Vec<Part>,
-    /// The loop's own thread was on the CPU.
+    /// Time of the loop's thread on the CPU.
     pub own: Ns,
-    /// How often the loop was left: each costs time that belongs to nobody's handler.
+    /// Number of interruptions: each costs entry and exit time outside any handler.
     pub entries: u32,
-    /// The record says nothing, or contradicts itself.
+    /// The trace has no data, or contradicts itself.
     pub unrecorded: Ns,
 }
 
-/// What a thread of a lower class, or nobody, had while the loop was runnable at a real-time priority.
+/// Time of a thread of a lower class, or of the idle thread, while the loop was runnable at a real-time priority.
 pub const THROTTLED: &str = "throttling (RT bandwidth or fair server)";
-/// What others, or nobody, had while the loop was not runnable: it was stopped or traced, or waited in its page fault.
+/// Time while the loop was not runnable: stopped, traced, or blocked in a page fault.
 pub const NOT_RUNNABLE: &str = "the loop was stopped, or waited";
 
-/// Takes `gap` of the loop's thread `tid` apart, by what the thread was doing: as the explanation of one gap does, a lower
-/// class is called throttling only while the thread was runnable, at the real-time priority that it left the CPU with.
+/// Splits `gap` of the loop's thread `tid` by source. As in explanations, time of a lower class is throttling only
+/// while the thread was runnable with the real-time priority that it had when switched out.
 #[must_use]
 pub fn shares(record: &Record, tid: Tid, gap: &Gap) -> Shares {
     let slices = record.slices(gap.cpu, gap.begin, gap.end);
@@ -108,14 +108,14 @@ impl Shares {
     }
 }
 
-/// Why the loop does not run.
+/// State of the loop while another context has its CPU.
 #[derive(Clone, Copy)]
 enum Left {
-    /// It is runnable, at a real-time priority.
+    /// Runnable, at a real-time priority.
     Runnable,
-    /// It is not runnable.
+    /// Not runnable.
     NotRunnable,
-    /// It runs, it is an ordinary thread, or nothing is known.
+    /// Running, SCHED_OTHER, or unknown.
     Other,
 }
 

@@ -1,9 +1,8 @@
-//! Who took how much of all gaps: a table whose entries add up to the time of the gaps.
+//! Gap time by source: a table whose entries add up to the time of all gaps.
 //!
-//! Leaving the loop for an interrupt and coming back costs time that no handler has: entry and exit code, and in a guest
-//! the host's part of it. How much is learnt from this run: what remains for each entry in the cheapest tenth of its
-//! first gaps. Up to `TOLERANCE` times that is "entering and leaving the kernel"; more is not, and is judged by
-//! `hwlat::classify` like any gap that no software explains.
+//! An interruption costs time outside its handler: entry and exit code, and in a guest the host's part. This cost is
+//! estimated from the run: the remainder per entry in the cheapest tenth of its first gaps. Up to `TOLERANCE` times
+//! this cost is "entering and leaving the kernel"; more is judged by `hwlat::classify` like a gap without software.
 
 use std::collections::BTreeMap;
 
@@ -13,40 +12,40 @@ use crate::hwlat::classify::{classify, Cause, Evidence, Judgement};
 use crate::run::Interference;
 use crate::time::{Cpu, Ns};
 
-/// Gaps from which the cost of an entry is learnt.
+/// Gaps from which the cost of an entry is estimated.
 const LEARNT_FROM: usize = 64;
-/// An entry may take this many times the cheapest ones' cost: caches are cold after a long handler.
+/// An entry may cost this many times the cheapest ones: caches are cold after a long handler.
 const TOLERANCE: u64 = 2;
-/// Gaps from here on have a sum of their own: below, the cost of looking is of the order of the gap.
+/// Gaps from this length have a separate sum: for shorter ones, tracing overhead is of the order of the gap.
 pub const LARGE: Ns = Ns::from_us(5);
 
 /// Entry and exit code of interrupts and switches.
 pub const ENTRY: &str = "entering and leaving the kernel";
-/// What nothing explains.
+/// Unexplained.
 pub const UNEXPLAINED: &str = "hardware or host, unexplained";
-/// What nothing explains where the loop itself calls the kernel.
+/// Unexplained if the loop itself calls the kernel.
 pub const UNEXPLAINED_PROBE: &str = "the probe, hardware or host, unexplained";
-/// What the host says it took.
+/// Steal time.
 pub const HOST: &str = "host (steal)";
-/// What nothing explains in a gap in which the record shows no interrupt, fault or switch at all.
+/// Unexplained, in a gap without any interrupt, fault or switch in the trace.
 pub const OUTSIDE: &str = "hardware or host, without any kernel event";
-/// Where there is no record.
+/// Without trace data.
 pub const UNRECORDED: &str = "not recorded";
 
-/// A gap with its answer.
+/// An explained gap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
     /// The gap.
     pub gap: Gap,
-    /// Who had how much, largest first; adds up to the gap.
+    /// Times by source, largest first; they add up to the gap.
     pub parts: Vec<Part>,
-    /// The judgement on what no software explains.
+    /// The cause of the time not explained by software.
     pub judgement: Judgement,
 }
 
 impl Told {
-    /// The explanation of an interval counts all time of the loop's own thread as its own doing. Where that is a part to
-    /// speak of, the parts of the gap are the better sentence, because the loop did not run.
+    /// The explanation of an interval attributes all time of the loop's thread to it. If this part is significant, the
+    /// text uses the parts of the gap, because the loop did not run.
     pub fn retell(&self, explanation: &mut Explanation) {
         let named =
             |name: &str| [ENTRY, HOST, OUTSIDE, UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED].contains(&name);
@@ -76,7 +75,7 @@ struct Sum {
     max: Ns,
 }
 
-/// Adds up.
+/// Sums over all gaps.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     threshold: Ns,
@@ -90,7 +89,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// `probe_calls_kernel`: the loop makes system calls, so that its own time in a gap may be theirs.
+    /// `probe_calls_kernel`: the loop makes system calls, which may be its own time in a gap.
     #[must_use]
     pub fn new(threshold: Ns, hypervisor: Option<String>, probe_calls_kernel: bool) -> Ledger {
         Ledger {
@@ -105,7 +104,7 @@ impl Ledger {
         }
     }
 
-    /// Takes a gap; `None`: there is no record of it. Gaps come back with their answer, sooner or later.
+    /// Adds a gap; `None`: no trace of it. Returns explained gaps, possibly earlier ones.
     pub fn add(&mut self, gap: Gap, shares: Option<Shares>) -> Vec<Told> {
         self.waiting.push((gap, shares));
         match self.entry_ns {
@@ -114,7 +113,7 @@ impl Ledger {
         }
     }
 
-    /// Answers for all gaps that still wait.
+    /// Explains all pending gaps.
     pub fn settle(&mut self) -> Vec<Told> {
         if self.entry_ns.is_none() {
             self.entry_ns = cheapest_entry(&self.waiting);
@@ -136,7 +135,7 @@ impl Ledger {
         let recorded = shares.is_some();
         let Shares { parts: others, own, entries, unrecorded } = shares.unwrap_or_default();
         others.iter().for_each(|part| take(&part.name, part.net));
-        let stolen = gap.stolen().min(own); // what it took from the others is theirs: nobody can tell when it did
+        let stolen = gap.stolen().min(own); // steal time during others' parts is theirs: its times are unknown
         take(HOST, stolen);
         let own = own.saturating_sub(stolen);
         let allowed = Ns(self.entry_ns.unwrap_or_default().0 * TOLERANCE * u64::from(entries));
@@ -192,7 +191,7 @@ impl Ledger {
         }
     }
 
-    /// One row a CPU and source, the largest total first. They add up to [`Ledger::total`].
+    /// One row per CPU and source, the largest total first. They add up to [`Ledger::total`].
     #[must_use]
     pub fn rows(&self) -> Vec<Interference> {
         let row = |((cpu, source), sum): (&(Cpu, String), &Sum)| Interference {
@@ -207,27 +206,27 @@ impl Ledger {
         rows
     }
 
-    /// Time of all gaps that have their answer.
+    /// Time of all explained gaps.
     #[must_use]
     pub fn total(&self) -> Ns {
         self.total[0]
     }
 
-    /// Share of the time of gaps above [`LARGE`] that somebody is named for; `None`: there was none.
+    /// Share of the time of gaps above [`LARGE`] with a known source; `None`: no such gap.
     #[must_use]
     pub fn attributed_of_large(&self) -> Option<f64> {
         let [_, total] = self.total;
         (total > Ns::ZERO).then(|| self.attributed[1].0 as f64 / total.0 as f64)
     }
 
-    /// What the cheapest entries cost, once it is known.
+    /// Cost of the cheapest entries, once known.
     #[must_use]
     pub fn entry_ns(&self) -> Option<Ns> {
         self.entry_ns
     }
 }
 
-/// What remains for each entry, in the cheapest tenth of the gaps that have any.
+/// The remainder per entry, in the cheapest tenth of the gaps with entries.
 fn cheapest_entry(gaps: &[(Gap, Option<Shares>)]) -> Option<Ns> {
     let shares = gaps.iter().filter_map(|(gap, shares)| Some((gap, shares.as_ref()?)));
     let mut costs: Vec<u64> = shares

@@ -1,8 +1,8 @@
-//! Tracers side by side on the non-preempt test: none, kernel, user and both kinds of tracing, in alternating rounds.
+//! Compares tracers with the non-preempt test: none, kernel, user and both, in alternating rounds.
 //!
 //! The form of the table is that of M. Beamonte and M. R. Dagenais (2012): minimum, mean, maximum, variance, standard
-//! deviation of a turn in ns, and their figures stand beside. Maxima of a virtual machine are the host's; what compares
-//! tracers is the net median (of each round, minus the empty loop of the same round) and the percentiles.
+//! deviation of an iteration in ns, with their figures. Maxima in a virtual machine are caused by the host; tracers are
+//! compared by the net median (of each round, minus the empty loop of the same round) and the percentiles.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ pub const FORMAT: &str = "lathunt-npt-matrix";
 /// The version written.
 pub const VERSION: u32 = 1;
 
-/// Which row: a tracer of programs, and what traces the kernel meanwhile.
+/// A row: the user tracer and the kernel tracer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Name {
     /// `none`, `lathunt`, `lttng`, …
@@ -31,7 +31,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// For tables and legends.
+    /// The name in tables and legends.
     #[must_use]
     pub fn label(&self) -> String {
         match (self.user.as_str(), self.kernel.as_str()) {
@@ -46,26 +46,26 @@ impl Name {
 /// All rounds of one row.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Which.
+    /// Its tracers.
     pub name: Name,
-    /// Median turn of each round, ns.
+    /// Median iteration of each round, ns.
     medians: Vec<f64>,
     histogram: Histogram,
     sum: f64,
     squares: f64,
-    /// What the tracer said of its events, in the last round.
+    /// The tracer's report on its events, in the last round.
     said: Option<String>,
 }
 
 /// A row of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Which.
+    /// Its tracers.
     #[serde(flatten)]
     pub name: Name,
-    /// Turns.
+    /// Number of iterations.
     pub loops: u64,
-    /// Shortest turn, ns.
+    /// Shortest iteration, ns.
     pub min_ns: u64,
     /// Mean, ns.
     pub mean_ns: f64,
@@ -79,13 +79,13 @@ pub struct Row {
     pub median_ns: u64,
     /// 99th percentile, ns.
     pub p99_ns: u64,
-    /// 99.85th: with 4 KiB packets and 32-byte events one turn in 126 switches packets, so it is such a turn.
+    /// 99.85th: with 4 KiB packets and 32-byte events, one iteration in 126 switches packets, so it is one of these.
     pub p99_85_ns: u64,
     /// 99.99th percentile, ns.
     pub p99_99_ns: u64,
     /// Median over the rounds of (median − median of the empty loop in the same round), ns.
     pub net_median_ns: Option<f64>,
-    /// What the tracer said of its events.
+    /// The tracer's report on its events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<String>,
 }
@@ -106,12 +106,12 @@ const PUBLISHED: [(&str, [u64; 3]); 4] = [
 ];
 
 impl Matrix {
-    /// Says that a row cannot be measured here, and why.
+    /// Notes why a row cannot be measured here.
     pub fn lacks(&mut self, user: &str, why: &str) {
         self.missing.push((user.to_owned(), why.to_owned()));
     }
 
-    /// Adds a round of the row `name`: a run of `npt`. False: it holds no turn.
+    /// Adds a round of the row `name`: a run of `npt`. False: it has no iterations.
     pub fn add(&mut self, name: &Name, run: &Run) -> bool {
         let mut any = false;
         for series in run.of(Quantity::Npt).filter(|series| series.histogram.count() > 0) {
@@ -137,7 +137,7 @@ impl Matrix {
         self.cells.iter().filter_map(|cell| cell.row(empty)).collect()
     }
 
-    /// The table with what it says of the goals, and what was not measured.
+    /// The table with the goals, and the rows that were not measured.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!(
@@ -210,7 +210,7 @@ impl Matrix {
         serde_json::to_string_pretty(&whole).unwrap_or_default() // plain structs always serialize
     }
 
-    /// Both axes logarithmic: how often each length of a turn occurred. `None`: nothing was measured.
+    /// Both axes logarithmic: counts by length of an iteration. `None`: nothing was measured.
     #[must_use]
     pub fn plot(&self) -> Option<Plot> {
         let series: Vec<(String, Series)> = self
@@ -229,14 +229,14 @@ impl Matrix {
     }
 }
 
-/// With classes of 3 % from 32 ns on: ten curves of single ns would hide one another. Extremes and sum stay exact.
+/// With bins of 3 % from 32 ns: ten curves with bins of 1 ns would hide each other. Extremes and sum stay exact.
 fn coarse(histogram: &Histogram) -> Histogram {
     let layout = Layout::new(1, 32).unwrap_or(Layout::LATENCY);
     let mut coarse = Histogram::new(layout);
     let counts: Vec<(usize, u64)> =
         histogram.occupied().map(|(low, _, count)| (layout.index(low), count)).collect();
     if let (Some(min), Some(max)) = (histogram.min(), histogram.max()) {
-        // Above 32 the classes of both have the same edges, so nothing is refused.
+        // Above 32 both have the same bin edges, so this cannot fail.
         let _ = coarse.add_counts(&counts, Exact { sum_ns: histogram.sum_ns(), min, max });
     }
     coarse
@@ -297,7 +297,7 @@ impl Cell {
     }
 }
 
-/// This tool's tracer beside LTTng-UST, as ratios of one run.
+/// lathunt's tracer relative to LTTng-UST, in one run.
 fn goals(rows: &[Row]) -> Vec<String> {
     let user = |name: &str| rows.iter().find(|row| row.name.user == name && row.name.kernel == "none");
     let Some(ours) = user("lathunt") else { return Vec::new() };

@@ -1,11 +1,11 @@
-//! The non-preempt test: what interrupts a thread that never stops?
+//! The non-preempt test: what interrupts a busy loop?
 //!
-//! A loop reads the clock; the distance of two reads is a *turn*. Almost all turns are as long as the loop itself, and a
-//! turn at or above a threshold is a *gap*. [`turns`] counts turns, [`gap`] holds one gap against the kernel's record,
-//! [`ledger`] adds up who took the time, [`text`] prints, [`matrix`] compares tracers. Method: M. Beamonte and
-//! M. R. Dagenais (2012), who could switch interrupts off; here they stay on, and every gap is attributed instead.
+//! A loop reads the clock; the interval between two reads is an *iteration* (`turn` in names). An iteration at or above
+//! a threshold is a *gap*. [`turns`] counts iterations, [`gap`] explains one gap from the trace, [`ledger`] sums the
+//! time by source, [`text`] prints, [`matrix`] compares tracers. Method: M. Beamonte and M. R. Dagenais (2012), who
+//! disabled interrupts; here they stay enabled, and every gap is attributed instead.
 //!
-//! Not here: the loop itself, which is `host::instrument::npt`.
+//! Not here: the loop itself (`host::instrument::npt`).
 
 pub mod gap;
 pub mod ledger;

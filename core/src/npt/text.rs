@@ -1,4 +1,4 @@
-//! The result for people, from the run itself: what `--json` and the run file hold is what is printed.
+//! The result as text, from the same run as `--json` and the run file.
 
 use std::fmt::Write;
 
@@ -12,10 +12,10 @@ use crate::time::Ns;
 /// Rows of the table of sources, and of the worst gaps.
 const ROWS: usize = 12;
 
-/// Counter of gaps that found no room before anybody looked at them.
+/// Counter of gaps dropped because the queue was full.
 pub const GAPS_DROPPED: &str = "gap_queue_full";
 
-/// The whole answer; `listed` worst gaps, and those of the run's notes that concern this measurement.
+/// The whole text, with the `listed` worst gaps and the `notes` for this measurement.
 #[must_use]
 pub fn text(run: &Run, listed: usize, notes: &[String]) -> String {
     let mut text = format!(
@@ -51,7 +51,7 @@ pub fn text(run: &Run, listed: usize, notes: &[String]) -> String {
     text
 }
 
-/// Occupied classes of the histogram of each CPU: 1 ns wide up to 32 µs.
+/// Non-empty bins of the histogram of each CPU: 1 ns wide up to 32 µs.
 #[must_use]
 pub fn histogram(run: &Run) -> String {
     let mut text = String::new();
@@ -87,7 +87,7 @@ fn row(text: &mut String, series: &Series) {
     );
 }
 
-/// Who took the time of the gaps, all CPUs together where there are several.
+/// Gap time by source, over all CPUs.
 fn sources(text: &mut String, run: &Run) {
     let total: Ns = run.interference.iter().map(|row| row.total_ns).sum();
     if total == Ns::ZERO {

@@ -1,26 +1,26 @@
-//! Lengths of turns: one counter for each length in clock ticks, so that counting costs one increment and all figures
-//! are exact; what is longer than the table, or a gap, goes to a histogram in ns.
+//! Lengths of iterations (turns): one counter per length in clock ticks, so that counting costs one increment and all
+//! figures are exact; gaps, and lengths beyond the table, go to a histogram in ns.
 
 use crate::histogram::{Exact, Histogram, Layout};
 use crate::time::Ns;
 
-/// Lengths in ticks that have a counter of their own, all but the last: 31 µs at 2.1 GHz. A length is a `u16`, so that
-/// no access needs a check.
+/// Lengths in ticks with their own counter, except the last: 31 µs at 2.1 GHz. A length is a `u16`, which avoids bounds
+/// checks.
 const BINS: usize = 1 << 16;
 
-/// The last counter belongs to no length: it is what is counted while nothing waits, and nobody reads it.
+/// The last counter has no length: it is incremented if no length is pending, and never read.
 const NOTHING: u16 = (BINS - 1) as u16;
 
-/// Turns in files and plots: 1 ns rows up to 32 µs, then 3 % wide.
+/// Bins in files and plots: 1 ns up to 32 µs, then 3 %.
 #[must_use]
 pub fn layout() -> Layout {
     Layout::new(1, 1 << 15).unwrap_or(Layout::LATENCY)
 }
 
-/// Counts of turns.
+/// Counts of iterations.
 #[derive(Clone, Debug)]
 pub struct Turns {
-    bins: Box<[u64; BINS]>, // turns of i ticks, all below `long_from`
+    bins: Box<[u64; BINS]>, // iterations of i ticks, all below `long_from`
     long_from: u64,         // at most NOTHING
     gap_from: u64,          // at least `long_from`
     tick_ns: f64,
@@ -28,9 +28,9 @@ pub struct Turns {
     long_squares: f64,
 }
 
-/// Counts short turns; see [`Turns::short`]. Each is counted one turn later, or when this is dropped: a processor that
-/// lets the read of its counter wait for the stores before it (AMD Zen) would wait for a store whose address depends on
-/// the read just done, 6 ns a turn; the address of the turn before is long known.
+/// Counts short iterations; see [`Turns::short`]. Each is counted one iteration later, or on drop: AMD Zen delays the
+/// counter read until earlier stores complete, and a store whose address depends on the read just done costs 6 ns per
+/// iteration; the address of the previous iteration is already known.
 #[derive(Debug)]
 pub struct Short<'a> {
     bins: &'a mut [u64; BINS],
@@ -39,7 +39,7 @@ pub struct Short<'a> {
 }
 
 impl Short<'_> {
-    /// Takes a turn of `ticks` if it is short; false: give it to [`Turns::long`].
+    /// Counts an iteration of `ticks` if it is short; false: pass it to [`Turns::long`].
     #[inline(always)]
     pub fn count(&mut self, ticks: u64) -> bool {
         self.bins[usize::from(self.waiting)] += 1;
@@ -56,10 +56,10 @@ impl Drop for Short<'_> {
     }
 }
 
-/// What is said of all turns. `None` everywhere else means there was none.
+/// Figures of all iterations.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Figures {
-    /// Turns.
+    /// Number of iterations.
     pub count: u64,
     /// Shortest, ns.
     pub min_ns: f64,
@@ -74,7 +74,7 @@ pub struct Figures {
 }
 
 impl Turns {
-    /// Turns of a clock whose tick is `tick_ns` long; from `threshold` on a turn is a gap.
+    /// For a clock with a tick of `tick_ns`; iterations from `threshold` are gaps.
     #[must_use]
     pub fn new(tick_ns: f64, threshold: Ns) -> Turns {
         let ticks = (threshold.0 as f64 / tick_ns).ceil() as u64;
@@ -88,19 +88,19 @@ impl Turns {
         }
     }
 
-    /// To count short turns one after the other: a loop that holds this has the table's address and limit in registers.
+    /// A counter of short iterations: a loop that holds it keeps the table's address and limit in registers.
     #[inline(always)]
     pub fn short(&mut self) -> Short<'_> {
         Short { long_from: self.long_from, bins: &mut self.bins, waiting: NOTHING }
     }
 
-    /// Whether a turn of `ticks` is a gap.
+    /// Whether an iteration of `ticks` is a gap.
     #[must_use]
     pub fn is_long(&self, ticks: u64) -> bool {
         ticks >= self.gap_from
     }
 
-    /// Counts a turn that was not short; its length.
+    /// Counts an iteration that was not short; returns its length.
     pub fn long(&mut self, ticks: u64) -> Ns {
         let ns = self.ns(ticks);
         self.long.record(ns);
@@ -108,7 +108,7 @@ impl Turns {
         ns
     }
 
-    /// Forgets all turns, for a warm-up. The table has been touched then.
+    /// Clears all counts after a warm-up, which also faults in the table.
     pub fn clear(&mut self) {
         self.bins.fill(0);
         self.long = Histogram::new(layout());
@@ -121,13 +121,13 @@ impl Turns {
         Ns((ticks as f64 * self.tick_ns).round() as u64)
     }
 
-    /// Turns and their lengths in ticks, without the long ones.
+    /// Counts and lengths in ticks, without the long ones.
     fn occupied(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
         let lengths = (0..).zip(self.bins[..usize::from(NOTHING)].iter().copied());
         lengths.filter(|&(_, count)| count > 0).collect::<Vec<_>>().into_iter()
     }
 
-    /// All turns in ns. Extremes and sum are exact to half a ns a turn.
+    /// All iterations in ns. Extremes and sum are exact to half a ns per iteration.
     #[must_use]
     pub fn histogram(&self) -> Histogram {
         let mut all = self.long.clone();
@@ -141,13 +141,13 @@ impl Turns {
                 min: self.ns(first.0),
                 max: self.ns(last.0),
             };
-            // The extremes are those of the outermost bins by construction, so nothing is refused.
+            // The extremes are in the outermost bins by construction, so this cannot fail.
             let _ = all.add_counts(&counts, exact);
         }
         all
     }
 
-    /// The figures of all turns; `None`: there was none.
+    /// The figures of all iterations; `None`: none.
     #[must_use]
     pub fn figures(&self) -> Option<Figures> {
         let mut sums = Sums::default();

@@ -1,5 +1,5 @@
-//! What is known of blocking on each CPU, said as what it is: potential latencies where the kernel tells them, else an
-//! estimate from what could be seen.
+//! Blocking on each CPU, labelled by its evidence: potential latencies if the kernel reports them, else an observed
+//! estimate.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::run::{Interference, Run};
 use crate::series::{Quantity, Series};
 use crate::time::{Cpu, Ns};
 
-/// Both parts; empty for a run in which neither was asked for. Ends with an empty line.
+/// Both parts; empty for a run with neither. Ends with an empty line.
 #[must_use]
 pub fn text(run: &Run, width: usize) -> String {
     let mut lines = potential(run);
@@ -37,7 +37,7 @@ fn potential(run: &Run) -> Vec<String> {
         if lines.is_empty() {
             lines.push("Potential latencies (the longest of each; possibly no task waited)".to_owned());
         }
-        // Who, and a line each for where it was switched off and on: functions are long, and the end is cut.
+        // The task, and separate lines for where it was disabled and enabled, because function names are long.
         let culprit = peak.culprit.as_deref().unwrap_or_default();
         let (who, places) = culprit.split_once(": off ").unwrap_or((culprit, ""));
         let (off, on) = places.split_once("; on ").unwrap_or((places, ""));

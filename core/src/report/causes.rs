@@ -1,6 +1,6 @@
-//! Who did it, over all peaks: causes ranked by worst, by count and by time.
+//! Causes over all peaks, ranked by worst, by count and by time.
 //!
-//! A cause is a leaf of an explanation (or an unexplained stretch, which is ranked like any other). The same stall is
+//! A cause is a leaf of an explanation (or an unexplained part, which is ranked like any other). The same stall is
 //! often a peak of several quantities (timer, timer+wakeup, cyclic); it counts once, as its longest peak.
 
 use std::collections::HashMap;
@@ -9,18 +9,18 @@ use crate::explain::Segment;
 use crate::peak::Peak;
 use crate::time::Ns;
 
-/// One cause with what it did in all peaks.
+/// One cause over all peaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// Its label.
     pub name: String,
-    /// The most it took of one peak.
+    /// Its longest time in one peak.
     pub worst_ns: Ns,
     /// Index of that peak.
     pub worst_peak: usize,
-    /// In how many peaks it appears.
+    /// Number of peaks with it.
     pub peaks: usize,
-    /// What it took of all peaks together.
+    /// Its total time in all peaks.
     pub time_ns: Ns,
 }
 
@@ -54,13 +54,13 @@ pub fn rank(peaks: &[Peak]) -> Vec<Cause> {
     ranked
 }
 
-/// Indices of peaks that stand for themselves, the longest first.
+/// Indices of distinct peaks, the longest first.
 #[must_use]
 pub fn distinct(peaks: &[Peak]) -> Vec<usize> {
     stalls(peaks).into_iter().map(|stall| stall.peak).collect()
 }
 
-/// One stall: its longest peak, and the shorter ones that saw the same on the same CPU.
+/// One stall: its longest peak, and the shorter ones that overlap with it on the same CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// Index of the longest peak.
@@ -69,8 +69,8 @@ pub struct Stall {
     pub also: Vec<usize>,
 }
 
-/// Peaks that overlap on one CPU put together, the longest first. An explained peak is never put under an
-/// unexplained one. Potential latencies are none of them: nobody need have suffered what they would head.
+/// Peaks grouped by overlap on one CPU, the longest first. An explained peak is never below an unexplained one. Without
+/// potential latencies: possibly no task was late.
 #[must_use]
 pub fn stalls(peaks: &[Peak]) -> Vec<Stall> {
     let mut order: Vec<usize> = (0..peaks.len()).filter(|&i| !peaks[i].quantity.is_potential()).collect();

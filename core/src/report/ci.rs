@@ -1,8 +1,7 @@
-//! A run for the machines that run tests: JUnit's XML, and GitHub's annotations.
+//! A run as CI results: JUnit XML, and GitHub annotations.
 //!
-//! One test for each judged series, and one for the verdict as a whole. FAIL is a failure. INCONCLUSIVE is an error,
-//! never a skip: nobody may take a measurement without an answer for one that passed. Without a deadline nothing was
-//! asked, and the test of the verdict is skipped, with the reason.
+//! One test for each judged series, and one for the verdict. FAIL is a failure. INCONCLUSIVE is an error, never a skip:
+//! it must not look like a pass. Without a deadline there is no verdict, and its test is skipped with the reason.
 
 use std::fmt::Write as _;
 
@@ -12,7 +11,7 @@ use crate::series::{Quantity, Series};
 use crate::time::Ns;
 use crate::verdict::Outcome;
 
-/// JUnit's XML of a run that is called `name` (its path).
+/// JUnit XML of a run; `name` is its path.
 #[must_use]
 pub fn junit(name: &str, run: &Run) -> String {
     let cases = cases(run);
@@ -39,7 +38,7 @@ pub fn junit(name: &str, run: &Run) -> String {
     xml + "</testsuite>\n</testsuites>\n"
 }
 
-/// GitHub's annotations (`::error title=…::…`): a line for the verdict, and each of its reasons.
+/// GitHub annotations (`::error title=…::…`): a line for the verdict and for each of its reasons.
 #[must_use]
 pub fn annotations(name: &str, run: &Run) -> String {
     let Some(verdict) = &run.verdict else { return String::new() };
@@ -90,7 +89,7 @@ fn cases(run: &Run) -> Vec<Case> {
         None => "verdict".to_owned(),
     };
     let mut cases = vec![Case { name, answer }];
-    // Of jobs each thread has a deadline of its own.
+    // For jobs, each thread may have its own deadline.
     if let (Some(quantity), Some(deadline)) = (verdict.quantity, verdict.deadline_ns) {
         let own = |series: &&Series| run.tasks.is_empty() || series.thread.is_none();
         cases.extend(run.of(quantity).filter(own).map(|series| of_series(series, quantity, deadline)));
@@ -109,7 +108,7 @@ fn cases(run: &Run) -> Vec<Case> {
     cases
 }
 
-/// What was seen of it; what makes that doubtful is in the verdict's test.
+/// The observed result of a series; doubts are in the test of the verdict.
 fn of_series(series: &Series, quantity: Quantity, deadline: Ns) -> Case {
     let name = format!("{} {} within {deadline}", quantity.name(), series.label());
     let answer = match series.histogram.max() {
@@ -127,7 +126,7 @@ fn element(kind: &str, why: &[String]) -> String {
     format!("<{kind} message=\"{}\">{}</{kind}>", printable::markup(message), text.join("\n"))
 }
 
-/// GitHub's own escapes; in a property a comma and a colon end it.
+/// GitHub's escapes; a comma or a colon ends a property.
 fn escaped(text: &str, property: bool) -> String {
     let plain = printable::no_commands(&printable::line(text)).replace('%', "%25");
     match property {

@@ -1,4 +1,4 @@
-//! The last lines of the terminal summary: what holds without a model, how far the criteria are met, where the files are.
+//! The last lines of the terminal summary: the model-free statement, the criteria, the written files.
 
 use super::figures::quantities;
 use super::text::Screen;
@@ -8,13 +8,13 @@ use crate::run::Run;
 use crate::time::Ns;
 use crate::verdict::Criterion;
 
-/// Lines of a screen that has room for more than what must be said.
+/// Minimum lines of a screen for optional parts.
 const ROOMY: usize = 50;
 
-/// The model-free statement, the rule of thumb, and where the files are.
+/// The model-free statement, the rule of thumb, and the written files.
 pub(super) fn closing(run: &Run, screen: &Screen) -> Vec<String> {
     let mut lines = vec![String::new()];
-    // On a small screen the verdict and the worst cases are worth more.
+    // On a small screen the verdict and the worst cases have priority.
     let has_room = screen.lines == 0 || screen.lines >= ROOMY;
     lines.extend(spread(run).filter(|_| has_room).iter().flat_map(|text| wrap(text, screen.width)));
     if let Some(model_free) = run.verdict.as_ref().and_then(|v| v.model_free.as_ref()) {
@@ -40,7 +40,7 @@ pub(super) fn closing(run: &Run, screen: &Screen) -> Vec<String> {
     lines
 }
 
-/// How deep the CPUs could sleep, where this tool changed that.
+/// Text on the limit of idle states, if this tool set one.
 fn idle(run: &Run) -> Vec<String> {
     let held = run.conditions.knobs.cpu_dma_latency_held_us;
     let held = held.map(|us| {
@@ -49,8 +49,8 @@ fn idle(run: &Run) -> Vec<String> {
     held.into_iter().chain(run.idle.iter().flat_map(crate::idle::IdleComparison::lines)).collect()
 }
 
-/// `Spread of cyclic latency: …` of all series of the main quantity; none where samples were lost, which may be anywhere, or
-/// where the classes of the series differ.
+/// `Spread of cyclic latency: …` of all series of the main quantity; none if samples were lost, which may have any
+/// value, or if the classes of the series differ.
 fn spread(run: &Run) -> Option<String> {
     let quantity = *quantities(run).first()?;
     let mut all = run.of(quantity);
@@ -65,12 +65,12 @@ fn spread(run: &Run) -> Option<String> {
         quantity.name(),
         within(spread.sd_ns),
         from,
-        Ns(to + 1),
+        Ns(to.saturating_add(1)),
         within(spread.mad_ns)
     ))
 }
 
-/// `61.2 µs ± 0.3 µs`: the middle of an interval and how far it reaches, rounded up.
+/// `61.2 µs ± 0.3 µs`: the middle of an interval and its half width, rounded up.
 fn within((from, to): (f64, f64)) -> String {
     let middle = Ns(f64::midpoint(from, to).round() as u64);
     match (to - from) / 2.0 {
@@ -79,7 +79,7 @@ fn within((from, to): (f64, f64)) -> String {
     }
 }
 
-/// What a duration as it is shown may be off.
+/// Rounding error of a displayed duration.
 fn rounding(middle: Ns) -> u64 {
     match middle.0 {
         0..=999 => 1,
@@ -89,7 +89,7 @@ fn rounding(middle: Ns) -> u64 {
     }
 }
 
-/// `long enough: no, 1.2e5 samples (1e9 samples)`; what is met, in a word.
+/// `long enough: no, 1.2e5 samples (1e9 samples)`; a met criterion is only named.
 fn criterion(one: &Criterion) -> String {
     match one.met {
         Some(true) => format!("{}: yes", one.name),
@@ -98,7 +98,7 @@ fn criterion(one: &Criterion) -> String {
     }
 }
 
-/// The files, on one line where they fit; never cut, because they are to be copied.
+/// The files, on one line if they fit; never truncated, so that they can be copied.
 fn paths(screen: &Screen) -> Vec<String> {
     let each: Vec<String> = screen.paths.iter().map(|(what, path)| format!("{what}: {path}")).collect();
     let together = each.join("   ");

@@ -1,7 +1,7 @@
 //! Two or more runs side by side: the same quantities, and the conditions that differ.
 //!
-//! The first run is the reference; ratios are "this run over the first". A difference of numbers means little when
-//! the conditions differ too, so these stand right below.
+//! The first run is the reference; ratios are "this run over the first". Differences mean little if the conditions
+//! differ too, so these are listed below.
 
 use serde::Serialize;
 
@@ -32,11 +32,11 @@ pub struct Comparison {
     pub runs: Vec<Side>,
     /// One per quantity and CPU, all CPUs together first.
     pub rows: Vec<Row>,
-    /// Conditions that are not the same in all runs.
+    /// Conditions that differ between the runs.
     pub differing: Vec<Difference>,
-    /// Number of conditions that are.
+    /// Number of conditions that are the same.
     pub same: usize,
-    /// Number of conditions that are known of no run: whether they differ cannot be told.
+    /// Number of conditions that are unknown in all runs.
     pub unknown: usize,
 }
 
@@ -45,15 +45,15 @@ pub struct Comparison {
 pub struct Side {
     /// `A`, `B`, …
     pub letter: String,
-    /// Where it was read from.
+    /// Its file.
     pub name: String,
-    /// When it was made.
+    /// Its start.
     pub started: Option<String>,
     /// Its verdict.
     pub outcome: Option<Outcome>,
     /// Its largest latency, as a phrase.
     pub largest: String,
-    /// What was lost, as phrases: `188 switches_not_seen`.
+    /// Losses, as phrases: `188 switches_not_seen`.
     pub lost: Vec<String>,
 }
 
@@ -64,13 +64,13 @@ pub struct Row {
     pub quantity: Quantity,
     /// `all`, `CPU 1`, `comm/tid`.
     pub label: String,
-    /// Of each run; `None` where it has no such series.
+    /// Figures of each run; `None` if it has no such series.
     pub figures: Vec<Option<Figures>>,
-    /// Of each run over the first.
+    /// Ratios of each run to the first.
     pub ratios: Vec<Option<Ratios>>,
 }
 
-/// Figures of a run over those of the reference. `None` where one of the two is missing or zero.
+/// Ratios of the figures of a run to those of the reference. `None` if one of the two is missing or zero.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Ratios {
     /// Minima.
@@ -83,21 +83,21 @@ pub struct Ratios {
     pub max: Option<f64>,
 }
 
-/// A condition that is not the same everywhere.
+/// A condition that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// `machine`, `kernel`, …
     pub group: &'static str,
-    /// Which one.
+    /// Its name.
     pub name: String,
-    /// Its value in each run; `None` where it could not be read.
+    /// Its value in each run; `None` if it could not be read.
     pub values: Vec<Option<String>>,
-    /// It only says when or how the run was made.
+    /// It only describes when or how the run was made.
     pub circumstance: bool,
 }
 
 impl Comparison {
-    /// Of runs with their names, the reference first.
+    /// Compares runs with their names, the reference first.
     #[must_use]
     pub fn of(runs: &[(&str, &Run)]) -> Comparison {
         let side = |(i, (name, run)): (usize, &(&str, &Run))| Side {
@@ -219,7 +219,7 @@ fn row_lines(row: &Row, width: usize) -> Vec<String> {
     lines
 }
 
-/// On a narrow screen without what matters least: nothing of a maximum is ever cut off.
+/// On a narrow screen without the least important columns: a maximum is never truncated.
 fn cells(label: &str, run: &str, values: [String; 6], width: usize) -> String {
     let [samples, min, median, p99_9, max, missed] = values;
     let label = cut(label, 18);
@@ -282,7 +282,7 @@ impl Ratios {
     }
 }
 
-/// Conditions with more than one value, how many have one, and how many have none.
+/// Conditions with more than one value, and the number of those with one and with none.
 fn differences(runs: &[(&str, &Run)]) -> (Vec<Difference>, usize, usize) {
     let tables: Vec<Vec<Fact>> = runs.iter().map(|(_, run)| facts(&run.conditions)).collect();
     let mut known: Vec<&Fact> = Vec::new();

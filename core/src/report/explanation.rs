@@ -1,8 +1,7 @@
-//! Explained intervals as one self-contained page: a timeline of CPUs, the threads involved and the explanation, and the
-//! tree beside it.
+//! Explained intervals as one self-contained HTML page: a timeline of CPUs, threads and the explanation, and the tree.
 //!
-//! The page loads nothing and asks nobody (its policy forbids it); without JavaScript all is shown, with it the
-//! timeline can be zoomed. Texts of the trace are escaped: a thread may call itself `<script>`.
+//! The page loads nothing from the network (its policy forbids it); it is complete without JavaScript, which only adds
+//! zooming. Texts of the trace are escaped: a thread name may be `<script>`.
 
 use std::fmt::Write;
 
@@ -16,14 +15,15 @@ use crate::printable::markup;
 use crate::time::Ns;
 
 const STYLE: &str = include_str!("../../templates/explain.css");
-const SCRIPT: &str = include_str!("../../templates/explain.js");
+const SCRIPT: &str =
+    concat!(include_str!("../../templates/explain.js"), include_str!("../../templates/tables.js"));
 /// Geometry of the timeline, in its own units.
 const WIDTH: f64 = 1000.0;
 const ROW: f64 = 20.0;
-/// Bars narrower than this are drawn this wide.
+/// Minimum width of a bar.
 const NARROWEST: f64 = 0.6;
 
-/// The page of `answers`; `lanes` belong to its explained intervals, in their order.
+/// The page of `answers`; `lanes` are those of its explained intervals, in order.
 #[must_use]
 pub fn page(answers: &Answers, lanes: &[Lanes]) -> String {
     let mut out = String::new();
@@ -70,7 +70,7 @@ fn interval(out: &mut String, place: usize, answer: &Answer, lanes: &Lanes) {
         let _ = writeln!(out, "<p class=\"advice\">→ {}</p>", markup(&explanation.advice));
     }
     timeline(out, place + 1, answer, lanes);
-    out.push_str("<div class=\"scroll\"><table class=\"tree\"><thead><tr><th scope=\"col\">what<th scope=\"col\" class=\"n\">time<th scope=\"col\" class=\"n\">%</thead><tbody>\n");
+    out.push_str("<div class=\"scroll\"><table class=\"tree\"><thead><tr><th scope=\"col\">Where the time went<th scope=\"col\" class=\"n\">Time<th scope=\"col\" class=\"n\">Share</thead><tbody>\n");
     rows(&explanation).iter().for_each(|row| tree_row(out, row));
     out.push_str("</tbody></table></div>\n");
     for limit in &explanation.limits {
@@ -83,7 +83,7 @@ fn explanation(answer: &Answer) -> Option<Explanation> {
     Some(Explanation {
         sentence: answer.sentence.clone()?,
         advice: answer.remedy.clone().unwrap_or_default(),
-        tree: answer.tree.clone()?,
+        tree: answer.tree.as_deref()?.clone(),
         total_ns: answer.total_ns,
         unexplained_ns: answer.unexplained_ns.unwrap_or_default(),
         cause: answer.cause.clone().unwrap_or_default(),
@@ -106,7 +106,7 @@ fn tree_row(out: &mut String, row: &Row) {
     };
     let _ = writeln!(
         out,
-        "<tr class=\"{class}\"><th scope=\"row\" style=\"--depth:{}\">{}{count}{inferred}{proof}<td class=\"n\">{}<td class=\"n\">{:.1}",
+        "<tr class=\"{class}\"><th scope=\"row\" style=\"--depth:{}\">{}{count}{inferred}{proof}<td class=\"n\">{}<td class=\"n\">{:.1} %",
         row.depth,
         markup(&row.label),
         row.time,
@@ -124,7 +124,7 @@ fn timeline(out: &mut String, number: usize, answer: &Answer, lanes: &Lanes) {
             write!(out, "<span class=\"l-key\"><i class=\"{}\"></i>{}</span> ", class(look), meaning(look));
     }
     out.push_str("<span class=\"l-key\"><i class=\"asked\"></i>the interval</span></p>\n");
-    // What the script needs for the axis: ns shown, and how many of them are before the interval.
+    // Data of the script for the axis: ns shown, and those before the interval.
     let _ = writeln!(
         out,
         "<div class=\"lanes\" data-ns=\"{span}\" data-zero=\"{}\"><div class=\"names\">",
@@ -174,7 +174,7 @@ fn timeline(out: &mut String, number: usize, answer: &Answer, lanes: &Lanes) {
     );
 }
 
-/// The axis of the whole timeline, for a page without scripts: 0 is the start of the interval.
+/// The axis of the whole timeline without scripts: 0 is the start of the interval.
 fn ticks(out: &mut String, span_ns: f64, zero_ns: f64) {
     let (unit, per) = match span_ns {
         ..2e3 => ("ns", 1.0),
@@ -191,7 +191,7 @@ fn ticks(out: &mut String, span_ns: f64, zero_ns: f64) {
     };
     for tick in scale.ticks() {
         let at = scale.at(tick);
-        // Near the right edge a label would leave the page.
+        // A label close to the right edge would not fit.
         if at <= 95.0 {
             let _ = write!(out, "<span style=\"left:{at:.2}%\">{tick:.0} {unit}</span>");
         }

@@ -1,8 +1,8 @@
-//! How wide a text is drawn, so that texts side by side do not overlap.
+//! Width of a drawn text, so that adjacent texts do not overlap.
 //!
 //! Advance widths of Helvetica (Adobe's font metrics, AFM), which Arial and Liberation Sans share, with room for DejaVu
-//! Sans, about an eighth wider, which stands in where none of them is installed. What is not in the table counts as a
-//! full em: too wide is a gap, too narrow an overlap.
+//! Sans, the fallback, which is about an eighth wider. Other characters count as a full em: too wide is a gap, too
+//! narrow an overlap.
 
 use crate::printable::line;
 
@@ -14,7 +14,7 @@ const ASCII: [u16; 95] = [
     556, 333, 556, 556, 500, 556, 556, 278, 556, 556, 222, 222, 500, 222, 833, 556, 556, 556, 556, 333, 500,
     278, 556, 500, 722, 500, 500, 500, 334, 260, 334, 584,
 ];
-/// Of the widest stand-in to Helvetica.
+/// Ratio of the widest fallback font to Helvetica.
 const STAND_IN: f64 = 1.13;
 
 fn of_letter(letter: char) -> f64 {
@@ -28,13 +28,13 @@ fn of_letter(letter: char) -> f64 {
     f64::from(thousandths) / 1e3
 }
 
-/// Width of `text` in letters of `size`, in the unit of `size`.
+/// Width of `text` at font size `size`, in the unit of `size`.
 #[must_use]
 pub fn width(text: &str, size: f64) -> f64 {
     text.chars().map(of_letter).sum::<f64>() * size * STAND_IN
 }
 
-/// `text` on one line and at most `room` wide, with `…` where something was cut off.
+/// `text` on one line and at most `room` wide, with `…` if it was truncated.
 #[must_use]
 pub fn cut(text: &str, size: f64, room: f64) -> String {
     let text = line(text);
@@ -53,7 +53,7 @@ pub fn cut(text: &str, size: f64, room: f64) -> String {
     kept.trim_end().to_owned() + "…"
 }
 
-/// `text` in lines that are at most `room` wide, broken at spaces; a longer word is cut.
+/// `text` in lines that are at most `room` wide, broken at spaces; a longer word is truncated.
 #[must_use]
 pub fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();

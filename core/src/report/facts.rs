@@ -1,4 +1,4 @@
-//! Conditions as a table: one named fact a row, in one order, for the report and for comparisons.
+//! Conditions as a table: one named fact per row, in a fixed order, for the report and for comparisons.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::time::Ns;
 pub struct Fact {
     /// `run`, `meanwhile`, `machine`, `kernel`, `knobs`, `capabilities`.
     pub group: &'static str,
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// What it was.
+    /// Its value.
     pub value: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub fn facts(conditions: &Conditions) -> Vec<Fact> {
     facts
 }
 
-/// Whether runs naturally differ in this fact: it says when or how they were made, not what they measured.
+/// Whether this fact naturally differs between runs: it describes when or how they were made.
 #[must_use]
 pub fn is_circumstance(fact: &Fact) -> bool {
     fact.group == "meanwhile"
@@ -43,8 +43,8 @@ pub fn is_circumstance(fact: &Fact) -> bool {
         || fact.group == "run" && matches!(fact.name.as_str(), "started" | "command" | "duration")
 }
 
-/// The value of a fact as far as it is a condition: how long a load was to last changes nothing about it, nor where it puts
-/// its files.
+/// The value of a fact as a condition: without the duration of a load and the path of its files, which do not affect
+/// it.
 #[must_use]
 pub fn as_condition(fact: &Fact) -> Option<String> {
     const NO_CONDITION: [&str; 4] = ["--timeout", "-t", "--temp-path", "--metrics-brief"];

@@ -8,41 +8,41 @@ use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::Ns;
 
-/// What a table row says of a series. `None`: there is no sample, or it cannot be known.
+/// Figures of a series in a table. `None`: no samples, or not known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
     /// Smallest latency, exact.
     pub min_ns: Option<Ns>,
     /// Arithmetic mean, ns.
     pub avg_ns: Option<f64>,
-    /// Upper edge of the class that holds the median.
+    /// Upper edge of the class with the median.
     pub median_ns: Option<Ns>,
-    /// Upper edge of the class that holds the 99.9 % quantile.
+    /// Upper edge of the class with the 99.9 % quantile.
     pub p99_9_ns: Option<Ns>,
     /// Largest latency, exact.
     pub max_ns: Option<Ns>,
-    /// Activations that passed inside a stall; `None`: not known.
+    /// Activations missed in a stall; `None`: not known.
     pub missed: Option<u64>,
     /// Samples lost before they were counted.
     pub lost: u64,
 }
 
 impl Figures {
-    /// Of one series.
+    /// Figures of one series.
     #[must_use]
     pub fn of(series: &Series) -> Figures {
         Figures { missed: series.missed, ..Figures::with_losses(&series.histogram, series.lost) }
     }
 
-    /// Of a histogram alone.
+    /// Figures of a histogram.
     #[must_use]
     pub fn of_histogram(histogram: &Histogram) -> Figures {
         Figures::with_losses(histogram, 0)
     }
 
-    /// Of a histogram from which `lost` samples are absent.
+    /// Figures of a histogram that lacks `lost` samples.
     fn with_losses(histogram: &Histogram, lost: u64) -> Figures {
         Figures {
             samples: histogram.count(),
@@ -56,13 +56,13 @@ impl Figures {
         }
     }
 
-    /// Of several series together. Where their classes differ, median and p99.9 are `None`: they cannot be known.
+    /// Figures of several series together. If their classes differ, median and p99.9 are `None`.
     #[must_use]
     pub fn of_all(series: &[&Series]) -> Figures {
         let Some((first, rest)) = series.split_first() else { return Figures::default() };
         let mut merged = first.histogram.clone();
         let samples = total(series, |s| s.histogram.count());
-        // A file may claim more samples than a counter holds: then nothing is added up.
+        // A file may claim more samples than a counter holds: then there is no sum.
         let mergeable = samples < u64::MAX && rest.iter().all(|other| merged.merge(&other.histogram).is_ok());
         let add = |sum: Option<u64>, s: &&Series| Some(sum?.saturating_add(s.missed?));
         let (missed, lost) = (series.iter().fold(Some(0), add), total(series, |s| s.lost));
@@ -86,7 +86,7 @@ fn total(series: &[&Series], field: impl Fn(&Series) -> u64) -> u64 {
     series.iter().fold(0, |sum, s| sum.saturating_add(field(s)))
 }
 
-/// The quantities of a run, the one the verdict is about first: what a thread saw before what the kernel saw.
+/// The quantities of a run, the judged one first, then by rank.
 #[must_use]
 pub fn quantities(run: &Run) -> Vec<Quantity> {
     let mut found: Vec<Quantity> = Vec::new();
@@ -106,7 +106,7 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", grouped(count))
 }
 
-/// A count in at most `width` characters (of 6 and more): grouped, else in digits, else as `1.2e12`.
+/// A count in at most `width` characters (at least 6): grouped, else in digits, else as `1.2e12`.
 #[must_use]
 pub fn fitting(count: u64, width: usize) -> String {
     let forms = [grouped(count), count.to_string()];

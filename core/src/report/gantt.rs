@@ -1,7 +1,9 @@
-//! Jobs of a task set around the worst one, a lane for each thread: when was each released, when did it start and end?
+//! Gantt chart of the jobs of a task set around the worst one, with a lane per thread: release, start and end of each
+//! job.
 //!
-//! What the threads themselves know: a bar is a job from its release to its end, the dark part begins where it started. Who
-//! had the CPU in between is not recorded; the lanes above it show which jobs were there. The slider makes it wider.
+//! From the records of the threads themselves: a bar is a job from its release to its end, its dark part starts at the
+//! start of the job. The tasks on the CPU in between are not recorded; the lanes above show other jobs. A slider
+//! stretches the chart.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,11 +16,11 @@ use crate::time::{Mono, Ns};
 const LANE: f64 = 26.0;
 const LEFT: f64 = 150.0;
 const WIDTH: f64 = 1_060.0;
-/// Lanes at most; those with the most jobs in the stretch.
+/// Maximum number of lanes: those with the most jobs in the chart.
 const LANES: usize = 24;
 const NAME: usize = 20;
 
-/// The chart as markup; empty where there is none.
+/// The chart as markup; empty without a task set.
 #[must_use]
 pub fn chart(run: &Run) -> String {
     let Some(set) = run.task_set.as_ref().filter(|set| !set.stretch.is_empty()) else { return String::new() };
@@ -32,7 +34,7 @@ pub fn chart(run: &Run) -> String {
     let mut svg = format!(
         "<label class=\"note\">Width <input type=\"range\" min=\"100\" max=\"1000\" value=\"100\" \
          oninput=\"this.parentNode.nextElementSibling.firstElementChild.style.width=this.value+'%'\"></label>\
-         <div class=\"scroll\"><svg viewBox=\"0 0 {WIDTH} {height}\" style=\"width:100%;min-width:40rem\" role=\"img\" \
+         <div class=\"scroll\"><svg viewBox=\"0 0 {WIDTH} {height}\" style=\"width:100%;min-width:52rem\" role=\"img\" \
          preserveAspectRatio=\"none\"><title>Jobs around the worst one, from {} to {} after the start</title>\n",
         begin.since(set.begin),
         end.since(set.begin)
@@ -99,7 +101,7 @@ fn draw(svg: &mut String, job: &ChartJob, top: f64, at: &impl Fn(Mono) -> f64, s
     svg.push_str("</g>\n");
 }
 
-/// Ten times below the lanes.
+/// The time axis below the lanes.
 fn axis(svg: &mut String, begin: Mono, end: Mono, set: &SetRun, at: &impl Fn(Mono) -> f64, height: f64) {
     let length = end.since(begin).0;
     for nth in 0..=5 {

@@ -1,7 +1,7 @@
-//! The maxima of consecutive windows over time: OSADL's five-minute maxima, one line a CPU; of tasks where the history
-//! was narrowed to tasks.
+//! The maxima of consecutive windows over time, like OSADL's five-minute maxima: one line per CPU, or per task if the
+//! history was restricted to tasks.
 //!
-//! Windows that were not measured are gaps, never lines drawn through.
+//! Windows without a measurement are gaps in the lines.
 
 use askama::Template;
 
@@ -15,11 +15,11 @@ use crate::numbers::grouped;
 use crate::series::Quantity;
 use crate::time::Ns;
 
-/// Beyond this ratio of the largest to the median maximum a linear axis shows one spike and a flat line.
+/// Ratio of the largest to the median maximum above which a linear axis would only show one spike.
 const SQUEEZED: f64 = 8.0;
 
-/// The plot of one quantity: its CPUs, and what `wanted` names; its tasks where there is no CPU. `None` when it has no
-/// sample.
+/// The plot of one quantity: its CPUs, and the series in `wanted`; its tasks if there are no CPUs. `None` without
+/// samples.
 #[must_use]
 pub fn plot(history: &History, quantity: Quantity, wanted: &[Wanted]) -> Option<Plot> {
     let series = history.by_series();
@@ -72,10 +72,10 @@ pub fn plot(history: &History, quantity: Quantity, wanted: &[Wanted]) -> Option<
     })
 }
 
-/// A page: the monitor, a plot of each of `plots`, the worst cases and what happened meanwhile.
+/// A page: the monitor, `plots`, the worst cases and events of the monitor.
 ///
 /// # Errors
-/// Only when a text cannot be formatted, which for strings does not happen.
+/// If formatting fails, which cannot happen for strings.
 pub fn page(history: &History, plots: &[Plot]) -> Result<String, askama::Error> {
     let (events, before) = history.last_events();
     let page = Page {
@@ -106,7 +106,7 @@ struct Page<'h> {
     before: usize,
 }
 
-/// The one of all that is drawn, where there is one: of response times.
+/// The common deadline of the drawn series, for response times.
 fn deadline(series: &[(&SeriesKey, &Vec<&Row>)]) -> Option<Deadline> {
     let rows = series.iter().flat_map(|(_, rows)| rows.iter());
     let mut all: Vec<Ns> = rows.filter_map(|row| Some(row.held?.deadline)).collect();
@@ -122,7 +122,7 @@ fn line(index: usize, key: &SeriesKey, rows: &[&Row]) -> Line {
     let place = |ms: i64| ms as f64;
     let mut last = f64::MIN;
     let mut steps = Vec::new();
-    // After a clock that was set back, windows would overlap: the later ones begin where the earlier ended.
+    // After a clock was set back, windows would overlap: later ones start at the end of earlier ones.
     for row in rows {
         let (from, to) = (place(row.begin.0).max(last), place(row.end.0));
         if let Some(max) = row.figures.max.filter(|_| to > from) {

@@ -1,9 +1,9 @@
-//! The report: one HTML file that holds everything and asks no network.
+//! The report: one self-contained HTML file.
 //!
 //! The plots are drawn here, not in the browser, so that the page is complete on paper and without scripts; the script
-//! (`templates/report.js`, plain JavaScript of our own) only adds hover, zoom and sorting. A content security policy
-//! in the page forbids it every connection. Escaping is askama's, by the `.html` ending of the templates; what is
-//! marked `safe` there is made in this crate.
+//! (`templates/report.js`, plain JavaScript) only adds hover, zoom and sorting. A content security policy in the page
+//! forbids all connections. Askama escapes, by the `.html` suffix of the templates; text marked `safe` there is created
+//! in this crate.
 
 use askama::Template;
 
@@ -28,15 +28,16 @@ use crate::time::{Mono, Ns};
 use crate::verdict::Outcome;
 
 const CSS: &str = include_str!("../../templates/report.css");
-pub(super) const JS: &str = include_str!("../../templates/report.js");
+pub(super) const JS: &str =
+    concat!(include_str!("../../templates/report.js"), include_str!("../../templates/tables.js"));
 
-/// Columns of the text about threads.
+/// Width of the text about threads, in columns.
 const THREADS_WIDTH: usize = 120;
 
 /// The full report of a run.
 ///
 /// # Errors
-/// Only when a text cannot be formatted, which for strings does not happen.
+/// If formatting fails, which cannot happen for strings.
 pub fn report(run: &Run) -> Result<String, askama::Error> {
     let deadline = run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns);
     let sections = sections(run, deadline);
@@ -69,7 +70,7 @@ pub fn report(run: &Run) -> Result<String, askama::Error> {
     Ok(page.render()? + "\n")
 }
 
-/// A page of plots alone (`lathunt plot -o x.html`).
+/// A page of plots only (`lathunt plot -o x.html`).
 ///
 /// # Errors
 /// As [`report`].
@@ -84,7 +85,7 @@ pub(crate) fn page_css() -> String {
     format!("{}{CSS}", svg::page_css())
 }
 
-/// `host, kernel, start, load`: under which conditions, in one line.
+/// `host, kernel, start, load`: the conditions in one line.
 #[must_use]
 pub fn subtitle(run: &Run) -> String {
     let c = &run.conditions;
@@ -130,7 +131,7 @@ struct PlotsPage {
     plots: Vec<PlotView>,
 }
 
-/// The word on top, with its class and what stands beside it.
+/// The headline: the outcome, its CSS class and its text.
 struct Headline {
     word: &'static str,
     class: &'static str,
@@ -234,7 +235,7 @@ impl FigureRow {
 }
 
 fn sections(run: &Run, deadline: Option<Ns>) -> Vec<Section> {
-    // Threads of a task set have deadlines of their own: a line for one of them would be wrong for the others.
+    // Threads of a task set have their own deadlines: a line for one would be wrong for the others.
     let mut own = run.tasks.iter().filter_map(|task| task.held_to).map(|held| held.deadline_ns);
     let first = own.next();
     let shared = run.task_set.is_none() || own.all(|one| Some(one) == first);
@@ -283,7 +284,7 @@ struct PeakView {
     limits: Vec<String>,
 }
 
-/// Cases in the order in which they are shown.
+/// Order of the cases.
 fn order(run: &Run) -> Vec<usize> {
     late::judged_first(run, causes::distinct(&run.peaks))
 }
@@ -364,7 +365,7 @@ fn groups(facts: Vec<Fact>) -> Vec<(&'static str, Vec<Fact>)> {
 
 /// Filters the templates use: `{{ text|shown }}`.
 pub(super) mod filters {
-    /// Control and direction-changing characters made visible; askama escapes the result.
+    /// Makes control and bidirectional characters visible; askama escapes the result.
     #[askama::filter_fn]
     pub fn shown(text: impl std::fmt::Display, _: &dyn askama::Values) -> askama::Result<String> {
         Ok(super::line(&text.to_string()).into_owned())
@@ -376,7 +377,7 @@ pub(super) mod filters {
         Ok(super::or_dash(*value))
     }
 
-    /// One decimal, enough for a per cent.
+    /// One decimal, sufficient for a percentage.
     #[askama::filter_fn]
     pub fn one_decimal(value: &f64, _: &dyn askama::Values) -> askama::Result<String> {
         Ok(format!("{value:.1}"))

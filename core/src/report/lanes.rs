@@ -1,7 +1,7 @@
-//! One case as a timeline: the late thread, each other thread that had a part in it, interrupts, and what is unexplained.
+//! One case as a timeline: the late thread, each other thread involved, interrupts, and unexplained time.
 //!
-//! Drawn from the tree of the explanation, so that a run file is enough. A part that was added up from several pieces is
-//! drawn with each of them where the file has them, else hatched from the first one on.
+//! Drawn from the tree of the explanation, so that a run file is sufficient. A part with several pieces is drawn piece
+//! by piece if the file has them, else hatched from the start of the first.
 
 use std::fmt::Write;
 
@@ -16,16 +16,16 @@ const NAMES: f64 = 190.0;
 const ROW: f64 = 24.0;
 const TOP: f64 = 6.0;
 const AXIS: f64 = 22.0;
-/// Bars narrower than this are drawn this wide.
+/// Minimum width of a bar.
 const NARROWEST: f64 = 1.5;
-/// Of a letter.
+/// Width of a letter.
 const LETTER: f64 = 6.6;
-/// Threads beside the late one.
+/// Maximum number of threads in addition to the late one.
 const MOST_THREADS: usize = 8;
 /// Divisions of the axis.
 const TICKS: u64 = 5;
 
-/// How a bar looks; also its name in the legend.
+/// Appearance of a bar; also its name in the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Look {
     Running,
@@ -83,7 +83,7 @@ struct Bar {
     look: Look,
     label: String,
     net: Ns,
-    /// Pieces were added up, and where they are is not known.
+    /// Pieces were added up, and their places are not known.
     summed: bool,
 }
 
@@ -92,7 +92,7 @@ struct Lane {
     bars: Vec<Bar>,
 }
 
-/// The drawing; empty where there is nothing but one part to draw. `number`: of the case, for its links.
+/// The drawing; empty if there is only one part. `number`: that of the case, for its links.
 #[must_use]
 pub(super) fn svg(explanation: &Explanation, victim: &Thread, number: usize) -> String {
     let lanes = lanes(explanation, victim);
@@ -168,7 +168,7 @@ fn draw(out: &mut String, bar: &Bar, [left, right]: [f64; 2], y: f64, begin: Mon
     out.push_str("</g>\n");
 }
 
-/// As much of it as `room` holds.
+/// `text`, truncated to `room`.
 fn cut(text: &str, room: f64) -> String {
     let text = line(text);
     let fits = (room.max(0.0) / LETTER) as usize;
@@ -199,13 +199,13 @@ fn lanes(explanation: &Explanation, victim: &Thread) -> Vec<Lane> {
     all
 }
 
-/// What other threads and interrupts did meanwhile.
+/// Collects the lanes of other threads and of interrupts.
 fn others(node: &Segment, victim: &Thread, threads: &mut Vec<Lane>, interrupts: &mut Vec<Bar>) {
     if Look::of(node.kind) == Look::Interrupt {
         interrupts.extend(bars(node, Look::Interrupt));
     }
     if let Some(thread) = node.thread.as_ref().filter(|thread| thread.tid != victim.tid) {
-        // It had what the victim waited for; what it did meanwhile is not told.
+        // It held the object that the victim waited for; its activity is not recorded.
         let look = if node.kind == Kind::Blocked && node.children.is_empty() {
             Look::Holds
         } else {

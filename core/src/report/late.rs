@@ -1,5 +1,5 @@
-//! "Why was it late?" for an application that missed a deadline: who, how often, the cause of the worst case in one
-//! sentence, what to do about it, and the causes of all late jobs.
+//! Summary of deadline misses of an application: threads, counts, the cause of the worst case in one sentence, how to
+//! fix it, and the causes of all late jobs.
 
 use crate::application::Task;
 use crate::numbers::grouped;
@@ -17,33 +17,33 @@ struct Missed<'r> {
     max: Ns,
 }
 
-/// The answer, for the head of a view.
+/// The summary, for the head of a view.
 pub struct Late {
     /// `control/7 (RT 80) missed its deadline of 500 µs in 102 of 5 951 jobs, worst 2.247 ms`.
     pub headline: String,
     /// The worst case in one sentence.
     pub why: Option<String>,
-    /// What to do about it.
+    /// How to fix it.
     pub fix: Option<String>,
-    /// The same as the headline, of other threads.
+    /// Headlines of other threads.
     pub others: Vec<String>,
-    /// Reasons of the failure that are about something else than a response time.
+    /// Other reasons of the FAIL than response times.
     pub more: Vec<String>,
 }
 
 /// A row of the causes.
 pub struct LateRow {
-    /// `mutex without inheritance, held by logger`, of several threads after the name of the thread.
+    /// `mutex without inheritance, held by logger`; prefixed with the name of the thread if there are several.
     pub cause: String,
-    /// Late jobs.
+    /// Number of late jobs.
     pub jobs: u64,
-    /// What it took of them.
+    /// Its total time in them.
     pub time_ns: Ns,
-    /// The longest of them.
+    /// The longest response time of them.
     pub worst_ns: Ns,
 }
 
-/// `None`: the run is no application that missed a deadline.
+/// `None`: the run is not of an application that missed a deadline.
 #[must_use]
 pub fn of(run: &Run) -> Option<Late> {
     let missed = missed(run);
@@ -67,7 +67,7 @@ pub fn of(run: &Run) -> Option<Late> {
     Some(Late { headline: said(worst), why, fix, others: others.collect(), more })
 }
 
-/// Threads that missed their deadlines, that with the largest excess first.
+/// Threads that missed their deadlines, the largest lateness first.
 fn missed(run: &Run) -> Vec<Missed<'_>> {
     let verdict = run.verdict.as_ref().filter(|verdict| {
         verdict.outcome == Some(Outcome::Fail) && verdict.judged_by == Some(JudgedBy::Application)
@@ -109,7 +109,7 @@ fn said(missed: &Missed) -> String {
     )
 }
 
-/// Cases of threads that have a deadline go before those of others, where threads have their own.
+/// Sorts cases of threads with a deadline before others, if threads have their own deadlines.
 pub(super) fn judged_first(run: &Run, mut cases: Vec<usize>) -> Vec<usize> {
     let is_judged = |tid| {
         let of_it = run.tasks.iter().find(|task| task.thread.tid == tid);
@@ -119,7 +119,7 @@ pub(super) fn judged_first(run: &Run, mut cases: Vec<usize>) -> Vec<usize> {
     cases
 }
 
-/// What the late jobs of all judged threads were late for, the most frequent first.
+/// Causes of the late jobs of all judged threads, the most frequent first.
 #[must_use]
 pub fn causes(run: &Run) -> Vec<LateRow> {
     let common = run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns);
@@ -143,7 +143,7 @@ pub fn causes(run: &Run) -> Vec<LateRow> {
 }
 
 impl Late {
-    /// Below the headline: why, what to do, and who else.
+    /// The lines below the headline: cause, fix, and other threads.
     #[must_use]
     pub fn lines(&self, width: usize) -> Vec<String> {
         let mut lines = Vec::new();
@@ -156,7 +156,7 @@ impl Late {
     }
 }
 
-/// The causes as a table, with its heading; empty where no late job was recorded.
+/// The causes as a table, with its heading; empty without late jobs.
 #[must_use]
 pub fn cause_lines(run: &Run, width: usize) -> (String, Vec<String>) {
     let name = width.saturating_sub(33).min(56);
@@ -174,7 +174,7 @@ pub fn cause_lines(run: &Run, width: usize) -> (String, Vec<String>) {
     (heading, causes(run).iter().flat_map(row).collect())
 }
 
-/// As many whole `cases` as fit in `room` lines; the last line says how many do not.
+/// The complete `cases` that fit in `room` lines; the last line has the number of others.
 #[must_use]
 pub fn whole(cases: Vec<Vec<String>>, room: usize, what: &str) -> Vec<String> {
     let all: usize = cases.iter().map(Vec::len).sum();

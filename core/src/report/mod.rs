@@ -1,12 +1,12 @@
-//! Everything that shows a run: plots, the HTML report, the terminal summary, comparisons.
+//! Views of a run: plots, the HTML report, the terminal summary, comparisons.
 //!
-//! Values in, text out; the same run always gives the same bytes. What a run says comes from strangers (thread names
-//! are whatever a program called itself), so every text passes [`crate::printable`] and, where it becomes markup, escaping.
+//! Values in, text out; the same run always gives the same bytes. Texts in a run are untrusted (a program can choose
+//! any thread name), so every text passes [`crate::printable`] and, in markup, escaping.
 //!
 //! - [`figures`]: the numbers of a series, the same in every view.
-//! - [`plot`]: what a plot shows, in data; [`latency`] and [`seconds`] build the two kinds, [`svg`] draws them.
+//! - [`plot`]: a plot as data; [`latency`] and [`seconds`] build the two kinds, [`svg`] draws them.
 //! - [`causes`]: causes ranked by worst, count and time. [`facts`]: conditions as a table.
-//! - [`task_set`]: measured beside analysed responses of a task set; [`gantt`]: its worst stretch as a chart.
+//! - [`task_set`]: measured and analysed response times of a task set; [`gantt`]: its worst part as a chart.
 //! - [`html`], [`text`], [`compare`]: the views.
 
 pub mod blocking;

@@ -1,13 +1,13 @@
-//! What a plot shows, as data: [`super::svg`] draws it, the page's script reads the same data for hover and zoom.
+//! A plot as data: [`super::svg`] draws it, the script of the page uses the same data for hover and zoom.
 //!
-//! Nothing is clipped: an axis always holds the largest value, by a longer linear range or, where that would squeeze
-//! the rest into a few pixels, by a logarithmic one, and then a note in the plot says so.
+//! Nothing is clipped: an axis always includes the largest value, by a longer linear range or, if that would shrink the
+//! rest to a few pixels, by a logarithmic one, with a note in the plot.
 
 use super::scale::{Kind, Scale};
 use crate::time::Ns;
 
 /// Left edge of the plotting area, user units of the SVG.
-pub const LEFT: f64 = 70.0;
+pub const LEFT: f64 = 86.0;
 /// Right edge.
 pub const RIGHT: f64 = 926.0;
 /// Upper edge.
@@ -17,20 +17,20 @@ pub const BOTTOM: f64 = 390.0;
 /// Width of the whole drawing.
 pub const WIDTH: f64 = 960.0;
 
-/// Colours in the palette.
+/// Number of colours in the palette.
 pub const COLOURS: usize = 8;
-/// Dash patterns, so that lines differ on a black-and-white print.
+/// Number of dash patterns, so that lines differ in black-and-white print.
 pub const DASHES: usize = 4;
 
-/// What the reader asked of an axis.
+/// Requested scale of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
     /// Linear unless that would hide the body of the distribution.
     #[default]
     Auto,
-    /// Linear in any case.
+    /// Always linear.
     Linear,
-    /// Logarithmic in any case.
+    /// Always logarithmic.
     Log,
 }
 
@@ -39,9 +39,9 @@ pub enum Wanted {
 pub struct Plot {
     /// Name inside a page: letters, digits and `-`.
     pub id: String,
-    /// What it is.
+    /// Its title.
     pub title: String,
-    /// Under which conditions, in one line.
+    /// The conditions, in one line.
     pub subtitle: String,
     /// Horizontal axis.
     pub x: Axis,
@@ -51,18 +51,18 @@ pub struct Plot {
     pub lines: Vec<Line>,
     /// The deadline, if one was given.
     pub deadline: Option<Deadline>,
-    /// What a reader must know to read it right.
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// Whether each step is a column that stands on the axis (a histogram) or a level (a course in time).
+    /// Whether each step is a column on the axis (a histogram), else a level (over time).
     pub columns: bool,
-    /// What the vertical value of a step counts or measures: `samples`, `µs`.
+    /// Unit of the vertical value of a step: `samples`, `µs`.
     pub value_unit: &'static str,
 }
 
 /// An axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// Text beside it.
+    /// Its text.
     pub label: String,
     /// Unit of its numbers.
     pub unit: &'static str,
@@ -75,7 +75,7 @@ pub struct Axis {
 pub struct Line {
     /// Short name: `CPU 1`.
     pub label: String,
-    /// What the legend says, the maximum included.
+    /// Text in the legend, including the maximum.
     pub legend: String,
     /// Index in the palette, below [`COLOURS`].
     pub colour: usize,
@@ -83,14 +83,14 @@ pub struct Line {
     pub dash: usize,
     /// Ascending, not overlapping.
     pub steps: Vec<Step>,
-    /// Where the maximum lies.
+    /// Position of the maximum.
     pub max: Option<(f64, f64)>,
 }
 
-/// A level from one place of the horizontal axis to another.
+/// A level between two positions of the horizontal axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// Begin, included.
+    /// Start, included.
     pub from: f64,
     /// End, excluded.
     pub to: f64,
@@ -101,11 +101,11 @@ pub struct Step {
 /// A deadline on one of the axes.
 #[derive(Clone, Debug)]
 pub struct Deadline {
-    /// In the unit of the axis; may lie beyond the range, then it is an arrow at the edge.
+    /// In the unit of the axis; drawn as an arrow at the edge if it is beyond the range.
     pub at: f64,
-    /// On the horizontal axis (latency plots) or on the vertical one (courses in time).
+    /// On the horizontal axis (latency plots), else on the vertical one (over time).
     pub on_x: bool,
-    /// Text beside it.
+    /// Its text.
     pub text: String,
 }
 
@@ -117,10 +117,10 @@ impl Deadline {
     }
 }
 
-/// A deadline farther off than this many times the maximum does not stretch the axis; an arrow points at it.
+/// Ratio of deadline to maximum above which the axis does not include the deadline; an arrow points to it.
 const DEADLINE_REACH: f64 = 4.0;
 
-/// The largest value an axis must hold: the maximum, and the deadline where it is near.
+/// The largest value that an axis must include: the maximum, and a deadline that is not too far.
 pub(crate) fn reach(max: f64, deadline: Option<&Deadline>) -> f64 {
     match deadline {
         Some(deadline) if deadline.at <= max * DEADLINE_REACH => max.max(deadline.at * 1.02),
@@ -130,7 +130,7 @@ pub(crate) fn reach(max: f64, deadline: Option<&Deadline>) -> f64 {
 
 /// Colour and dash of line `index` of run `group` of `groups`.
 ///
-/// Of several runs each has one colour, and its CPUs differ by dash; within one run colour and dash change together.
+/// With several runs each has one colour, and its CPUs differ by dash; in one run colour and dash change together.
 pub(super) fn style(index: usize, group: usize, groups: usize) -> (usize, usize) {
     match groups > 1 {
         true => (group % COLOURS, index % DASHES),
@@ -139,7 +139,7 @@ pub(super) fn style(index: usize, group: usize, groups: usize) -> (usize, usize)
 }
 
 impl Plot {
-    /// The plot as the page's script needs it: JSON, safe inside a `<script>` element.
+    /// The plot for the script of the page: JSON, safe inside a `<script>` element.
     #[must_use]
     pub fn to_json(&self) -> String {
         let axis = |axis: &Axis| {

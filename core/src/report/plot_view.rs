@@ -1,4 +1,4 @@
-//! A plot as the templates of a page take it.
+//! A plot for the page templates.
 
 use super::plot::Plot;
 use super::svg;
@@ -11,6 +11,8 @@ pub(super) struct PlotView {
     pub(super) json: String,
     pub(super) legend: Vec<(usize, usize, String)>,
     pub(super) notes: Vec<String>,
+    /// Both axes in a line, where the drawing is too small for their texts.
+    pub(super) axes: String,
 }
 
 impl PlotView {
@@ -22,6 +24,7 @@ impl PlotView {
             json: plot.to_json(),
             legend: plot.lines.iter().map(|l| (l.colour, l.dash, l.legend.clone())).collect(),
             notes: plot.notes.clone(),
+            axes: format!("x: {}; y: {}", svg::x_label(&plot.x), plot.y.label),
         }
     }
 }

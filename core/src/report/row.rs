@@ -1,6 +1,6 @@
 //! One row of figures on a terminal: a series and its heading.
 //!
-//! On a narrow screen without what matters least; nothing of a maximum or a loss is ever cut off.
+//! On a narrow screen without the least important columns; a maximum or a loss is never truncated.
 
 use super::figures::{fitting, mean, Figures};
 use crate::numbers::or_dash;
@@ -29,7 +29,7 @@ pub fn figures(label: &str, f: &Figures, width: usize) -> String {
     row(label, cells, width)
 }
 
-/// Characters of samples, missed and lost.
+/// Widths of the columns samples, missed and lost.
 fn columns_of_counts(width: usize) -> [usize; 3] {
     match width {
         99.. => [15, 9, 8],

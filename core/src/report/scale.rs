@@ -1,15 +1,15 @@
-//! Axes: where a value lies on paper, and which values get a tick.
+//! Axes: positions of values, and ticks.
 
 use crate::monitor::window::UnixMs;
 
 /// Linear or logarithmic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Equal distances are equal differences.
+    /// Equal lengths are equal differences.
     Linear,
-    /// Equal distances are equal ratios.
+    /// Equal lengths are equal ratios.
     Log,
-    /// Linear in milliseconds since the epoch, with ticks at round moments of UTC.
+    /// Linear in milliseconds since the epoch, with ticks at round UTC times.
     Time,
 }
 
@@ -22,9 +22,9 @@ pub struct Scale {
     pub lo: f64,
     /// Largest value shown.
     pub hi: f64,
-    /// Place of `lo`.
+    /// Position of `lo`.
     pub from: f64,
-    /// Place of `hi`.
+    /// Position of `hi`.
     pub to: f64,
 }
 
@@ -49,7 +49,7 @@ impl Scale {
         Scale { kind: Kind::Log, lo, hi: if hi > lo { hi } else { lo * 10.0 }, from, to }
     }
 
-    /// Place of `value`; values outside the range lie on its edge.
+    /// Position of `value`; values outside the range are at its edge.
     #[must_use]
     pub fn at(&self, value: f64) -> f64 {
         let value = value.clamp(self.lo, self.hi);
@@ -60,7 +60,7 @@ impl Scale {
         self.from + share * (self.to - self.from)
     }
 
-    /// Round values to label, ascending, all inside the range.
+    /// Round values for labels, ascending, all inside the range.
     #[must_use]
     pub fn ticks(&self) -> Vec<f64> {
         match self.kind {
@@ -99,7 +99,7 @@ impl Scale {
     }
 }
 
-/// Steps of clock and calendar, seconds; the page's script has the same.
+/// Steps of clock and calendar, seconds; the same as in the script of the page.
 const TIME_STEPS: [f64; 19] = [
     1.0,
     2.0,
@@ -122,7 +122,7 @@ const TIME_STEPS: [f64; 19] = [
     2_592_000.0,
 ];
 
-/// The first step of which at most eight fit into `span_ms`, ms.
+/// The smallest step, ms, of which at most eight fit into `span_ms`.
 fn time_step(span_ms: f64) -> f64 {
     let fits = |step: &f64| step * 8_000.0 >= span_ms;
     match TIME_STEPS.into_iter().find(fits) {
@@ -131,7 +131,7 @@ fn time_step(span_ms: f64) -> f64 {
     }
 }
 
-/// `07:30`, with seconds where there are some; midnight is the day, `11-26`.
+/// `07:30`, with seconds if they are not 0; the date at midnight, `11-26`.
 fn time_label(ms: f64) -> String {
     let text = UnixMs(ms as i64).to_string();
     let part = |from: usize, to: usize| text.get(from..to).unwrap_or(&text).to_owned();
@@ -148,7 +148,7 @@ fn nice_step(raw: f64) -> f64 {
     [1.0, 2.0, 5.0].map(|m| m * decade).into_iter().find(|&s| s >= raw * 0.999).unwrap_or(10.0 * decade)
 }
 
-/// A tick's number: no needless zeros, thousands grouped.
+/// The number of a tick: no unnecessary zeros, thousands grouped.
 #[must_use]
 pub fn tick_label(value: f64) -> String {
     let text = if value == 0.0 {
@@ -171,7 +171,7 @@ pub fn tick_label(value: f64) -> String {
     }
 }
 
-/// A count's number: `1`, `100`, `10k`, `1M`, `1G`, `1T`.
+/// A count: `1`, `100`, `10k`, `1M`, `1G`, `1T`.
 #[must_use]
 pub fn count_label(value: f64) -> String {
     let units = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];

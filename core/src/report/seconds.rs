@@ -1,6 +1,6 @@
 //! Maxima over time: the largest latency of each second, one line per CPU.
 //!
-//! It shows what a histogram cannot: whether peaks come in bursts, periodically, or only in the beginning.
+//! It shows whether peaks occur in bursts, periodically, or only at the start.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use super::scale::{Kind, Scale};
 use crate::series::Quantity;
 use crate::time::Ns;
 
-/// More columns than a screen has pixels; longer runs keep the largest of several seconds in each.
+/// Maximum number of columns, about the pixels of a screen; in longer runs a column is the maximum of several seconds.
 const COLUMNS: u64 = 2_048;
-/// Beyond this ratio of the largest to the median maximum a linear axis shows one spike and a flat line.
+/// Ratio of the largest to the median maximum above which a linear axis would only show one spike.
 const SQUEEZED: f64 = 8.0;
 
-/// The plot of `curves`, which are all of `quantity`; `None` when they hold no maxima.
+/// The plot of `curves`, which are all of `quantity`; `None` without maxima.
 #[must_use]
 pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: Wanted) -> Option<Plot> {
     let maxima = || curves.iter().flat_map(|c| &c.series.seconds);
@@ -62,7 +62,7 @@ pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: 
     })
 }
 
-/// Unit of the time axis, and how many seconds it has.
+/// Unit of the time axis, and its length in seconds.
 fn time_unit(span: u64) -> (&'static str, f64) {
     match span {
         0..=7_200 => ("s", 1.0),

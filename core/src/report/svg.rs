@@ -1,9 +1,9 @@
-//! Draws a [`Plot`] as SVG: our own writer, because its bytes are deterministic, its axes are ours, and a plotting
-//! library would bring fonts and rasterizers.
+//! Draws a [`Plot`] as SVG: an own writer, for deterministic bytes and control of the axes; a plotting library would
+//! bring fonts and rasterizers.
 //!
-//! Two looks of one geometry: a standalone file (white, title and legend inside, colours written out so that any
-//! viewer and `rsvg-convert` show it) and a part of a page (colours from the page's CSS, legend in HTML, groups that
-//! the page's script scales).
+//! Two forms of one geometry: a standalone file (white, with title and legend, explicit colours, so that any viewer and
+//! `rsvg-convert` show it) and a part of a page (colours from the page's CSS, legend in HTML, groups that the script
+//! scales).
 
 use std::fmt::Write;
 
@@ -12,10 +12,10 @@ use super::plot::{Axis, Deadline, Line, Plot, BOTTOM, COLOURS, LEFT, RIGHT, TOP,
 use super::scale::{count_label, tick_label, Kind};
 use crate::printable::markup;
 
-/// Okabe and Ito's palette for the colour-blind (2008), yellow replaced and orange darkened to stand on white.
+/// Okabe and Ito's palette for the colour-blind (2008), yellow replaced and orange darkened for contrast on white.
 const ON_WHITE: [&str; COLOURS] =
     ["#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#3a9ad9", "#882255", "#555555"];
-/// The same, lightened to stand on a dark page.
+/// The same, lightened for a dark page.
 const ON_DARK: [&str; COLOURS] =
     ["#56a8e8", "#ff8c4a", "#2cc79b", "#e08fd6", "#e6b54a", "#8fd0ff", "#e07aa0", "#b5b5b5"];
 /// `stroke-dasharray` per dash index; the first is solid.
@@ -57,21 +57,24 @@ pub fn inline(plot: &Plot) -> String {
     svg
 }
 
-/// Most entries of the legend in a row of the standalone drawing.
+/// Maximum number of legend entries per row of the standalone drawing.
 const LEGEND_COLUMNS: usize = 4;
-/// Of an entry, before its text and after it.
+/// Width of an entry before its text, and after it.
 const SWATCH: f64 = 38.0;
 const GAP: f64 = 16.0;
-/// Size of its letters, and of those of notes.
+/// Font size of the legend and of notes.
 const SMALL: f64 = 11.5;
-/// Of bold letters to others.
+/// Largest font size of a page, on the narrowest screen: ticks that would overlap at it are marked `spare`, for the style
+/// sheet. The script of the page does the same when it zooms.
+const LARGE: f64 = 36.0;
+/// Width ratio of bold letters.
 const BOLD: f64 = 1.08;
 /// Height of such a row.
 const LEGEND_ROW: f64 = 17.0;
 /// Height of the title block.
 const HEAD: f64 = 52.0;
 
-/// The plot as a file of its own.
+/// The plot as a standalone file.
 #[must_use]
 pub fn standalone(plot: &Plot) -> String {
     let columns = legend_columns(plot);
@@ -121,7 +124,7 @@ fn file_css() -> String {
     css
 }
 
-/// The most columns in which each entry has room.
+/// The largest number of columns in which all entries fit.
 fn legend_columns(plot: &Plot) -> usize {
     let widest = plot.lines.iter().map(|line| width(&line.legend, SMALL)).fold(0.0, f64::max);
     let fit = ((RIGHT - LEFT) / (widest + SWATCH + GAP)).floor() as usize;
@@ -142,7 +145,7 @@ fn legend_entry(svg: &mut String, line: &Line, text: &str, x: f64, y: f64) {
     );
 }
 
-/// Grid, axes, lines and deadline: what both looks share.
+/// Grid, axes, lines and deadline: common to both forms.
 fn body(svg: &mut String, plot: &Plot) {
     y_axis(svg, &plot.y, plot.columns);
     x_axis(svg, &plot.x);
@@ -195,7 +198,7 @@ fn inside(deadline: &Deadline, axis: &Axis) -> bool {
     (axis.scale.lo..=axis.scale.hi).contains(&deadline.at)
 }
 
-/// The text beside the deadline; an arrow where it lies beyond the range.
+/// The text of the deadline; with an arrow if it is beyond the range.
 fn deadline_label(svg: &mut String, plot: &Plot, deadline: &Deadline) {
     let axis = if deadline.on_x { &plot.x } else { &plot.y };
     let text = markup(&deadline.text);
@@ -260,28 +263,40 @@ fn y_axis(svg: &mut String, axis: &Axis, counts: bool) {
 
 fn x_axis(svg: &mut String, axis: &Axis) {
     svg.push_str("<g class=\"grid xaxis\">\n");
+    let mut free = f64::NEG_INFINITY;
     for value in axis.scale.ticks() {
+        let (at, label) = (axis.scale.at(value), axis.scale.label(value));
+        let half = width(&label, LARGE) / 2.0;
+        let spare = at - half < free;
+        if !spare {
+            free = at + half + LARGE / 2.0;
+        }
         let _ = writeln!(
             svg,
             "<line x1=\"{x}\" x2=\"{x}\" y1=\"{TOP}\" y2=\"{}\"/>\
-             <text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+             <text x=\"{x}\" y=\"{}\" text-anchor=\"middle\"{}>{label}</text>",
             BOTTOM + 4.0,
             BOTTOM + 18.0,
-            axis.scale.label(value),
-            x = number(axis.scale.at(value)),
+            if spare { " class=\"spare\"" } else { "" },
+            x = number(at),
         );
     }
-    let log = if axis.scale.kind == Kind::Log { ", logarithmic" } else { "" };
     let _ = writeln!(
         svg,
-        "</g>\n<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}{log}</text>",
+        "</g>\n<text class=\"xlabel\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
         (LEFT + RIGHT) / 2.0,
         BOTTOM + 38.0,
-        markup(&axis.label)
+        markup(&x_label(axis))
     );
 }
 
-/// Columns stand on the axis and rise side by side; levels float, and a gap in the data is a gap in the line.
+/// The text of the horizontal axis.
+pub(super) fn x_label(axis: &Axis) -> String {
+    let log = if axis.scale.kind == Kind::Log { ", logarithmic" } else { "" };
+    format!("{}{log}", axis.label)
+}
+
+/// Columns start on the axis; levels do not, and a gap in the data is a gap in the line.
 fn path(plot: &Plot, line: &Line) -> String {
     let mut path = String::new();
     let mut end: Option<f64> = None;
@@ -305,7 +320,7 @@ fn path(plot: &Plot, line: &Line) -> String {
     path
 }
 
-/// Three decimals at most: fine enough to zoom a thousandfold, and no noise in the bytes.
+/// At most three decimals: sufficient for a zoom of 1000, and stable output.
 fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,4 +1,4 @@
-//! Measured beside analysed, as a table for people.
+//! Measured and analysed response times of a task set, as a table.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,11 @@ use crate::run::Run;
 use crate::set_run::{FiberRun, ThreadRun};
 use crate::time::Ns;
 
-/// Widest name of a task that is shown in full.
+/// Maximum width of a task name.
 const NAME: usize = 24;
 
-/// The table of a run of a task set, with its misses and findings; empty for another run. Control characters are made visible.
+/// The table of a run of a task set, with its misses and findings; empty for another run. Makes control characters
+/// visible.
 #[must_use]
 pub fn table(run: &Run) -> String {
     let Some(set) = &run.task_set else { return String::new() };
@@ -22,7 +23,7 @@ pub fn table(run: &Run) -> String {
         "task",
         "scheduling",
         "jobs",
-        "missed",
+        "late",
         "response",
         "analysed",
         "deadline",

@@ -1,4 +1,4 @@
-//! The threads of a recorded system as text: one block for each that did something, the worst first.
+//! The threads of a recorded system as text: one block for each active thread, the worst first.
 
 use std::fmt::Write;
 
@@ -9,16 +9,16 @@ use crate::printable::wrap;
 use crate::run::Run;
 use crate::series::Quantity;
 
-/// Threads shown; the run file holds them all.
+/// Maximum number of threads shown; the run file has all of them.
 const SHOWN: usize = 12;
-/// Where there are more.
+/// Number of threads shown if there are more.
 const FEW: usize = 4;
-/// Waits beside the main one shown for each.
+/// Maximum number of other waits shown per thread.
 const WAITS: usize = 4;
-/// Kinds of memory with page faults shown.
+/// Maximum number of kinds of memory with page faults.
 const MEMORIES: usize = 3;
 
-/// All of it; empty for a run without threads. Ends with an empty line.
+/// The text; empty for a run without threads. Ends with an empty line.
 #[must_use]
 pub fn text(run: &Run, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
@@ -80,7 +80,7 @@ fn block(task: &Task) -> Vec<String> {
     let mut lines = vec![first, second, in_all(task)];
     lines.extend(task.late_end().map(|end| format!("    {end}")));
     lines.extend(page_faults(task));
-    // Where no wait is the main one, none is unexpected; nor are sleeps, and waits for others. They come last.
+    // Without a main wait, no wait is unexpected; nor are sleeps and waits for events, which come last.
     let planned = |one: &&Blocking| matches!(one.class, Class::Sleep | Class::Wait);
     let (planned, unexpected): (Vec<_>, Vec<_>) = task.blocking.iter().partition(planned);
     let what = if task.waits_in.is_some() { ["unexpected wait", "further wait"] } else { ["wait"; 2] };
@@ -92,7 +92,7 @@ fn block(task: &Task) -> Vec<String> {
     lines
 }
 
-/// What is counted.
+/// The line with counts.
 fn in_all(task: &Task) -> String {
     let mut line = format!("    in all: {}", counted(task.preemptions, "preemption"));
     if let Some(deadline) = task.deadline_ns {
@@ -114,7 +114,7 @@ fn in_all(task: &Task) -> String {
     line
 }
 
-/// A thread that waits for its turns has its memory in place before them.
+/// Page faults; unexpected in a thread with jobs, which should have its memory locked before.
 fn page_faults(task: &Task) -> Option<String> {
     let faulting = task.faulting.as_ref()?;
     let what = if task.waits_in.is_some() { "unexpected page faults" } else { "page faults" };

@@ -1,7 +1,7 @@
-//! The terminal summary: one screen that answers the question, the rest is in the report.
+//! The terminal summary: one screen with the answer, the rest is in the report.
 //!
-//! Fixed parts (verdict, statement, paths) always fit; tables of CPUs, peaks and causes share the lines that are left
-//! and say how many they leave out. Causes and CPUs are ordered so that what is left out is the harmless part.
+//! Fixed parts (verdict, statement, paths) always fit; tables of CPUs, peaks and causes share the remaining lines and
+//! show the number of omitted rows. Causes and CPUs are ordered so that the harmless ones are omitted.
 
 use super::closing::closing;
 use super::figures::{quantities, Figures};
@@ -16,7 +16,7 @@ use crate::series::{Quantity, Series};
 use crate::time::{Mono, Ns};
 use crate::verdict::{Outcome, Verdict};
 
-/// How much room there is, and what else to say.
+/// Size of the screen, and additional output.
 #[derive(Clone, Debug)]
 pub struct Screen<'a> {
     /// Columns.
@@ -25,7 +25,7 @@ pub struct Screen<'a> {
     pub lines: usize,
     /// Bold and colour for the verdict (only for a terminal).
     pub colour: bool,
-    /// Files that were written, with what they are: `("report", "out/report.html")`.
+    /// Written files with their kinds: `("report", "out/report.html")`.
     pub paths: &'a [(&'a str, &'a str)],
 }
 
@@ -35,7 +35,7 @@ impl Default for Screen<'_> {
     }
 }
 
-/// The verdict with all its reasons, nothing else (`-q`).
+/// Only the verdict with all its reasons (`-q`).
 #[must_use]
 pub fn verdict(run: &Run, screen: &Screen) -> String {
     let mut lines = headline(run, screen, late::of(run).as_ref());
@@ -115,7 +115,7 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
     lines.extend(bottom);
     let of_set = task_set::table(run);
     match screen.lines {
-        // Cut to a screen, it would push the verdict off.
+        // Without truncation, it would push the verdict off the screen.
         0 if !of_set.is_empty() => joined(&lines) + "\n" + &of_set,
         _ => joined(&lines),
     }
@@ -125,7 +125,7 @@ fn joined(lines: &[String]) -> String {
     lines.iter().fold(String::new(), |text, line| text + line.trim_end() + "\n")
 }
 
-/// The first `most` lines; the last of them says how many are left out.
+/// The first `most` lines; the last of them has the number of omitted ones.
 fn limited(mut lines: Vec<String>, most: usize, what: &str) -> Vec<String> {
     if lines.len() > most {
         let left_out = lines.len() - most.saturating_sub(1);
@@ -135,7 +135,7 @@ fn limited(mut lines: Vec<String>, most: usize, what: &str) -> Vec<String> {
     lines
 }
 
-/// Lines for each of the parts that want some, at least their minimum, then one each in turn.
+/// Distributes lines to the parts: first their minimum, then one at a time in rotation.
 fn share(room: usize, wanted: &[(usize, usize)]) -> Vec<usize> {
     let mut given: Vec<usize> = wanted.iter().map(|&(want, least)| want.min(least)).collect();
     let mut left = room.saturating_sub(given.iter().sum());
@@ -180,14 +180,14 @@ fn outcome(verdict: Option<&Verdict>) -> (&'static str, u8) {
     }
 }
 
-/// Characters of a run's name in a headline: behind it stands the maximum, which no screen may cut off.
+/// Maximum characters of a run's name in a headline: the maximum after it must never be truncated.
 const NAME: usize = 20;
 
-/// `deadline 100 µs` and `largest cyclic latency 43.1 µs`, never the same figure for different ones.
+/// `deadline 100 µs` and `largest cyclic latency 43.1 µs`; different values are never printed as the same figure.
 #[must_use]
 pub fn deadline_and_largest(run: &Run) -> [String; 2] {
     if let Some((name, deadline, quantity, max)) = worst_of_merged(run) {
-        // Another of the runs may have a larger one, and be held against no deadline, or a longer one.
+        // Another run may have a larger one, but no deadline or a longer one.
         let of_all = run.max_of(quantity).filter(|&all| all > max);
         let (deadline, max) = deadline.told_apart(max);
         let of_all = of_all.map(|all| format!(" there, {all} in all runs")).unwrap_or_default();
@@ -230,7 +230,7 @@ fn largest_of(run: &Run) -> Option<(Quantity, Ns)> {
         let judged =
             run.tasks.iter().filter(|task| task.held_to.is_none_or(|held| held.deadline_ns.is_some()));
         let of_tasks = judged.filter_map(|task| task.of(quantity)?.histogram.max());
-        // Those of a task are in the series of its CPU, if there is one.
+        // Samples of a task are in the series of its CPU, if there is one.
         Some((quantity, run.max_of(quantity).or_else(|| of_tasks.max())?))
     });
     judged.or_else(|| largest_told(run))
@@ -240,7 +240,7 @@ fn largest_told(run: &Run) -> Option<(Quantity, Ns)> {
     quantities(run).into_iter().find_map(|quantity| Some((quantity, run.max_of(quantity)?)))
 }
 
-/// `largest cyclic latency 43.1 µs`, of the quantity the verdict is about.
+/// `largest cyclic latency 43.1 µs`, of the judged quantity.
 #[must_use]
 pub fn largest(run: &Run) -> String {
     match largest_of(run) {
@@ -253,7 +253,7 @@ fn bullet(text: &str, width: usize) -> Vec<String> {
     crate::printable::hanging("  · ", text, width)
 }
 
-/// Failed calibration and losses: what makes the rest doubtful.
+/// Failed calibration and losses.
 fn warnings(run: &Run, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let failed: Vec<_> = run.calibration.iter().filter(|c| !c.passed).collect();
@@ -303,19 +303,19 @@ fn table(run: &Run, width: usize) -> (String, Vec<String>) {
         let all: Vec<&Series> = run.of(quantity).collect();
         row::figures(&format!("{} (all)", quantity.name()), &Figures::of_all(&all), width)
     });
-    // After the worst CPUs, so that they stay on the screen when many CPUs do not.
+    // After the worst CPUs, so that they are visible even with many CPUs.
     let at = rows.len().min(4);
     rows.splice(at..at, others);
     (heading, rows)
 }
 
-/// When the run began, on the clock of its peaks.
+/// Start of the run, on the clock of its peaks.
 #[must_use]
 pub fn begin(run: &Run) -> Option<Mono> {
     run.series.iter().filter_map(|series| series.begin).min()
 }
 
-/// All worst cases in one, where none is explained, and all for the same reason.
+/// One line for all worst cases, if none is explained, all for the same reason.
 fn unexplained(run: &Run, width: usize) -> Option<Vec<String>> {
     let worst = run.peaks.iter().max_by_key(|peak| peak.total_ns).filter(|_| run.peaks.len() > 1)?;
     let reason = worst.no_evidence.as_deref()?;
@@ -357,7 +357,7 @@ fn peak_lines(run: &Run, width: usize) -> Vec<Vec<String>> {
     late::judged_first(run, causes::distinct(&run.peaks)).into_iter().enumerate().map(lines).collect()
 }
 
-/// Columns of a cause's name: what its figures leave.
+/// Width of the name of a cause next to its figures, in columns.
 fn cause_width(width: usize) -> usize {
     width.saturating_sub(33).min(42)
 }

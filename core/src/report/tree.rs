@@ -1,7 +1,7 @@
 //! The tree of an explanation as rows with bars, from the outermost part to the innermost.
 //!
-//! A bar lies where its time lies in the interval: reading down the rows is reading along the time. What was added up
-//! from several occurrences begins at the first.
+//! A bar is at the position of its time in the interval, so the rows are in time order. A part added up from several
+//! occurrences starts at the first.
 
 use crate::explain::segment::with_faults;
 use crate::explain::{Explanation, Gap, Segment};
@@ -12,21 +12,21 @@ use crate::time::{Mono, Ns};
 pub struct Row {
     /// 0 is the whole.
     pub depth: usize,
-    /// What the time was spent on.
+    /// Its label.
     pub label: String,
-    /// How long.
+    /// Its time.
     pub time: Ns,
-    /// Per cent of the whole.
+    /// Percent of the whole.
     pub share: f64,
-    /// Where the bar begins, per cent of the whole.
+    /// Start of the bar, percent of the whole.
     pub offset: f64,
     /// Occurrences added up.
     pub count: u32,
-    /// Inferred rather than observed.
+    /// Inferred, not recorded.
     pub inferred: bool,
     /// No evidence explains it.
     pub unexplained: bool,
-    /// Made of the rows below it.
+    /// The rows below are its parts.
     pub group: bool,
     /// Kernel stack, innermost first.
     pub stack: Vec<String>,

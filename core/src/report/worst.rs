@@ -1,4 +1,4 @@
-//! The processes in the worst cases of a recording: who came late, who woke it, who had the CPU.
+//! The threads in the worst cases of a recording: the victim, its waker, and the previous thread on the CPU.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use crate::peak::{Context, Peak};
 use crate::printable::cut;
 use crate::run::Run;
 
-/// Cases shown; the run file holds those of every CPU.
+/// Maximum number of cases shown; the run file has those of every CPU.
 const SHOWN: usize = 8;
 
 /// One line for each of the worst, with a heading; empty without such cases. Ends with an empty line.

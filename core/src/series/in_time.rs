@@ -1,4 +1,4 @@
-//! What a run keeps of the order in time.
+//! The maxima of a run in time order.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::Series;
 /// Maxima of each stretch over all series of a run, in time order.
 ///
 /// # Errors
-/// Why there are none.
+/// If a series has no maxima, or if the stretches of two series differ in length.
 pub fn maxima_in_time(series: &[&Series]) -> Result<Vec<f64>, &'static str> {
     let filled: Vec<&&Series> = series.iter().filter(|s| s.histogram.count() > 0).collect();
     if filled.iter().any(|s| s.seconds.is_empty()) {

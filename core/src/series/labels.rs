@@ -1,4 +1,4 @@
-//! What the series of several runs are called: a thread has another tid in each, so that its name finds it in the others.
+//! Labels of the series of several runs: the tid of a thread differs between runs, so its name identifies it.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use super::Series;
 /// The labels of the series of one quantity in several runs.
 #[derive(Debug)]
 pub struct Labels<'r> {
-    /// Names that two threads of one run have: only their tids tell them apart.
+    /// Names shared by two threads of one run: only their tids distinguish them.
     ambiguous: BTreeSet<&'r str>,
     all: Vec<String>,
 }
 
 impl<'r> Labels<'r> {
-    /// Of the series of each run.
+    /// Labels of the series of each run.
     #[must_use]
     pub fn of(runs: &[Vec<&'r Series>]) -> Labels<'r> {
         let mut labels = Labels { ambiguous: BTreeSet::new(), all: Vec::new() };
@@ -31,13 +31,13 @@ impl<'r> Labels<'r> {
         labels
     }
 
-    /// All of them, in the order of the series.
+    /// All labels, in the order of the series.
     #[must_use]
     pub fn all(&self) -> &[String] {
         &self.all
     }
 
-    /// The series of a run that are called `label`: several where threads share a CPU.
+    /// The series of a run with this label: several where threads share a CPU.
     #[must_use]
     pub fn of_label<'s>(&self, label: &str, run: &[&'s Series]) -> Vec<&'s Series> {
         run.iter().filter(|series| self.label(series) == label).copied().collect()
@@ -52,7 +52,7 @@ impl<'r> Labels<'r> {
     }
 }
 
-/// Name of a thread that stands for no CPU.
+/// Name of the thread, if the series is not of one CPU.
 fn thread_name(series: &Series) -> Option<&str> {
     series.thread.as_ref().filter(|_| series.cpu.is_none()).map(|thread| thread.comm.as_str())
 }

@@ -1,9 +1,9 @@
-//! The quantities, and the one table of what differs between them. A new one is a variant, a row, and the instrument that
-//! measures it: whatever lists, ranks, names or exports quantities reads the table.
+//! The quantities, and one table of their properties. A new quantity needs a variant, a row, and an instrument that
+//! measures it: all code that lists, ranks, names or exports quantities reads the table.
 
 use serde::{Deserialize, Serialize};
 
-/// What was measured, from which moment to which.
+/// The measured quantity: start event → end event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -18,36 +18,36 @@ pub enum Quantity {
     /// Programmed expiry → switched in.
     #[serde(rename = "timer+wakeup")]
     TimerWakeup,
-    /// sched_waking → switched in, while a task of equal real-time priority had the CPU: FIFO order, no latency.
+    /// sched_waking → switched in, while a task of equal real-time priority was running: FIFO order, not a latency.
     #[serde(rename = "sharedprio")]
     SharedPrio,
     /// Switched in → out of the scheduler.
     Switch,
     /// Programmed expiry or waking of an activation → the thread waits for its next one.
     Response,
-    /// need_resched → scheduler entry: an estimate of blocking, no bound of it.
+    /// need_resched → scheduler entry: an estimate of blocking, not a bound.
     Blocking,
-    /// Interrupts off → on, whether anybody waited or not.
+    /// Interrupts off → on, whether or not a task waited.
     Irqsoff,
     /// Preemption off → on.
     Preemptoff,
-    /// Both off → the first of them on.
+    /// Interrupts and preemption off → either of them on.
     Preemptirqsoff,
-    /// One turn of a loop that never stops: the loop itself, or a gap.
+    /// One iteration of a loop that never stops: its own cost, or a gap.
     Npt,
     /// Gap that no software explains.
     Hardware,
-    /// Stimulus → response seen from outside.
+    /// Stimulus → response, measured from outside.
     Roundtrip,
-    /// Part of a round trip: stimulus sent → received by the responder's thread, where both have one clock.
+    /// Part of a round trip: stimulus sent → received by the responder's thread, if both use the same clock.
     Outward,
     /// Part of a round trip: stimulus received → answer sent, in the responder.
     Turnaround,
-    /// Part of a round trip: answer sent → received by the box, where both have one clock.
+    /// Part of a round trip: answer sent → received by the box, if both use the same clock.
     Return,
-    /// Part of a round trip: both ways together, the round trip without the turnaround, where the ends have different clocks.
+    /// Part of a round trip: the round trip minus the turnaround, if the two ends use different clocks.
     Ways,
-    /// Release of a thread (by a timer, or by the next lower thread, which computes) → its first instruction.
+    /// Release of a thread (by a timer, or by the next lower thread while it computes) → its first instruction.
     Preemption,
 }
 
@@ -56,15 +56,17 @@ pub enum Quantity {
 pub struct Facts {
     /// The name in files and tables.
     pub name: &'static str,
-    /// From which moment to which, for plots and reports.
+    /// Start event → end event, for plots and reports.
     pub meaning: &'static str,
-    /// Order in reports, and of the quantity that a verdict is about, 0 first: what a thread saw before what the kernel saw.
+    /// Order in reports and in the choice of the judged quantity, 0 first: measured by a thread before measured in the
+    /// kernel.
     pub rank: u8,
-    /// Directory of the latency histograms of the PREEMPT_RT patch; `None`: they had no such histogram.
+    /// Directory name in latency_hist of the PREEMPT_RT patch; `None`: it had no such histogram.
     pub latency_hist: Option<&'static str>,
-    /// Help of the graph, for a quantity that `monitor` records; `None`: it does not.
+    /// Help text of the graph in `monitor`; `None`: `monitor` does not record it.
     pub monitor: Option<&'static str>,
-    /// Interrupts or preemption were off, whether a task waited or not: not a latency of any task, and not a late case.
+    /// Interrupts or preemption were off, whether or not a task waited: not the latency of a task, and never a late
+    /// case.
     pub is_potential: bool,
 }
 
@@ -234,7 +236,7 @@ impl Quantity {
         self.facts().name
     }
 
-    /// Interrupts or preemption were off, whether a task waited or not.
+    /// Whether this is a potential latency: interrupts or preemption were off, whether or not a task waited.
     #[must_use]
     pub fn is_potential(self) -> bool {
         self.facts().is_potential

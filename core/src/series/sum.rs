@@ -1,16 +1,17 @@
-//! Two series as one.
+//! The sum of two series.
 
 use super::Series;
 use crate::histogram::NoSum;
 use crate::time::Ns;
 
 impl Series {
-    /// Adds the samples of `other`, with what is known of those that were missed or lost: known of both, or not known.
+    /// Adds the samples of `other`, and its missed and lost activations. A count that is unknown in one of the two is
+    /// unknown in the sum.
     ///
     /// # Errors
-    /// When their histograms have different widths; nothing is added then.
+    /// If the histograms differ in width, or the sum overflows.
     pub fn add_samples(&mut self, other: &Series) -> Result<(), NoSum> {
-        // A series that missed nothing is its own replay.
+        // A series without missed activations is its own replay.
         let wanted = self.replayed.is_some() || other.replayed.is_some();
         let both = self.activations().zip(other.activations()).filter(|_| wanted);
         let both = both.filter(|(all, more)| all.count().checked_add(more.count()).is_some());

@@ -1,8 +1,8 @@
-//! Of how many activations something is known, and how many of them were, or may have been, above a level.
+//! Number of activations, and how many of them were, or may have been, above a level.
 //!
-//! A stall swallows the activations that fall into it: one sample tells of it, and all that were missed were late too.
-//! A statement about activations counts these where the instrument knows how late they would have been, and takes
-//! them for late where it does not. So it does with samples that were lost, but for those known to be below the maximum.
+//! A stall suppresses the activations that fall into it: it gives one sample, but all missed activations were late too.
+//! If the instrument knows how late they would have been, they count at that latency, else as above the level. Lost
+//! samples count as above the level unless they are known to be below the maximum.
 
 use crate::histogram::Histogram;
 use crate::series::Series;
@@ -11,18 +11,18 @@ use crate::time::Ns;
 /// Activations that were due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Activations {
-    /// All of them: samples, missed and lost ones.
+    /// Total: samples, missed and lost ones.
     pub all: u64,
-    /// Those without a sample of their own.
+    /// Missed: those that gave no sample.
     pub missed: u64,
-    /// Those that may be above the level, the unknown ones among them.
+    /// Those that are or may be above the level, including `unknown`.
     pub above: u64,
-    /// Those of which it is not known.
+    /// Those not known to be above or below.
     pub unknown: u64,
 }
 
 impl Activations {
-    /// Of all `series` together.
+    /// Sum over all `series`.
     pub(crate) fn of<'s>(series: impl Iterator<Item = &'s Series>, level: Ns) -> Activations {
         series.map(|series| one(series, level)).fold(Activations::default(), |sum, of| Activations {
             all: sum.all.saturating_add(of.all),
@@ -45,7 +45,7 @@ fn one(series: &Series, level: Ns) -> Activations {
     Activations { all, missed, above: possibly_above(known, level).saturating_add(unknown), unknown }
 }
 
-/// Samples that may be above `level`: all of a bin that reaches beyond it.
+/// Samples that may be above `level`: a bin that extends beyond it counts as a whole.
 pub(crate) fn possibly_above(histogram: &Histogram, level: Ns) -> u64 {
     if histogram.max().is_none_or(|max| max <= level) {
         return 0;

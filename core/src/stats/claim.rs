@@ -1,20 +1,20 @@
-//! A claim to be tested: `1e-7@95%`, fewer than 1 in 10^7 at 95 % confidence.
+//! A claim to test: `1e-7@95%` is fewer than 1 in 10^7 at 95 % confidence.
 
 use std::fmt;
 
-use super::model_free::samples_needed;
+use super::model_free::{percent, samples_needed};
 use crate::verdict::ModelFree;
 
-/// An upper limit of a probability, and how sure it shall be.
+/// An upper limit of a probability, with its confidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claim {
-    /// Fewer than this share.
+    /// Upper limit of the probability of an exceedance, in (0, 1).
     pub probability: f64,
-    /// One-sided confidence.
+    /// One-sided confidence, in [0.5, 1).
     pub confidence: f64,
 }
 
-/// What is wrong with the text of a claim.
+/// The text is not a claim.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("write a probability and a confidence from 50 % to below 100 %, for example 1e-7@95%")]
 pub struct BadClaim;
@@ -36,14 +36,15 @@ impl std::str::FromStr for Claim {
 }
 
 impl Claim {
-    /// Samples without an exceedance that it takes.
+    /// Number of samples without an exceedance that prove the claim.
     #[must_use]
     pub fn samples(&self) -> u64 {
         samples_needed(self.probability, self.confidence).unwrap_or(u64::MAX)
     }
 
-    /// How many times as long as until now it takes until `said` is as strong as this claim, if late ones stay as rare as
-    /// they were: 1 and less where it is. Each of `said` is made at the confidence of the claim, and the weakest counts; infinite without any.
+    /// Factor by which the measurement must be longer to prove this claim, if late cases stay as rare as they are: at
+    /// most 1 if it is proved. `said` are statements at the confidence of the claim; the weakest decides; infinite
+    /// without any.
     #[must_use]
     pub fn times_as_long(&self, said: &[ModelFree]) -> f64 {
         let weakest = said.iter().map(|said| said.probability_below).reduce(f64::max);
@@ -53,8 +54,7 @@ impl Claim {
 
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = (self.confidence * 1e11).round() / 1e9; // 0.57 * 100 is not 57
-        write!(f, "{:e}@{percent}%", self.probability)
+        write!(f, "{:e}@{}%", self.probability, percent(self.confidence))
     }
 }
 

@@ -1,8 +1,8 @@
-//! How much is a sample worth where late ones come in clusters? The extremal index theta: 1 for independent samples, 1/k for
-//! clusters of k. `theta * N` independent samples say as much as N clustered ones.
+//! The extremal index theta of late samples: 1 for independent samples, 1/k for clusters of k. N clustered samples
+//! carry as much information as `theta * N` independent ones.
 //!
-//! Of a run, which keeps a histogram and the largest sample of each second, theta inside a second follows from how many seconds have
-//! an exceedance, that across seconds from their gaps. It is an estimate, from fifty seconds on.
+//! A run keeps a histogram and the largest sample of each second: theta within a second follows from the number of
+//! seconds with an exceedance, theta across seconds from their gaps. It is an estimate, and needs about fifty seconds.
 
 use crate::histogram::Histogram;
 use crate::series::{maxima_in_time, Series};
@@ -28,9 +28,9 @@ pub fn extremal_index(times: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| (2.0 * sum * sum / (n * squares)).min(1.0))
 }
 
-/// Extremal index inside blocks, from how many blocks have an exceedance: of `blocks` with `per_block` samples each,
-/// `hit` have one, where a share `zeta` of all samples exceeds (R. L. Smith and I. Weissman, J. R. Statist. Soc. B 56,
-/// 1994). `None` where every block has one, or none has: it is not identified then.
+/// Extremal index within blocks, from the number of blocks with an exceedance: `hit` of `blocks`, with `per_block`
+/// samples each; `zeta` is the share of all samples that exceed (R. L. Smith and I. Weissman, J. R. Statist. Soc. B 56,
+/// 1994). `None` if every block has one, or none has: theta is not identifiable then.
 #[must_use]
 pub fn index_by_blocks(blocks: u64, hit: u64, per_block: f64, zeta: f64) -> Option<f64> {
     if hit == 0 || hit >= blocks || zeta <= 0.0 || zeta >= 1.0 || per_block <= 0.0 {
@@ -41,8 +41,8 @@ pub fn index_by_blocks(blocks: u64, hit: u64, per_block: f64, zeta: f64) -> Opti
     Some((seen / independent).min(1.0))
 }
 
-/// Extremal index of the exceedances of a level, from blocks in time order: samples of each, and those of them above. `None` where
-/// fewer than ten blocks have one, or all do.
+/// Extremal index of the exceedances of a level, from blocks in time order: (samples, exceedances). `None` if fewer
+/// than ten blocks have an exceedance, or all do.
 #[must_use]
 pub fn index_of_counts(blocks: &[(u64, u64)]) -> Option<f64> {
     let times: Vec<f64> =
@@ -57,10 +57,10 @@ pub fn index_of_counts(blocks: &[(u64, u64)]) -> Option<f64> {
     Some(inside * extremal_index(&times).unwrap_or(1.0))
 }
 
-/// Exceedances below which nothing is estimated.
+/// Minimum number of blocks with an exceedance for an estimate.
 const FEWEST: u64 = 10;
 
-/// The level that a fifth of the maxima reach; `None` without one.
+/// The level that a fifth of the maxima reach; `None` without maxima.
 #[must_use]
 pub fn level_of_maxima(maxima: &[f64]) -> Option<f64> {
     let mut sorted = maxima.to_vec();
@@ -68,8 +68,9 @@ pub fn level_of_maxima(maxima: &[f64]) -> Option<f64> {
     sorted.get(sorted.len() * 4 / 5).copied()
 }
 
-/// Extremal index from the maxima of blocks in time order, with `per_block` samples each: inside the blocks, times across them.
-/// `zeta`: share of all samples from `level` on. `None` where fewer than ten blocks reach it, or all do.
+/// Extremal index from the maxima of blocks in time order, with `per_block` samples each: the index within blocks times that
+/// across them. `zeta`: share of all samples at or above `level`. `None` if fewer than ten blocks reach the level, or all
+/// do.
 #[must_use]
 pub fn index_of_maxima(maxima: &[f64], per_block: f64, level: f64, zeta: f64) -> Option<f64> {
     let times: Vec<f64> =
@@ -82,8 +83,8 @@ pub fn index_of_maxima(maxima: &[f64], per_block: f64, level: f64, zeta: f64) ->
     Some(inside * extremal_index(&times).unwrap_or(1.0))
 }
 
-/// Extremal index of all `series` together, missed activations as late as they would have been. `None` where it is not
-/// identified, or where the maxima of the seconds are not there. Cost: one sum of the histograms.
+/// Extremal index of all `series` together, missed activations at the latency they would have had. `None` if it is not
+/// identifiable, or without maxima of the seconds. Cost: one sum of the histograms.
 #[must_use]
 pub fn of_series(series: &[&Series]) -> Option<f64> {
     let maxima = maxima_in_time(series).ok()?;
@@ -98,14 +99,14 @@ pub fn of_series(series: &[&Series]) -> Option<f64> {
     of_maxima(&maxima, &all?)
 }
 
-/// The same from the maxima of stretches of equal length, in time order, and the sum of the histograms.
+/// Extremal index from the maxima of stretches of equal length, in time order, and the sum of the histograms.
 #[must_use]
 pub fn of_maxima(maxima: &[f64], all: &Histogram) -> Option<f64> {
     if all.count() == 0 {
         return None;
     }
     let level = Ns(level_of_maxima(maxima)? as u64);
-    // From a class edge on, so that samples and maxima are counted alike.
+    // At the edge of a class, so that samples and maxima are counted alike.
     let layout = all.layout();
     let class = layout.index(level);
     let edge = if layout.lower(class) == level { level } else { Ns(layout.upper(class).0.saturating_add(1)) };

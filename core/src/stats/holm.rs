@@ -1,4 +1,4 @@
-//! Several tests held to one rate of false rejections (Holm, Scand. J. Stat. 6, 1979).
+//! Multiple tests with one family-wise error rate (Holm, Scand. J. Stat. 6, 1979).
 
 /// Which hypotheses are rejected, with a family-wise error rate of at most `alpha`. A hypothesis that must not be rejected
 /// takes part with a p-value of 1. NaN rejects, because it is no evidence for the hypothesis. Cost: n log n.

@@ -1,4 +1,4 @@
-//! What the numbers allow to say: first without any model of the tail, then by named rules.
+//! Statements that the samples support: without a model of the tail, and by named rules.
 
 pub(crate) mod activations;
 pub mod claim;

@@ -1,29 +1,28 @@
-//! "N samples, k above X: with 95 % confidence fewer than 1 in M": what holds without any model of the tail.
+//! "N samples, k above X: with 95 % confidence fewer than 1 in M": a statement without a model of the tail.
 //!
 //! Exact one-sided binomial upper limit (Clopper and Pearson, Biometrika 26, 1934): the probability `p` at which
 //! seeing at most `k` exceedances in `N` samples would have probability `1 - c`. For `k = 0` this is
 //! `1 - (1-c)^(1/N)`, about `3/N` at 95 %. With X chosen as the observed maximum the same formula holds: it is then
 //! the distribution-free tolerance limit of Wilks (Ann. Math. Statist. 12, 1941).
 //!
-//! The textbook route, the inverse of the incomplete beta function, loses digits or needs very many iterations at
-//! `N` of 10^9. Here the binomial sum itself is added up from its largest term (Loader's saddle-point form,
-//! "Fast and accurate computation of binomial probabilities", 2000) and bisected; about `sqrt(k)` terms matter. Where
-//! these are too many, every s-th of them stands for its neighbours (Euler and Maclaurin's formula), so that no count
-//! takes longer than some ten thousand terms.
+//! The textbook route, the inverse of the incomplete beta function, loses digits or needs very many iterations for `N`
+//! = 10^9. Here the binomial sum is added up from its largest term (Loader's saddle-point form, "Fast and accurate
+//! computation of binomial probabilities", 2000) and bisected; about `sqrt(k)` terms matter. If these are too many,
+//! only every s-th is computed (Euler-Maclaurin formula), so that no count takes more than some ten thousand terms.
 //!
-//! What it does not say: samples must be independent of one another and of the same workload and configuration.
-//! Lateness comes in clusters; where the extremal index theta is known ([`super::clusters`]), `N` becomes `theta * N`.
-//! Where it is not, the limit is optimistic, and whoever prints the sentence says so beside it. CPUs and machines that are
-//! put together count as one workload.
+//! Assumptions: the samples are independent, and of the same workload and configuration. Late activations come in
+//! clusters; if the extremal index theta is known ([`super::clusters`]), `N` becomes `theta * N`. If it is not, the
+//! limit is optimistic, and the output says so next to it. CPUs and machines that are merged count as one workload.
 
 use crate::stats::activations::Activations;
 use crate::time::Ns;
 use crate::verdict::ModelFree;
 
-/// One-sided upper limit of the probability of an exceedance, after `above` of `samples`, at `confidence`.
+/// One-sided upper limit of the probability of an exceedance, given `above` exceedances in `samples`, at `confidence`.
 ///
-/// `None` when there is no sample, more exceedances than samples, or a confidence outside [0.5, 1): the limit is sought
-/// above the observed share, where it is not for less confidence. 1 when every sample exceeds. Relative accuracy better than 10^-9.
+/// `None` without samples, with more exceedances than samples, or for a confidence outside [0.5, 1): below 0.5 the
+/// limit can be below the observed share, where the search starts. 1 if every sample exceeds. Relative accuracy better
+/// than 10^-9.
 #[must_use]
 pub fn upper_limit(samples: u64, above: u64, confidence: f64) -> Option<f64> {
     if samples == 0 || above > samples || !(0.5..1.0).contains(&confidence) {
@@ -36,7 +35,8 @@ pub fn upper_limit(samples: u64, above: u64, confidence: f64) -> Option<f64> {
     if above == 0 {
         return Some(-f64::exp_m1(alpha.ln() / samples as f64));
     }
-    // The limit lies between the observed share (where at most k is likelier than not, roughly) and 1.
+    // The limit lies between the observed share (where at most k exceedances have a probability of about 0.5 or more)
+    // and 1.
     let (mut low, mut high) = (above as f64 / samples as f64, 1.0);
     while high - low > low * 1e-13 {
         let middle = if high > 4.0 * low { (low * high).sqrt() } else { low + (high - low) / 2.0 };
@@ -52,9 +52,9 @@ pub fn upper_limit(samples: u64, above: u64, confidence: f64) -> Option<f64> {
     Some(high)
 }
 
-/// Samples without an exceedance that are needed to claim "fewer than `probability`" at `confidence`.
+/// Number of samples without an exceedance needed to claim "fewer than `probability`" at `confidence`.
 ///
-/// `None` where either is not inside (0, 1).
+/// `None` if either is outside (0, 1).
 #[must_use]
 pub fn samples_needed(probability: f64, confidence: f64) -> Option<u64> {
     let open = |x: f64| x > 0.0 && x < 1.0;
@@ -62,8 +62,14 @@ pub fn samples_needed(probability: f64, confidence: f64) -> Option<u64> {
         .then(|| ((1.0 - confidence).ln() / f64::ln_1p(-probability)).ceil() as u64)
 }
 
-/// The statement for those of the `activations` that may be beyond `level`; `None` where [`upper_limit`] has none. With the
-/// extremal index `theta`, clusters count once, on both sides.
+/// A share in percent, to nine decimal places: 0.57 * 100 is not 57.
+#[must_use]
+pub fn percent(share: f64) -> f64 {
+    (share * 1e11).round() / 1e9
+}
+
+/// The statement on the `activations` that may be above `level`; `None` if [`upper_limit`] has none. With the extremal
+/// index `theta`, a cluster counts once, in `samples` and in `above`.
 #[must_use]
 pub(crate) fn statement(
     activations: Activations,
@@ -86,7 +92,7 @@ pub(crate) fn statement(
     } else {
         format!("fewer than {:.1} %", (probability_below * 1_000.0).ceil() / 10.0)
     };
-    let percent = confidence * 100.0;
+    let percent = percent(confidence);
     let shown = level.rounded_up(); // "none above 85.3 µs" is wrong when one took 85.349 µs
     let of = match missed {
         0 => format!("{samples} samples"),
@@ -110,7 +116,7 @@ pub(crate) fn statement(
     })
 }
 
-/// Equivalent number of independent activations, and how many of them are above. Unknown ones count in full.
+/// Equivalent number of independent activations, and of those above. Unknown ones are not reduced by `theta`.
 pub(crate) fn effective(activations: Activations, theta: f64) -> (u64, u64) {
     let Activations { all, above, unknown, .. } = activations;
     let n = ((theta * all.saturating_sub(unknown) as f64).floor() as u64).max(1);
@@ -118,7 +124,8 @@ pub(crate) fn effective(activations: Activations, theta: f64) -> (u64, u64) {
     (n.saturating_add(unknown), k.saturating_add(unknown))
 }
 
-/// Probability of `k` or more exceedances in `n` where each has probability `p`; 1 for fewer than are expected.
+/// Probability of `k` or more exceedances in `n` if each has probability `p`; rounded up to 1 for `k` below the
+/// expected number.
 #[must_use]
 pub(crate) fn at_least(k: u64, n: u64, p: f64) -> f64 {
     match k {
@@ -146,17 +153,17 @@ fn at_most(k: u64, n: u64, p: f64) -> f64 {
         term *= i as f64 / (n - i + 1) as f64 * odds;
         sum += term;
         if term <= sum * 1e-17 {
-            break; // also where all of them are too small for a number
+            break; // also if all terms underflow to 0
         }
     }
     sum
 }
 
-/// Of one standard deviation, as many terms are added up at least.
+/// Minimum number of terms per standard deviation.
 const TERMS_A_WIDTH: f64 = 1024.0;
 
-/// [`at_most`] from every `stride`-th term. What lies between two is smooth; of the correction at the end, `k`, the
-/// first two parts are taken, and the next is below 10^-12.
+/// [`at_most`] from every `stride`-th term. The terms are smooth in between; the correction at the end `k` has two
+/// terms, the next one is below 10^-12.
 fn at_most_by_strides(k: f64, n: f64, p: f64, stride: f64) -> f64 {
     let last = binomial_term(k, n, p);
     let slope = last * ((n - k) / k * (p / (1.0 - p))).ln();
@@ -189,7 +196,7 @@ fn stirling_error(n: f64) -> f64 {
     (1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - (1.0 / 1680.0) / nn) / nn) / nn) / n
 }
 
-/// `x ln(x/m) + m - x`, by its series where the two are close.
+/// `x ln(x/m) + m - x`, by its series if the two are close.
 fn deviance(x: f64, m: f64) -> f64 {
     if (x - m).abs() >= 0.1 * (x + m) {
         return x * (x / m).ln() + m - x;

@@ -1,6 +1,6 @@
-//! The rule of thumb of 10^5 clock periods: what a well configured real-time Linux should stay below.
+//! The rule of thumb of 10^5 clock periods: an orientation for the worst latency of a well configured real-time Linux.
 //!
-//! For orientation only: a rule of thumb is neither a deadline nor a bound.
+//! It is neither a deadline nor a bound.
 //!
 //! The rule is attributed to OSADL, the maker of the latency plots (Carsten Emde: "Preemption latency of real-time
 //! Linux systems. How to measure it, and how to fix it, if it's too high?", 2016-09-17): 100 µs at 1 GHz, 33 µs at
@@ -18,7 +18,7 @@ pub const SOURCE: &str =
     "attributed to OSADL (C. Emde: Preemption latency of real-time Linux systems, 2016, \
                           https://www.osadl.org/Single-View.111+M55de407c182.0.html)";
 
-/// The rule on a CPU of `max_hz`, and whether `worst` stays below; `None` without a clock frequency.
+/// The rule for a CPU of `max_hz`, and whether `worst` is below it; `None` if `max_hz` is 0.
 #[must_use]
 pub fn clock_periods(max_hz: u64, worst: Ns) -> Option<RuleOfThumb> {
     let bound_ns = Ns((PERIODS * 1_000_000_000).checked_div(max_hz)?);

@@ -1,7 +1,7 @@
-//! The whole analysis of a task set: fixed priorities, EDF, sensitivity, and what it rests on.
+//! The schedulability analysis of a task set: fixed priorities, EDF, sensitivity, and its assumptions.
 //!
-//! Threads that are each bound to one CPU are analysed CPU by CPU; otherwise all are taken to share one, and a warning
-//! says so where the file says something else.
+//! If every thread is bound to one CPU, each CPU is analysed separately; otherwise all threads are assumed to share
+//! one, with a warning if this differs from the file.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::set::{Protocol, TaskSet, Warning};
 use super::{blocking, edf, fixed, sound};
 use crate::time::{Cpu, Ns};
 
-/// Costs to add, measured or assumed by the caller; 0: none.
+/// Overheads to add, measured or assumed by the caller; 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// One context switch; each job pays two.
@@ -22,26 +22,26 @@ pub struct Costs {
 pub struct Row {
     /// Name of the thread.
     pub name: String,
-    /// Worst response, from the nominal release; `None`: not bounded, or not decided.
+    /// Worst-case response time from the nominal release; `None`: unbounded or undecided.
     pub response: Option<Ns>,
-    /// Relative deadline; `None`: the file gives neither it nor a period.
+    /// Relative deadline; `None`: neither it nor a period is in the file.
     pub deadline: Option<Ns>,
-    /// A response is known and within the deadline.
+    /// The response time is known and within the deadline.
     pub schedulable: bool,
-    /// Blocking by less urgent threads.
+    /// Blocking by lower-priority threads.
     pub blocking: Ns,
-    /// Worst response under EDF, without blocking; `None`: not known, or not asked for.
+    /// Worst-case response time under EDF, without blocking; `None`: unknown or not requested.
     pub edf_response: Option<Ns>,
 }
 
 /// EDF.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edf {
-    /// Every deadline is met, and it is decided.
+    /// Proven to meet every deadline.
     pub schedulable: bool,
-    /// Sum of C / T, of the fullest processor.
+    /// Sum of C / T on the processor with the highest load.
     pub utilisation: f64,
-    /// Where it fails.
+    /// Time of a deadline miss.
     pub fails_at: Option<Ns>,
 }
 
@@ -52,7 +52,7 @@ pub struct Analysis {
     pub rows: Vec<Row>,
     /// Under EDF.
     pub edf: Edf,
-    /// What was assumed or left out, those of the reader first.
+    /// Assumptions and omissions, those of the reader first.
     pub warnings: Vec<Warning>,
 }
 
@@ -111,7 +111,7 @@ fn fixed_rows(
     warnings: &mut Vec<Warning>,
 ) -> Vec<Row> {
     let blocked = blocking::fixed(threads, protocols);
-    // Demand of a thread that is not known makes all below it unknown.
+    // The unknown demand of a thread makes all lower-priority threads unknown.
     let is_known = |load: &Load| load.unknown.is_none() && load.period.is_some();
     let worst_unknown = threads.iter().filter(|load| !is_known(load)).map(|load| load.level).max();
     let mut order: Vec<usize> = (0..threads.len()).filter(|at| is_known(&threads[*at])).collect();
@@ -146,11 +146,10 @@ fn fixed_rows(
     }
     if let (Some(level), Some(below)) =
         (worst_unknown, threads.iter().filter(|load| is_known(load)).map(|load| load.level).min())
+        && below <= level
     {
-        if below <= level {
-            let text = "threads below one that is not analysed have no response either".to_owned();
-            warnings.push(Warning { name: "not-analysed", place: String::new(), text });
-        }
+        let text = "threads below one that is not analysed have no response either".to_owned();
+        warnings.push(Warning { name: "not-analysed", place: String::new(), text });
     }
     rows
 }
@@ -168,7 +167,7 @@ fn as_fixed(load: &Load, blocking: Ns) -> Option<fixed::Thread> {
     })
 }
 
-/// The deadline that the demand is counted with: release jitter comes off.
+/// The deadline minus release jitter, for the demand.
 fn effective(load: &Load) -> Ns {
     load.deadline.unwrap_or_default().saturating_sub(load.jitter)
 }
@@ -221,13 +220,13 @@ fn edf_of(
     (Edf { schedulable, utilisation, fails_at: verdict.fails_at }, responses)
 }
 
-/// With what the file states for a thread: it holds at every time from its deadline on until the latest deadline.
+/// Adds the blocking that the file states for a thread, from its deadline until the latest deadline.
 fn stated_blocking(threads: &[Load], srp: &[(Ns, Ns)]) -> Vec<(Ns, Ns)> {
     let mut edges: Vec<Ns> = threads.iter().map(effective).chain(srp.iter().map(|(from, _)| *from)).collect();
     edges.sort_unstable();
     edges.dedup();
-    // A statement counts for every time at which the thread's deadline is due, until all are due: then only that of the
-    // threads with the latest deadline is left, since those that blocked the others are due themselves.
+    // Stated blocking of a thread applies from its deadline until the latest deadline; from then on only that of the
+    // threads with the latest deadline remains, since the blockers of the others are also due.
     let latest = edges.last().copied().unwrap_or_default();
     let at = |edge: &Ns| {
         let by_srp = srp.iter().rev().find(|(from, _)| from <= edge).map_or(Ns::ZERO, |(_, time)| *time);
@@ -237,7 +236,7 @@ fn stated_blocking(threads: &[Load], srp: &[(Ns, Ns)]) -> Vec<(Ns, Ns)> {
     edges.iter().map(|edge| (*edge, at(edge))).collect()
 }
 
-/// How much longer one thread may become; `None`: it is not schedulable as it is.
+/// Longest schedulable execution of a thread; `None`: the set is not schedulable as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Margin {
     /// Name of the thread.

@@ -1,8 +1,8 @@
-//! How long can a less urgent thread keep a mutex that a more urgent one, or one of its level, may want?
+//! How long can a lower-priority thread hold a mutex that one of the same or a higher priority may need?
 //!
-//! Immediate ceiling and SRP: the longest single section (Baker 1991). Priority inheritance: one section of each less
-//! urgent thread, or one of each mutex, whichever is less (Sha, Rajkumar & Lehoczky 1990). No protocol: bounded only where
-//! no thread has a level between those of the users; else the holder may wait for all of them (`unbounded`).
+//! Immediate ceiling and SRP: the longest single section (Baker 1991). Priority inheritance: one section of each
+//! lower-priority thread, or one of each mutex, whichever is less (Sha, Rajkumar & Lehoczky 1990). No protocol: bounded
+//! only if no thread has a level between those of the users; else the owner may wait for all of these (`unbounded`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::time::Ns;
 /// Blocking of one thread under fixed priorities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocking {
-    /// By sections alone, with what the file states.
+    /// Blocking by sections, plus that stated in the file.
     pub time: Ns,
     /// Why it may be longer: one line.
     pub unbounded: Option<String>,
@@ -102,11 +102,11 @@ fn ceilings_by(
     found
 }
 
-/// Blocking under EDF with SRP as steps: (from this time on, ascending, up to the next one: at most this long).
+/// Blocking under EDF with SRP as steps: (start time, ascending; maximum blocking until the next step).
 ///
-/// At t: the longest section of a thread with a later deadline, on a mutex whose shortest deadline is not above that of any
-/// thread due by t. Release jitter lets the order of deadlines differ from that of preemption levels, so that more than
-/// one thread may block: then one section of each counts.
+/// At t: the longest section of a thread with a later deadline, on a mutex whose shortest deadline is at most that of
+/// some thread due by t. Release jitter lets the order of deadlines differ from that of preemption levels, so that more
+/// than one thread may block: then one section of each counts.
 #[must_use]
 pub fn srp(threads: &[Load]) -> Vec<(Ns, Ns)> {
     let holders: Vec<&Load> = threads.iter().filter(|thread| !thread.sections.is_empty()).collect();

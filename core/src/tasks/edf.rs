@@ -1,21 +1,22 @@
-//! Earliest deadline first on one processor: does any deadline pass unmet?
+//! Earliest deadline first on one processor: is any deadline missed?
 //!
-//! Processor demand h(t) = Σ max(0, 1 + ⌊(t + J − D) / T⌋) C (Baruah, Rosier & Howell 1990), checked by QPA (Zhang & Burns
-//! 2009): from the last deadline before the bound downwards, t := h(t). With SRP the longest blocking b(t) is added (Baker
-//! 1991); it shrinks as t grows, so that QPA's jump is sound only where b is constant: each such stretch is checked alone.
+//! Processor demand h(t) = Σ max(0, 1 + ⌊(t + J − D) / T⌋) C (Baruah, Rosier & Howell 1990), checked by QPA (Zhang &
+//! Burns 2009): from the last deadline before the bound downwards, t := h(t). With SRP the longest blocking b(t) is
+//! added (Baker 1991); it decreases with t, so that QPA's jump is sound only where b is constant: each such range is
+//! checked alone.
 //!
 //! Response times after Spuri 1996 (INRIA RR-2772). Undecided is `None`: never "schedulable".
 
 use crate::time::Ns;
 
-/// One thread as the analysis takes it.
+/// One thread in the analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// Longest execution.
     pub wcet: Ns,
-    /// Shortest distance of two releases, above 0.
+    /// Minimum inter-release time, above 0.
     pub period: Ns,
-    /// Relative deadline, less release jitter.
+    /// Relative deadline minus release jitter.
     pub deadline: Ns,
 }
 
@@ -24,13 +25,12 @@ pub struct Thread {
 pub struct Verdict {
     /// `None`: not decided within the budget.
     pub schedulable: Option<bool>,
-    /// A time after a common release by which more work has its deadline than fits; `None` where there is none, or
-    /// it was not looked for.
+    /// A time after a common release at which the demand exceeds the supply; `None`: none, or not searched.
     pub fails_at: Option<Ns>,
 }
 
 const BUDGET: u64 = 200_000_000;
-/// Steps of the search for the end of a busy period, which may never come at a utilisation of 1.
+/// Steps of the search for the end of a busy period, which may not exist at a utilisation of 1.
 const BUSY_BUDGET: u64 = 20_000_000;
 
 /// Sum of C / T.
@@ -39,20 +39,23 @@ pub fn utilisation(threads: &[Thread]) -> f64 {
     threads.iter().map(|thread| thread.wcet.0 as f64 / thread.period.0 as f64).sum()
 }
 
-/// How the utilisation compares with 1: exactly where 128 bits hold the common denominator; `None` where it is too near
-/// to tell.
 fn against_one(threads: &[Thread]) -> Option<std::cmp::Ordering> {
-    let rough = utilisation(threads);
+    compare_with_one(threads.iter().map(|thread| (thread.wcet, thread.period)))
+}
+
+/// Compares the sum of C / T with 1: exactly if the common denominator fits in 128 bits; `None` if too close to decide.
+pub(super) fn compare_with_one(shares: impl Iterator<Item = (Ns, Ns)> + Clone) -> Option<std::cmp::Ordering> {
+    let rough: f64 = shares.clone().map(|(wcet, period)| wcet.0 as f64 / period.0 as f64).sum();
     if (rough - 1.0).abs() > 1e-9 {
         return rough.partial_cmp(&1.0);
     }
     let mut common: u128 = 1;
-    for thread in threads {
-        let period = u128::from(thread.period.0);
+    for (_, period) in shares.clone() {
+        let period = u128::from(period.0);
         common = common.checked_mul(period / gcd(common, period)).filter(|lcm| *lcm < 1 << 100)?;
     }
-    let demand = threads.iter().try_fold(0u128, |sum, thread| {
-        sum.checked_add((common / u128::from(thread.period.0)).checked_mul(u128::from(thread.wcet.0))?)
+    let demand = shares.clone().try_fold(0u128, |sum, (wcet, period)| {
+        sum.checked_add((common / u128::from(period.0)).checked_mul(u128::from(wcet.0))?)
     })?;
     Some(demand.cmp(&common))
 }
@@ -89,7 +92,7 @@ pub fn busy_period(threads: &[Thread], extra: u64) -> Option<u64> {
     busy_period_below(threads, extra, u64::MAX)
 }
 
-/// The same, given up when it is longer than `limit`.
+/// The same, up to a length of `limit`.
 fn busy_period_below(threads: &[Thread], extra: u64, limit: u64) -> Option<u64> {
     let mut steps = 0u64;
     let first = threads.iter().try_fold(extra, |sum, thread| sum.checked_add(thread.wcet.0))?;
@@ -109,7 +112,7 @@ fn busy_period_below(threads: &[Thread], extra: u64, limit: u64) -> Option<u64> 
     }
 }
 
-/// From the latest deadline on the demand grows by at most a hyperperiod in each hyperperiod: what fails, fails before.
+/// After the latest deadline the demand grows by at most a hyperperiod per hyperperiod: any failure occurs before.
 fn hyperperiod_bound(threads: &[Thread]) -> Option<u64> {
     let all = threads.iter().try_fold(1u128, |all, thread| {
         let period = u128::from(thread.period.0);
@@ -119,7 +122,7 @@ fn hyperperiod_bound(threads: &[Thread]) -> Option<u64> {
     u64::try_from(all).ok()?.checked_add(latest)
 }
 
-/// No deadline from here on can be missed, at a utilisation below 1 (Zhang & Burns 2009, L_a*), with `tail` of blocking at
+/// No later deadline can be missed, at a utilisation below 1 (Zhang & Burns 2009, L_a*), with `tail` of blocking at
 /// every such time.
 fn demand_bound(threads: &[Thread], tail: u64) -> Option<u64> {
     let rest = 1.0 - utilisation(threads);
@@ -131,7 +134,7 @@ fn demand_bound(threads: &[Thread], tail: u64) -> Option<u64> {
     };
     let sum: f64 = (threads.iter().map(share).sum::<f64>() + tail as f64) / rest;
     let latest = threads.iter().map(|thread| thread.deadline.0.saturating_sub(thread.period.0)).max()?;
-    // Rounding of doubles must not shorten it.
+    // Rounding must not reduce the bound.
     let sum = sum.max(0.0) * (1.0 + 1e-9) + 1.0;
     (sum < 1e18).then(|| (sum.ceil() as u64).max(latest))
 }
@@ -152,11 +155,11 @@ pub fn check(threads: &[Thread], blocking: &[(Ns, Ns)]) -> Verdict {
     }
     let most = blocking.iter().map(|(_, time)| time.0).max().unwrap_or(0);
     let latest = threads.iter().map(|thread| thread.deadline.0).max().unwrap_or(0);
-    // From the latest relative deadline on nothing in the set blocks; what the file states beside it may.
+    // After the latest relative deadline no section of the set blocks, but stated blocking may.
     let tail = blocking.last().map_or(0, |(_, time)| time.0);
     let by_demand = demand_bound(threads, tail).map(|bound| if most > 0 { bound.max(latest) } else { bound });
     let mut bound = by_demand.into_iter().chain(hyperperiod_bound(threads)).min();
-    // The end of a busy period is looked for only where it can matter: the steps to it may be many.
+    // The busy period is computed only if it can matter: it may take many steps.
     if bound.is_none_or(|bound| bound > latest) {
         bound = bound.into_iter().chain(busy_period_below(threads, most, bound.unwrap_or(u64::MAX))).min();
     }
@@ -176,7 +179,7 @@ pub fn check(threads: &[Thread], blocking: &[(Ns, Ns)]) -> Verdict {
             if demand > at {
                 return Verdict { schedulable: Some(false), fails_at: Some(Ns(at)) };
             }
-            // Deadlines between the demand and here are met, as far down as blocking is the same.
+            // Deadlines between the demand and this time are met, as long as blocking is constant.
             t = deadline_before(threads, (demand + 1).max(from).min(at));
             steps += threads.len() as u64;
             if steps > BUDGET {
@@ -187,7 +190,7 @@ pub fn check(threads: &[Thread], blocking: &[(Ns, Ns)]) -> Verdict {
     Verdict { schedulable: Some(true), fails_at: None }
 }
 
-/// A time at which an overloaded set has failed: the first, where it comes early, else one that is certain to fail.
+/// A time at which an overloaded set misses a deadline: the first if early, else one that certainly fails.
 fn overload(threads: &[Thread]) -> Option<Ns> {
     let mut t = threads.iter().map(|thread| thread.deadline.0).min()?;
     let next = |t: u64| {
@@ -215,7 +218,7 @@ fn overload(threads: &[Thread]) -> Option<Ns> {
     (demand(threads, t) > t).then_some(Ns(t))
 }
 
-/// Worst response of each thread (Spuri 1996), without blocking; `None`: not found within the budget, or overload.
+/// Worst-case response time of each thread (Spuri 1996), without blocking; `None`: budget exceeded, or overload.
 #[must_use]
 pub fn responses(threads: &[Thread]) -> Vec<Option<Ns>> {
     let nothing = || vec![None; threads.len()];
@@ -226,7 +229,7 @@ pub fn responses(threads: &[Thread]) -> Vec<Option<Ns>> {
     (0..threads.len()).map(|at| response(threads, at, busy)).collect()
 }
 
-/// Starts of jobs within the busy period, times threads, times threads, that are worth the time.
+/// Budget: starts of jobs within the busy period × threads × threads.
 const STARTS: u64 = 50_000_000;
 
 fn response(threads: &[Thread], at: usize, busy: u64) -> Option<Ns> {

@@ -1,8 +1,7 @@
-//! What the scheduler of fibers recorded, as a text of ftrace: `lathunt explain` names fibers in it as it names threads.
+//! Trace of the fiber scheduler as ftrace text, in which `lathunt explain` shows fibers as threads.
 //!
-//! Fibers are threads of a CPU of their own kind: who had it, who woke whom, for which mutex one waited. The kernel knows nothing
-//! of it, so the events are written under the names that its own would have: `sched_switch`, `sched_waking`, and for a
-//! mutex the futex call that a thread would make. `job_release` and `job_done` have the job in the field `job`:
+//! The kernel does not know fibers, so their events have the names of the kernel's: `sched_switch`, `sched_waking`, and
+//! for a mutex the futex call that a thread would make. `job_release` and `job_done` have the job in the field `job`:
 //!
 //! ```text
 //! lathunt explain FILE --between event:job_release event:job_done --pair job
@@ -15,32 +14,32 @@ use super::program::Mutex;
 use super::set::Protocol;
 use crate::time::{Cpu, Mono, Tid};
 
-/// Ids of fibers begin here: no thread of the kernel has one of these (PID_MAX_LIMIT).
+/// First id of fibers, above all thread ids (PID_MAX_LIMIT).
 pub const FIRST_FIBER: i32 = 1 << 22;
 
-/// What was recorded.
+/// A recording.
 #[derive(Clone, Debug)]
 pub struct FiberTrace {
-    /// The thread of the kernel that carried the fibers.
+    /// The OS thread that ran the fibers.
     pub carrier: Tid,
     /// Its CPU.
     pub cpu: Cpu,
-    /// Names of the fibers, in the order of the result.
+    /// Names of the fibers, in result order.
     pub fibers: Vec<String>,
     /// Mutexes of the set.
     pub mutexes: Vec<Mutex>,
-    /// Events in their order.
+    /// Events in order.
     pub events: Vec<FiberEvent>,
-    /// Older ones that are gone.
+    /// Overwritten older events.
     pub overwritten: u64,
 }
 
-/// Of whom an event is.
+/// Subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// A fiber, by its place.
+    /// A fiber, by index.
     Fiber(usize),
-    /// The one that starts and ends the others.
+    /// The main fiber, which starts and ends the others.
     Main,
 }
 
@@ -49,9 +48,9 @@ pub enum Who {
 pub struct FiberEvent {
     /// When.
     pub at: Mono,
-    /// To whom it happened.
+    /// Its subject.
     pub who: Who,
-    /// Its priority then, with what it inherits.
+    /// Its effective priority (with inheritance) at that time.
     pub priority: i32,
     /// What.
     pub what: What,
@@ -60,22 +59,22 @@ pub struct FiberEvent {
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It became ready; `None`: by a time, or a device.
+    /// It became ready; `None`: by a timer or a device.
     Ready {
-        /// Who released it.
+        /// Its waker.
         by: Option<Who>,
     },
-    /// It runs from now on.
+    /// It starts to run.
     Runs,
-    /// It waits for a mutex of the set, by number.
+    /// It blocks on a mutex of the set, by number.
     WaitsForMutex(usize),
-    /// It waits for a signal, a post, the others at a barrier.
+    /// It waits for a signal, a post, or a barrier.
     WaitsForAnother,
-    /// It waits for a time or a device.
+    /// It waits for a timer or a device.
     Sleeps,
     /// It has ended.
     Ends,
-    /// A job begins.
+    /// A job starts.
     JobBegins {
         /// Its nominal release.
         release: Mono,
@@ -87,16 +86,16 @@ pub enum What {
     },
 }
 
-/// Where mutexes would be, and what others wait for.
+/// Pseudo addresses of mutexes and other wait objects.
 const MUTEXES: u64 = 0x1000;
 const OTHERS: u64 = 0x2000_0000;
-/// The system call futex by the numbers of x86-64, and what it is asked for: FUTEX_WAIT and FUTEX_LOCK_PI, private.
+/// Number of the futex system call on x86-64; its operations FUTEX_WAIT and FUTEX_LOCK_PI, private.
 const FUTEX: u32 = 202;
 const WAIT: u32 = 128;
 const LOCK_PI: u32 = 6 | 128;
 
 impl FiberTrace {
-    /// The text. Jobs whose release is older than the first event have no `job_release`.
+    /// The text. Jobs released before the first event have no `job_release`.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut writer = Writer {
@@ -146,7 +145,7 @@ impl FiberTrace {
     }
 }
 
-/// A name of 15 letters that no reader takes for something else.
+/// A name of at most 15 characters without special ones.
 fn plain(name: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() || "_.".contains(c) { c } else { '_' };
     name.chars().take(15).map(letter).collect()
@@ -155,12 +154,12 @@ fn plain(name: &str) -> String {
 struct Writer<'t> {
     trace: &'t FiberTrace,
     lines: Vec<(Mono, String)>,
-    /// Who runs, with its priority.
+    /// The running fiber, with its priority.
     runs: Option<(Who, i32)>,
-    /// Who ran last and waits now, where another is ready: the switch is written when that runs.
+    /// The last one to run, now waiting, if another is ready: the switch is written when that one runs.
     left: Option<(Who, i32, char)>,
     ready: BTreeSet<Who>,
-    /// Who had the CPU from when on.
+    /// What ran on the CPU, by start time.
     history: Vec<(Mono, Option<Who>)>,
 }
 
@@ -185,7 +184,7 @@ impl Writer<'_> {
             What::Runs => self.runs(at, who, priority),
             What::WaitsForMutex(mutex) => {
                 let inherits = self.trace.mutexes.get(mutex).is_none_or(|one| one.protocol != Protocol::None);
-                // 2: somebody waits, as glibc marks a mutex.
+                // 2: locked with waiters, as in glibc.
                 let (operation, value) = if inherits { (LOCK_PI, 0) } else { (WAIT, 2) };
                 self.asks(at, who, MUTEXES + mutex as u64, operation, value);
                 self.leaves(at, who, priority, 'S');
@@ -214,7 +213,7 @@ impl Writer<'_> {
         format!("job={}/{}", self.trace.name(Some(who)), release.0)
     }
 
-    /// Who had the CPU at a time that is past.
+    /// What ran on the CPU at an earlier time.
     fn who_ran(&self, at: Mono) -> Option<Who> {
         let known = self.history.partition_point(|(from, _)| *from <= at);
         known.checked_sub(1).and_then(|last| self.history[last].1)

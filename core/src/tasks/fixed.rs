@@ -1,38 +1,39 @@
-//! Fixed priorities on one processor: how long does each thread respond at worst?
+//! Fixed priorities on one processor: worst-case response time of each thread.
 //!
 //! Response-time analysis with blocking, release jitter and arbitrary deadlines (Joseph & Pandya 1986; Audsley et al.
-//! 1993; Tindell et al. 1994): for each job q of the busy period, w(q) = (q + 1) C + B + Σ ⌈(w + J_j) / T_j⌉ C_j over all
-//! threads of at least this level, and R = max(w(q) − q T) + J. Threads of equal level are counted as higher ones: an
+//! 1993; Tindell et al. 1994): for each job q of the busy period, w(q) = (q + 1) C + B + Σ ⌈(w + J_j) / T_j⌉ C_j over
+//! all threads of at least this level, and R = max(w(q) − q T) + J. Threads of equal level count as higher ones: an
 //! upper bound for FIFO order among them.
 //!
-//! What is not decided is `None`, never a number: a level whose demand exceeds the processor, a demand that is unknown, or
-//! a busy period longer than the budget of steps.
+//! Undecided is `None`, never a number: the demand of a level exceeds the processor or is unknown, or the busy period
+//! exceeds the budget of steps.
 
+use super::edf::compare_with_one;
 use crate::time::Ns;
 
-/// One thread as the analysis takes it. Threads are sorted: the most urgent first.
+/// One thread in the analysis. Threads are sorted, highest priority first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thread {
     /// Longest execution, switches included.
     pub wcet: Ns,
-    /// Shortest distance of two releases, above 0.
+    /// Minimum inter-release time, above 0.
     pub period: Ns,
     /// Relative deadline.
     pub deadline: Ns,
     /// Release jitter.
     pub jitter: Ns,
-    /// Blocking by less urgent threads.
+    /// Blocking by lower-priority threads.
     pub blocking: Ns,
     /// Level; higher is more urgent.
     pub level: i64,
 }
 
-/// Steps (one interfering thread, once) that one thread may cost.
+/// Budget of steps (one interfering thread, once) per thread.
 const BUDGET: u64 = 200_000_000;
-/// Steps of all threads together: ten thousand tasks may take seconds, not hours.
+/// Budget of all threads: ten thousand tasks may take seconds, not hours.
 const TOTAL: u64 = 4_000_000_000;
 
-/// Worst response of each of `threads`, in their order; `None`: not bounded, or not found within the budget.
+/// Worst-case response time of each of `threads`, in order; `None`: unbounded, or budget exceeded.
 ///
 /// `threads` must be sorted by level, descending.
 #[must_use]
@@ -43,7 +44,7 @@ pub fn responses(threads: &[Thread]) -> Vec<Option<Ns>> {
     let mut left = TOTAL;
     let (mut hyperperiod, mut all_periods) = (Some(1u64), 0);
     for (at, thread) in threads.iter().enumerate() {
-        // All of the same level interfere, also those that follow.
+        // All of the same level interfere, including later ones.
         let same = threads[at..].iter().take_while(|other| other.level == thread.level).count();
         let above = at + same;
         utilisation += threads[before.max(at)..above].iter().map(share).sum::<f64>();
@@ -53,7 +54,13 @@ pub fn responses(threads: &[Thread]) -> Vec<Option<Ns>> {
             hyperperiod = hyperperiod.and_then(|so_far| lcm(so_far, other.period.0));
         }
         all_periods = all_periods.max(above);
-        found.push(match utilisation > 1.0 + 1e-9 {
+        // Near 1, rounding decides: only an exact comparison can show that a level is not overloaded.
+        let shares = || threads[..above].iter().map(|thread| (thread.wcet, thread.period));
+        let overloaded = match (utilisation - 1.0).abs() > 1e-9 {
+            true => utilisation > 1.0,
+            false => compare_with_one(shares()).is_none_or(|demand| demand.is_gt()),
+        };
+        found.push(match overloaded {
             true => None,
             false => response(thread, others, hyperperiod, &mut left),
         });
@@ -73,10 +80,10 @@ fn lcm(a: u64, b: u64) -> Option<u64> {
     (a / x.max(1)).checked_mul(b)
 }
 
-/// The worst response of `thread` among `others`, all of which interfere.
+/// The worst-case response time of `thread` among `others`, all of which interfere.
 ///
-/// A busy period may never end at a utilisation of 1. But one `hyperperiod` H later every window is at most H longer, as
-/// w + H solves the same equation: jobs released from H on are no worse than the one H before them.
+/// A busy period may not end at a utilisation of 1. But one `hyperperiod` H later every window is at most H longer, as
+/// w + H solves the same equation: jobs released after H are no worse than those H earlier.
 fn response<'a, I: Iterator<Item = (usize, &'a Thread)>>(
     thread: &Thread,
     others: impl Fn() -> I,
@@ -187,6 +194,13 @@ mod tests {
     fn overload_has_no_response_time_but_those_above_it_have() {
         assert_eq!(implicit(&[(1, 2), (6, 10), (1, 100)]), [Some(1), None, None]);
         assert_eq!(implicit(&[(u64::MAX, u64::MAX), (1, 2)]), [Some(u64::MAX), None]);
+    }
+
+    #[test]
+    fn an_overload_of_a_nanosecond_is_one() {
+        let (ms, s) = (1_000_000, 1_000_000_000);
+        assert_eq!(implicit(&[(ms / 2, ms), (s + 1, 2 * s)]), [Some(ms / 2), None]);
+        assert_eq!(implicit(&[(ms / 2, ms), (s, 2 * s)]), [Some(ms / 2), Some(2 * s)]);
     }
 
     #[test]

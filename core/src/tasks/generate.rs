@@ -1,5 +1,5 @@
-//! Random task sets, the same for the same seed: utilisations by UUniFast-discard (Bini & Buttazzo 2005; Davis & Burns
-//! 2009) or Randfixedsum (Stafford 2006; Emberson, Stafford & Davis 2010), periods log-uniform.
+//! Random task sets, reproducible by seed: utilisations by UUniFast-discard (Bini & Buttazzo 2005; Davis & Burns 2009)
+//! or Randfixedsum (Stafford 2006; Emberson, Stafford & Davis 2010), periods log-uniform.
 
 use super::set::{Event, Global, Phase, Policy, Sched, Task, TaskSet, Timer};
 use crate::random::Random;
@@ -27,29 +27,29 @@ pub struct Wanted {
     pub granularity: Ns,
     /// How utilisations are drawn.
     pub method: Method,
-    /// Which set.
+    /// Seed of the set.
     pub seed: u64,
 }
 
-/// Why no set comes of it.
+/// Why no set can be generated.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CannotGenerate {
     /// Out of range.
     #[error("{0}")]
     Range(&'static str),
-    /// UUniFast found none.
+    /// UUniFast found no set.
     #[error("UUniFast-discard found no set of this utilisation in 10000 tries; use --method randfixedsum")]
     Discarded,
 }
 
-/// Largest number of tasks of Randfixedsum, whose table grows with its square.
+/// Maximum tasks for Randfixedsum, whose table grows quadratically.
 const MOST_OF_TABLE: usize = 1_000;
 
 /// A set of periodic tasks with deadlines equal to their periods, rate-monotonic priorities, and unique timers.
 ///
 /// # Errors
-/// Which of the wishes cannot be fulfilled.
+/// Names the parameter that cannot be satisfied.
 pub fn generate(wanted: &Wanted) -> Result<TaskSet, CannotGenerate> {
     let Wanted { tasks, utilisation, periods: (shortest, longest), granularity, method, seed } = wanted;
     if *tasks == 0 || *tasks > 10_000 {
@@ -89,7 +89,7 @@ pub fn generate(wanted: &Wanted) -> Result<TaskSet, CannotGenerate> {
     let most = all.len().min(97) as i32;
     let count = all.len();
     let task = |(at, (work, period)): (usize, (Ns, Ns))| {
-        // More tasks than priorities share them, neighbours first.
+        // More tasks than priorities: neighbours share one.
         let priority = most - (at * most as usize / count) as i32;
         task(&format!("t{at}"), work, period, priority)
     };
@@ -116,7 +116,7 @@ fn log_uniform(shortest: Ns, longest: Ns, granularity: Ns, random: &mut Random) 
     Ns((drawn / granularity.0 * granularity.0).clamp(shortest.0, longest.0))
 }
 
-/// UUniFast, drawn again while a task asks for more than a processor.
+/// UUniFast, redrawn while a task has a utilisation above 1.
 fn uunifast_discard(count: usize, sum: f64, random: &mut Random) -> Result<Vec<f64>, CannotGenerate> {
     for _ in 0..10_000 {
         let mut rest = sum;

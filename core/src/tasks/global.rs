@@ -1,4 +1,4 @@
-//! Several processors, any thread on any of them: a simple sufficient test. What it does not accept is not refuted.
+//! Global scheduling on several processors: a simple sufficient test. Not necessary: rejection proves nothing.
 
 use super::edf;
 

@@ -1,7 +1,7 @@
-//! The jobs of a thread as they happen: counted exactly, none lost.
+//! Counts the jobs of a thread exactly, without loss.
 //!
-//! A job counts from its nominal release, however late its thread was woken. What has not ended when the run ends counts
-//! with what it has taken so far, and so does a job that was released and never started: a backlog is as late as it is.
+//! A job counts from its nominal release, even if its thread was woken late. A job that has not ended (or started) by
+//! the end of the run counts with its response time so far, so that a backlog is included.
 
 use crate::histogram::{Histogram, Layout};
 use crate::series::SecondMax;
@@ -23,7 +23,7 @@ pub struct Job {
     pub deadline: Option<Ns>,
     /// Whether it ended.
     pub finished: bool,
-    /// Where it ended.
+    /// CPU on which it ended.
     pub cpu: Cpu,
 }
 
@@ -34,7 +34,7 @@ impl Job {
         self.end.since(self.release)
     }
 
-    /// By how much it was late.
+    /// Its lateness.
     #[must_use]
     pub fn lateness(&self) -> Option<Ns> {
         let late = self.deadline.map(|deadline| self.response().saturating_sub(deadline));
@@ -42,7 +42,7 @@ impl Job {
     }
 }
 
-/// Sums of a time.
+/// Statistics of a duration.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     count: u64,
@@ -68,13 +68,13 @@ impl Sum {
 /// Seconds whose maxima are kept before they are compacted.
 const SECONDS: usize = 4_000;
 
-/// Everything that is counted of a thread's jobs. [`Figures::count`] allocates nothing, but for the maxima of each second once an hour.
+/// Statistics of a thread's jobs. [`Figures::count`] allocates only for the maxima of each second, once an hour.
 #[derive(Clone, Debug)]
 pub struct Figures {
     begin: Mono,
-    /// Responses of all jobs.
+    /// Response times of all jobs.
     pub response: Histogram,
-    /// The largest response of each second since the common start.
+    /// The largest response time of each second since the common start.
     pub seconds: Vec<SecondMax>,
     /// Ended jobs.
     pub finished: u64,
@@ -82,11 +82,11 @@ pub struct Figures {
     pub not_started: u64,
     /// Late jobs.
     pub misses: u64,
-    /// Releases that passed without a job.
+    /// Releases without a job.
     pub missed_releases: u64,
-    /// Least time that was left until a deadline.
+    /// Minimum slack.
     pub slack_min: Option<i64>,
-    /// The job with the longest response.
+    /// The job with the longest response time.
     pub worst: Option<Job>,
     /// Waits for mutexes.
     pub blocked: Blocked,
@@ -139,7 +139,7 @@ impl Figures {
         if let Some(deadline) = job.deadline {
             let whole = |time: Ns| i64::try_from(time.0).unwrap_or(i64::MAX);
             let slack = whole(deadline).saturating_sub(whole(response));
-            // One that goes on has less left than it seems.
+            // The slack of an unfinished job is not yet known.
             if job.finished || slack < 0 {
                 self.slack_min = Some(self.slack_min.map_or(slack, |known| known.min(slack)));
             }
@@ -183,7 +183,7 @@ impl Figures {
         self.execution.extent()
     }
 
-    /// Longest minus shortest response of ended jobs.
+    /// Longest minus shortest response time of ended jobs.
     #[must_use]
     pub fn end_jitter(&self) -> Option<Ns> {
         self.ended.extent().map(|ended| ended.max_ns.saturating_sub(ended.min_ns))

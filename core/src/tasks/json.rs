@@ -1,8 +1,7 @@
-//! JSON as json-c reads it, with what a task set needs and serde_json's maps do not keep: the order of keys, repeated
-//! keys, and the place of each error.
+//! JSON as json-c reads it. Unlike serde_json's maps it keeps the order of keys and repeated keys, and locates errors.
 //!
-//! rt-app's files carry comments (`/* … */`, `// …`) and now and then a comma too many; json-c accepts both, so this
-//! reader does. workgen's files have keys without a value (`"suspend",`): their value is null. Numbers keep their text: an integer stays exact.
+//! rt-app's files contain comments (`/* … */`, `// …`) and trailing commas, which json-c and this reader accept.
+//! workgen's keys without a value (`"suspend",`) are null. Numbers keep their text, so that integers are exact.
 
 /// A value. An object keeps its members in file order, repeated ones included.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,14 +29,14 @@ pub struct NotJson {
     what: String,
 }
 
-/// Deeper nesting than any task set has.
+/// Maximum nesting, deeper than any task set.
 const DEEPEST: usize = 64;
 
 impl Json {
     /// Reads a whole text.
     ///
     /// # Errors
-    /// The first place that is not JSON.
+    /// The position of the first syntax error.
     pub fn parse(text: &str) -> Result<Json, NotJson> {
         let mut reader = Reader { bytes: text.as_bytes(), text, at: 0 };
         reader.space()?;
@@ -49,7 +48,7 @@ impl Json {
         }
     }
 
-    /// What kind of value it is, for errors.
+    /// Type of the value, for errors.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -162,7 +161,7 @@ impl Reader<'_> {
         Ok(Json::List(items))
     }
 
-    /// Whether a comma follows; else `end` must.
+    /// Whether a comma follows; otherwise `end` is required.
     fn goes_on(&mut self, end: u8) -> Result<bool, NotJson> {
         self.space()?;
         match self.peek() {
@@ -188,7 +187,7 @@ impl Reader<'_> {
         }
         self.at += 1;
         let quoted = self.text.get(start..self.at).ok_or_else(|| self.error("a string without an end"))?;
-        // json-c takes tabs and line ends inside a string as they are.
+        // json-c accepts raw tabs and line ends in strings.
         serde_json::from_str(&quoted.replace('\n', "\\n").replace('\t', "\\t").replace('\r', "\\r"))
             .map_err(|error| self.error(format!("bad string: {error}")))
     }

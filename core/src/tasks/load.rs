@@ -1,8 +1,8 @@
-//! What a thread asks of a processor: the (C, T, D, J, B) of schedulability analysis, derived from a task's events.
+//! Demand of a thread: the (C, T, D, J, B) of schedulability analysis, derived from a task's events.
 //!
-//! One job is the stretch between two waits for a timer (or two sleeps). Where phases differ, the longest stretch and the
-//! shortest period count: never less than the thread can ask for. A suspension inside a job counts as work
-//! (suspension-oblivious). A thread whose releases have no known minimum distance has no period, and is not analysed.
+//! One job is the work between two waits for a timer (or two sleeps). If phases differ, the longest job and the
+//! shortest period are used, so that the demand is never too low. A suspension inside a job counts as work
+//! (suspension-oblivious). A thread without a known minimum inter-release time has no period and is not analysed.
 
 use super::set::{Event, Policy, Protocol, Task, TaskSet, Warning};
 use crate::cpuset::CpuSet;
@@ -15,21 +15,21 @@ pub struct Load {
     pub name: String,
     /// Longest execution of a job.
     pub wcet: Ns,
-    /// Shortest distance of two releases; `None`: not known.
+    /// Minimum inter-release time; `None`: unknown.
     pub period: Option<Ns>,
     /// Relative deadline; `None`: neither it nor a period is known.
     pub deadline: Option<Ns>,
     /// Release jitter.
     pub jitter: Ns,
-    /// Blocking that the file states, beside that of the mutexes.
+    /// Blocking stated in the file, in addition to that of mutexes.
     pub blocking: Ns,
-    /// Higher is more urgent. Kernel policies of real time are above 0; fair ones at 0 and below.
+    /// Higher is more urgent. Real-time policies are above 0; fair ones at or below 0.
     pub level: i64,
-    /// Critical sections of a job, outermost and nested ones.
+    /// Critical sections of a job, including nested ones.
     pub sections: Vec<Section>,
-    /// Where it may run; `None`: anywhere.
+    /// Its affinity; `None`: any CPU.
     pub cpus: Option<CpuSet>,
-    /// How it waits makes its demand unbounded or unknown: why.
+    /// Why its waits make its demand unbounded or unknown.
     pub unknown: Option<String>,
 }
 
@@ -38,11 +38,11 @@ pub struct Load {
 pub struct Section {
     /// Its mutex.
     pub mutex: String,
-    /// Work of the job before it.
+    /// Work of the job before the section.
     pub start: Ns,
     /// Work inside.
     pub length: Ns,
-    /// The thread waits inside, or does work of unknown length: why the section has no bound.
+    /// Why the section is unbounded: the thread waits inside, or its work is unknown.
     pub unbounded: Option<String>,
 }
 
@@ -51,9 +51,9 @@ pub struct Section {
 pub struct Loads {
     /// Threads in file order.
     pub threads: Vec<Load>,
-    /// Whether the levels come from the file (true) or are deadline-monotonic because the file has none (false).
+    /// Whether the levels are from the file (true) or deadline-monotonic because the file has none (false).
     pub given_priorities: bool,
-    /// What was assumed.
+    /// Assumptions.
     pub warnings: Vec<Warning>,
 }
 
@@ -134,7 +134,7 @@ fn policy(task: &Task, set: &TaskSet) -> Policy {
         .unwrap_or(set.global.default_policy)
 }
 
-/// Fair tasks come after all real-time ones. Where no real-time priority is given at all, levels are deadline-monotonic.
+/// Fair tasks rank below all real-time ones. Without any real-time priority, levels are deadline-monotonic.
 fn levels(set: &TaskSet, all: &mut Loads) {
     let rt = |task: &&Task| !policy(task, set).is_fair() && policy(task, set) != Policy::Deadline;
     let running: Vec<&Task> = set.tasks.iter().filter(|task| task.instances > 0).collect();
@@ -152,7 +152,7 @@ fn levels(set: &TaskSet, all: &mut Loads) {
         say(all, "a real-time task without \"priority\" has 10, as in rt-app");
     }
     if running.iter().any(|task| !rt(task)) {
-        // Of one level each: whatever the order among them, all delay all.
+        // Each on one level, so that all delay each other.
         say(
             all,
             "SCHED_DEADLINE tasks are above, fair ones below the others; among themselves each delays each",
@@ -160,7 +160,7 @@ fn levels(set: &TaskSet, all: &mut Loads) {
     }
 }
 
-/// Distinct levels, the shortest deadline first; equal ones in file order.
+/// Distinct levels, shortest deadline first; ties in file order.
 fn monotonic(threads: &mut [Load]) {
     let mut order: Vec<usize> = (0..threads.len()).collect();
     order.sort_by_key(|at| (threads[*at].deadline.map_or(u64::MAX, |deadline| deadline.0), *at));
@@ -169,21 +169,21 @@ fn monotonic(threads: &mut [Load]) {
     }
 }
 
-/// The jobs of a task, as its events make them.
+/// The jobs of a task, from its events.
 #[derive(Default)]
 struct Jobs {
     longest: Ns,
-    /// Of timers.
+    /// Period from timers.
     period: Option<Ns>,
-    /// Of sleeps.
+    /// Period from sleeps.
     inferred: Option<Ns>,
     sections: Vec<Section>,
     suspends: bool,
-    /// It waits for something whose time is not known.
+    /// A wait of unknown length.
     waits: Option<String>,
-    /// It does work whose time is not known.
+    /// Work of unknown length.
     unsized_work: Option<String>,
-    /// The timer that it waits for.
+    /// Its timer.
     timer: Option<String>,
 }
 
@@ -193,7 +193,7 @@ impl Jobs {
         let timed =
             task.phases.iter().flat_map(|phase| &phase.events).any(|event| matches!(event, Event::Timer(_)));
         let timed = timed || task.period.or(task.sched.dl_period).is_some();
-        // Work before the first timer of a phase belongs to the job that the last timer before it released.
+        // Work before the first timer of a phase belongs to the job released by the last timer before.
         let mut carried = Ns::ZERO;
         for (at, phase) in task.phases.iter().enumerate() {
             let again = phase.loops.is_none_or(|times| times > 1)
@@ -204,7 +204,7 @@ impl Jobs {
                 carried = jobs.phase(&phase.events, timed, carried);
             }
             if last && carried > Ns::ZERO && task.loops != Some(1) && task.phases.len() > 1 {
-                // The next round begins with what this one left.
+                // The next iteration starts with the remaining work of this one.
                 for phase in &task.phases {
                     carried = jobs.phase(&phase.events, timed, carried);
                 }
@@ -213,7 +213,7 @@ impl Jobs {
         jobs
     }
 
-    /// Goes through the events once; returns the work since the last release.
+    /// Processes the events once; returns the work since the last release.
     fn phase(&mut self, events: &[Event], timed: bool, carried: Ns) -> Ns {
         let mut work = carried;
         let mut held: Vec<(&str, Ns, Option<String>)> = Vec::new();

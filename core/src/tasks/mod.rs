@@ -1,15 +1,15 @@
-//! Real-time task sets: what they are, whether they can meet their deadlines, and what would happen if they ran.
+//! Real-time task sets: description, schedulability analysis, and simulation.
 //!
-//! - [`set`]: the set as rt-app's JSON describes it; `read` and `write` are its grammar.
+//! - [`set`]: the task set of rt-app's JSON; `read` and `write` are its grammar.
 //! - [`load`]: from events to (C, T, D, J, B).
-//! - [`fixed`], [`edf`], [`blocking`], [`global`]: the tests of schedulability; [`analyse`] puts them together, [`show`]
-//!   prints them.
-//! - [`program`]: the set with numbers in place of names, each thread with its policy: what an executor runs; [`jobs`]:
-//!   what it counts; [`outcome`]: both and the analysis as a run file and a table.
-//! - [`fiber_trace`]: what the scheduler of fibers recorded, as a text that `explain` reads.
-//! - [`simulate`]: a scheduler in virtual time, the check on the analysis; [`generate`]: random sets.
+//! - [`fixed`], [`edf`], [`blocking`], [`global`]: schedulability tests; [`analyse`] combines them, [`show`] prints the
+//!   result.
+//! - [`program`]: the input of an executor, with numbers instead of names and a policy per thread; [`jobs`]: its
+//!   statistics; [`outcome`]: both and the analysis as a run file and a table.
+//! - [`fiber_trace`]: the trace of the fiber scheduler as text for `explain`.
+//! - [`simulate`]: a scheduler in virtual time to verify the analysis; [`generate`]: random sets.
 //!
-//! Not here: threads. `lathunt_host::tasks` runs a set.
+//! Not here: execution, in `lathunt_host::tasks`.
 
 pub mod analyse;
 pub mod blocking;

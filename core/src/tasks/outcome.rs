@@ -1,4 +1,4 @@
-//! From what the threads of a set did to a run file, with the analysis beside it.
+//! Converts an executed task set to a run file, together with the analysis.
 
 mod findings;
 
@@ -20,7 +20,7 @@ use crate::series::{Quantity, Series, Thread};
 use crate::set_run::{ChartJob, FiberRun, SetRun, Speed, ThreadRun};
 use crate::time::{Mono, Ns, Prio, Tid};
 
-/// What was executed.
+/// An executed set.
 #[derive(Debug)]
 pub struct Executed {
     /// The common start.
@@ -29,7 +29,7 @@ pub struct Executed {
     pub end: Mono,
     /// Process of the threads.
     pub process: Tid,
-    /// Threads of the program in its order, then those that were forked.
+    /// Threads of the program in its order, then forked ones.
     pub threads: Vec<Done>,
     /// Speed of each CPU.
     pub speeds: Vec<Speed>,
@@ -37,17 +37,17 @@ pub struct Executed {
     pub ns_per_loop: Option<f64>,
     /// CPU time of one switch.
     pub switch: Option<Ns>,
-    /// Jobs around the worst one; threads by index.
+    /// Jobs around the worst one, for the chart; threads by index.
     pub stretch: Vec<ChartJob>,
-    /// Of fibers: the thread of the kernel that they share.
+    /// For fibers: the OS thread that they share.
     pub fibers: Option<FiberRun>,
-    /// What their scheduler recorded, where that was asked for.
+    /// The trace of their scheduler, if requested.
     pub fiber_trace: Option<FiberTrace>,
-    /// `false`: it goes on, and these are the jobs that have ended so far. Such a run is never a PASS.
+    /// `false`: still running, with the jobs that have ended so far. Such a run is never a PASS.
     pub is_over: bool,
 }
 
-/// What one thread did.
+/// Results of one thread.
 #[derive(Debug)]
 pub struct Done {
     /// Its name in the set.
@@ -60,13 +60,13 @@ pub struct Done {
     pub comm: String,
     /// The policy it had.
     pub rule: Rule,
-    /// Its jobs; `None`: it did not end in time, and its figures are lost with it.
+    /// Statistics of its jobs; `None`: it did not end in time, so they are lost.
     pub figures: Option<Figures>,
-    /// Jobs that are not in the figures.
+    /// Jobs missing in the statistics.
     pub lost: u64,
     /// Involuntary switches.
     pub preemptions: u64,
-    /// Moves to another CPU.
+    /// Migrations to another CPU.
     pub migrations: Option<u64>,
     /// Why it ended early.
     pub ended: Option<String>,
@@ -79,19 +79,19 @@ pub struct Plan<'a> {
     pub set: &'a TaskSet,
     /// The set ready to run.
     pub program: &'a Program,
-    /// Who scheduled it.
+    /// Its scheduler.
     pub scheduler: Scheduler,
-    /// Where it could run.
+    /// Its CPUs.
     pub cpus: &'a CpuSet,
-    /// What was assumed, one line each.
+    /// Assumptions, one line each.
     pub warnings: Vec<String>,
-    /// That the user ended it before its time; `None`: nobody did.
+    /// Why it was stopped early by the user; `None`: it was not.
     pub stopped: Option<String>,
-    /// Why jobs have no explanation: a line for the worst of each thread.
+    /// Why jobs have no explanation, for the worst of each thread.
     pub no_evidence: &'a str,
 }
 
-/// The run file of what was executed, judged.
+/// The run file of an executed set, with verdict.
 #[must_use]
 pub fn to_run(plan: &Plan, executed: &Executed, mut conditions: Conditions) -> Run {
     for done in &executed.threads {
@@ -105,7 +105,7 @@ pub fn to_run(plan: &Plan, executed: &Executed, mut conditions: Conditions) -> R
     conditions.duration_s = Some(executed.end.since(executed.begin).as_secs());
     let ((analysed, not_analysed), accounted) = match executed.is_over {
         true => (analysed(plan, plan.set, Costs::default()), analysed_as_measured(plan, executed).0),
-        // The analysis of many tasks takes a while, in which the jobs of a run that goes on would not be read.
+        // The analysis of many tasks takes time, during which the jobs of a running set would not be read.
         false => ((Vec::new(), Some("the analysis is made at the end of a run".to_owned())), Vec::new()),
     };
     let mut run = Run { complete: executed.is_over, ..Run::new(conditions) };
@@ -146,7 +146,7 @@ pub fn to_run(plan: &Plan, executed: &Executed, mut conditions: Conditions) -> R
 }
 
 impl Plan<'_> {
-    /// The scheduler that was asked for, or the one policy that all threads have in the file; else `file`.
+    /// The requested scheduler, or the common policy of all threads in the file; else `file`.
     #[must_use]
     pub fn scheduler_name(&self) -> &'static str {
         let all = |wanted: fn(Rule) -> bool| self.program.threads.iter().all(|thread| wanted(thread.rule));
@@ -161,7 +161,7 @@ impl Plan<'_> {
     }
 }
 
-/// Worst responses by the analysis, of the threads of the program in order, or why there are none.
+/// Worst-case response times of the analysis, in the order of the program's threads, or why there are none.
 fn analysed(plan: &Plan, set: &TaskSet, costs: Costs) -> (Vec<Option<Ns>>, Option<String>) {
     let none = |why: String| (Vec::new(), Some(why));
     let rules = || plan.program.threads.iter().map(|thread| thread.rule);
@@ -213,8 +213,8 @@ fn analysed(plan: &Plan, set: &TaskSet, costs: Costs) -> (Vec<Option<Ns>>, Optio
     (responses, (open && !why.is_empty()).then(|| why.join("; ")))
 }
 
-/// The analysis with what jobs used, where that is more than their events state, and with the latency of the most urgent
-/// thread, which delays each of them, and two switches a job: does that account for a response above the analysed one?
+/// The analysis with measured execution times (if longer than stated), the latency of the highest-priority thread,
+/// which delays all, and two switches per job: does this explain a response time above the analysed one?
 fn analysed_as_measured(plan: &Plan, executed: &Executed) -> (Vec<Option<Ns>>, Option<String>) {
     let mut set = plan.set.clone();
     let figures = |done: &Done| done.figures.as_ref().and_then(Figures::release).map(|one| one.max_ns);
@@ -239,13 +239,13 @@ fn deadline(plan: &Plan, done: &Done) -> Option<Ns> {
     source(plan, done).and_then(|thread| thread.deadline)
 }
 
-/// As the kernel counts: the smaller, the more urgent.
+/// On the kernel's scale: smaller is more urgent.
 fn kernel_prio(rule: Rule) -> Prio {
     match rule {
         Rule::Fair(_, nice) => Prio(120 + nice),
         Rule::Fifo(priority) | Rule::RoundRobin(priority) => Prio(99 - priority),
         Rule::Deadline { .. } => Prio(-1),
-        // Among each other; the kernel sees one thread.
+        // Relative to each other; the kernel sees one thread.
         Rule::FiberFixed(priority) => Prio(99 - priority),
         Rule::FiberEdf(deadline) => {
             Prio(deadline.map_or(i32::MAX, |ns| i32::try_from(ns.0 / 1_000).unwrap_or(i32::MAX)))
@@ -253,7 +253,7 @@ fn kernel_prio(rule: Rule) -> Prio {
     }
 }
 
-/// Fibers have the priority of the thread of the kernel that carries them: other programs may delay all of them by that.
+/// Other programs compete with the priority of the OS thread that runs all fibers.
 fn identity(executed: &Executed, at: usize, done: &Done) -> Thread {
     let (tid, prio) = match &executed.fibers {
         Some(fibers) => {

@@ -1,7 +1,7 @@
-//! A task set ready to run: names resolved to numbers, each thread with the policy that it gets.
+//! A task set ready to run: names resolved to numbers, and a policy for each thread.
 //!
-//! The executor (`lathunt_host::tasks`) takes a [`Program`] and nothing else of the set; one that schedules threads itself
-//! takes the same. Pure: what a set would do can be tested without running it. What the kernel refuses is not known here.
+//! Executors (`lathunt_host::tasks`), including the fiber scheduler, use only the [`Program`]. Without I/O: it can be
+//! tested without execution. Refusals of the kernel are not known here.
 
 mod scheduling;
 mod steps;
@@ -16,7 +16,7 @@ use crate::time::{Cpu, Ns};
 pub use scheduling::{Rule, Scheduler};
 pub use steps::{MemoryKind, MemoryWalk, Step};
 
-/// Most threads that are run. More than so many real-time threads on a machine are a mistake, or an attack.
+/// Maximum number of threads. More real-time threads on a machine are a mistake or an attack.
 pub const MOST_THREADS: usize = 1_000;
 
 /// Why a set cannot be run under a scheduler.
@@ -26,13 +26,13 @@ pub enum CannotRun {
     /// Too many threads.
     #[error("{0} threads: at most {MOST_THREADS} are run (tasks analyse takes more)")]
     TooMany(usize),
-    /// A thread would run nowhere.
+    /// A thread has no CPU.
     #[error("tasks.{0}: its \"cpus\" {1} and CPU {2}, where the set may run, have none in common")]
     NoCpu(String, String, String),
-    /// A reservation that no kernel takes.
+    /// A reservation that every kernel refuses.
     #[error("tasks.{0}: SCHED_DEADLINE needs 0 < runtime <= deadline <= period, this has {1}, {2}, {3}")]
     Reservation(String, Ns, Ns, Ns),
-    /// Fibers are all on one CPU.
+    /// Fibers have no common CPU.
     #[error(
         "fibers share one thread of the kernel, and so one CPU: the \"cpus\" of the tasks have none in common (tasks.{0} \
          may not run on CPU {1})"
@@ -43,28 +43,28 @@ pub enum CannotRun {
     NoReservation(String),
 }
 
-/// What is to be run.
+/// An executable task set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     /// Threads that start together, in file order.
     pub threads: Vec<Thread>,
-    /// Threads that `fork` starts, by the number of their task.
+    /// Threads started by `fork`, by task number.
     pub templates: BTreeMap<usize, Thread>,
     /// Mutexes by number.
     pub mutexes: Vec<Mutex>,
-    /// Threads that open each barrier, by number.
+    /// Barriers, by number.
     pub barriers: Vec<Barrier>,
-    /// Names of conditions, by number; those of suspended threads come after those of `wait`.
+    /// Names of conditions, by number; those of suspended threads follow those of `wait`.
     pub conditions: Vec<String>,
     /// Names of semaphores, by number.
     pub semaphores: Vec<String>,
-    /// Timers that threads share, by number.
+    /// Shared timers, by number.
     pub timers: Vec<SharedTimer>,
     /// Length of the run; `None`: until the threads end.
     pub duration: Option<Ns>,
-    /// Loops of `run`: ns per loop, where the file states them.
+    /// ns per loop of `run`, if stated in the file.
     pub ns_per_loop: Option<u32>,
-    /// CPU whose speed decides the loops of `run`, where the file does not state it.
+    /// CPU on which the loops of `run` are calibrated, unless stated in the file.
     pub calibration_cpu: u32,
     /// Lock memory.
     pub lock_pages: bool,
@@ -77,27 +77,27 @@ pub struct Program {
 /// One thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thread {
-    /// Its name, that of the analysis: the task's, with its number where that has several.
+    /// Its name, as in the analysis: the task's, with a number if it has several threads.
     pub name: String,
     /// Number of its task in the set.
     pub task: usize,
     /// Its policy.
     pub rule: Rule,
-    /// CPUs; `None`: where the set may run.
+    /// CPUs; `None`: those of the set.
     pub cpus: Option<CpuSet>,
     /// First release after the common start.
     pub delay: Ns,
-    /// Rounds through all phases; `None`: for ever.
+    /// Iterations over all phases; `None`: for ever.
     pub loops: Option<u32>,
     /// Its phases.
     pub phases: Vec<Phase>,
     /// What separates its jobs.
     pub boundary: Boundary,
-    /// Relative deadline; `None`: the period of the timer that ends the job, if one does.
+    /// Relative deadline; `None`: the period of the timer that ends the job, if any.
     pub deadline: Option<Ns>,
-    /// Distance of two releases, where one is known.
+    /// Inter-release time, if known.
     pub period: Option<Ns>,
-    /// CPU time that a job should need, where the events state it.
+    /// Stated CPU time of a job, if known from the events.
     pub budget: Option<Ns>,
 }
 
@@ -106,7 +106,7 @@ pub struct Thread {
 pub struct Phase {
     /// Repetitions; `None`: for ever.
     pub loops: Option<u32>,
-    /// What is done.
+    /// Its steps.
     pub steps: Vec<Step>,
     /// Policy from here on; `None`: no change.
     pub rule: Option<Rule>,
@@ -119,11 +119,11 @@ pub struct Phase {
 pub enum Boundary {
     /// Timers: a job is released at the timer's nominal time.
     Timer,
-    /// Sleeps, without a timer: released when the sleep should end.
+    /// Sleeps, without a timer: released at the nominal end of the sleep.
     Sleep,
-    /// Waits for other threads, with neither: released when these signal.
+    /// Waits for other threads, with neither: released by their signal.
     Signal,
-    /// It never waits: each repetition of a phase is a job, released when the one before it ends.
+    /// No waits: each repetition of a phase is a job, released at the end of the previous one.
     Repetition,
 }
 
@@ -132,11 +132,11 @@ pub enum Boundary {
 pub struct Mutex {
     /// Its name.
     pub name: String,
-    /// What it does against priority inversion.
+    /// Its protocol against priority inversion.
     pub protocol: Protocol,
-    /// Highest real-time priority of its users, for the ceiling.
+    /// Highest real-time priority of its users (priority ceiling).
     pub ceiling: i32,
-    /// Shortest relative deadline of its users where they are fibers by deadline: the floor.
+    /// Shortest relative deadline of its users if they are EDF fibers (deadline floor).
     pub floor: Option<Ns>,
 }
 
@@ -145,16 +145,16 @@ pub struct Mutex {
 pub struct Barrier {
     /// Its name.
     pub name: String,
-    /// Threads that open it.
+    /// Number of threads that open it.
     pub users: u32,
 }
 
-/// A timer that all threads that name it share.
+/// A timer shared by all threads that name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedTimer {
     /// Its name.
     pub name: String,
-    /// A late release keeps the grid, for all of its users.
+    /// A late release does not shift later ones, for all its users.
     pub absolute: bool,
 }
 
@@ -162,7 +162,7 @@ impl Program {
     /// Makes a set ready to run on `cpus`.
     ///
     /// # Errors
-    /// Why it cannot be run under this scheduler, or there.
+    /// Why it cannot be run under this scheduler or on these CPUs.
     pub fn new(
         set: &TaskSet,
         scheduler: Scheduler,
@@ -200,7 +200,7 @@ impl Program {
                     1 => task.name.clone(),
                     _ => format!("{}-{instance}", task.name),
                 };
-                // Instances have levels of their own where these are assigned.
+                // With assigned priorities, each instance has its own level.
                 let own = found.iter().find(|load| load.name == name);
                 let rule = plan.rule(at, task, own)?;
                 program.threads.push(Thread { name, rule, ..thread.clone() });
@@ -233,7 +233,7 @@ impl Program {
         Ok((program, warnings))
     }
 
-    /// The CPU on which all threads may run, where those that name none may use `default`; its first one that all may.
+    /// The first CPU in the affinity of all threads; `default` for threads without one.
     ///
     /// # Errors
     /// [`CannotRun::NoCommonCpu`].
@@ -300,7 +300,7 @@ fn thread(
     let periods = timer_periods(task);
     let stated = task.period.or(task.sched.dl_period);
     let stated_deadline = task.deadline.or(task.sched.dl_deadline);
-    // Timers of different periods: each job has that of its own timer.
+    // Timers with different periods: each job has that of its timer.
     let one_period = periods.first().copied().filter(|first| periods.iter().all(|one| one == first));
     let timed = boundary == Boundary::Timer;
     Ok(Thread {

@@ -1,8 +1,8 @@
-//! Reads a task set from rt-app's JSON: what does the file say, and what in it would rt-app have dropped silently?
+//! Reads a task set from rt-app's JSON, and reports what rt-app would silently ignore.
 //!
-//! Every unknown key is an error with its path. What is accepted but does not mean what its author may think is a named
-//! warning: repeated keys (workgen's extension: json-c keeps the last one at the first one's place), defaults that are
-//! shared, keys without effect, lathunt's own extensions.
+//! Every unknown key is an error with its path. Accepted but potentially misleading input is a named warning: repeated
+//! keys (workgen's extension: json-c keeps the last value at the first position), shared defaults, keys without effect,
+//! lathunt's extensions.
 
 mod event;
 mod fields;
@@ -18,10 +18,10 @@ use fields::{as_text, Fields};
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unreadable {
-    /// No JSON.
+    /// Not JSON.
     #[error("not JSON: {0}")]
     Json(NotJson),
-    /// JSON of something else.
+    /// JSON that is not a task set.
     #[error(transparent)]
     Set(#[from] NotATaskSet),
 }
@@ -40,14 +40,14 @@ impl NotATaskSet {
     }
 }
 
-/// Most threads in a set. The analysis takes so many; the kernel would not run them.
+/// Maximum threads in a set, for the analysis; the kernel could not run that many.
 pub const MOST_TASKS: usize = 100_000;
 
 impl TaskSet {
     /// Reads rt-app's JSON, with lathunt's extensions.
     ///
     /// # Errors
-    /// The first place that is not JSON, or not a task set, with its path.
+    /// The first error in the JSON or the task set, with its path.
     pub fn from_json(text: &str) -> Result<TaskSet, Unreadable> {
         let root = Json::parse(text).map_err(Unreadable::Json)?;
         Ok(whole(&root)?)
@@ -88,7 +88,7 @@ fn whole(root: &Json) -> Result<TaskSet, NotATaskSet> {
     Ok(set)
 }
 
-/// Repeated names get a number, as workgen gives them one.
+/// Repeated names get a number, as in workgen.
 fn rename_repeated(tasks: &mut [super::set::Task]) -> Vec<Warning> {
     let mut taken: std::collections::BTreeSet<String> = tasks.iter().map(|task| task.name.clone()).collect();
     let mut seen = std::collections::BTreeSet::new();
@@ -109,9 +109,9 @@ fn rename_repeated(tasks: &mut [super::set::Task]) -> Vec<Warning> {
     warnings
 }
 
-/// Keys that change rt-app's logging and nothing else.
+/// Keys that only change rt-app's logging.
 const LOGGING: [&str; 5] = ["logdir", "log_basename", "log_size", "ftrace", "gnuplot"];
-/// Keys of old grammars that rt-app's own examples still have, and that it ignores.
+/// Keys of old grammars in rt-app's examples, which it ignores.
 const OLD: [&str; 1] = ["frag"];
 
 fn read_global(value: &Json) -> Result<(Global, Vec<Warning>), NotATaskSet> {
@@ -193,7 +193,7 @@ fn policy(fields: &Fields, key: &str, name: &str) -> Result<Policy, NotATaskSet>
     })
 }
 
-/// Only the protocol of a mutex has a meaning: resources are made when they are named.
+/// Only the protocol of a mutex has an effect: resources are created on first use.
 fn resources(value: &Json) -> Result<(BTreeMap<String, Protocol>, Vec<Warning>), NotATaskSet> {
     let mut all = Fields::new("resources", value)?;
     let (mut mutexes, mut warnings) = (BTreeMap::new(), Vec::new());

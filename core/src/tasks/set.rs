@@ -1,4 +1,4 @@
-//! A task set: what rt-app's file says, with lathunt's extensions, before any scheduler or analysis sees it.
+//! A task set as in rt-app's file, with lathunt's extensions, independent of scheduler and analysis.
 //!
 //! Times are [`Ns`]; rt-app's files count in whole µs. The facts about rt-app are those of its parser
 //! (scheduler-tools/rt-app, src/rt-app_parse_config.c, 2026-05), which differs from its tutorial in places.
@@ -17,11 +17,11 @@ pub struct TaskSet {
     pub tasks: Vec<Task>,
     /// Protocols of the mutexes that `resources` names (extension); others follow `pi_enabled`.
     pub mutexes: BTreeMap<String, Protocol>,
-    /// What was accepted but is not as rt-app would take it, or has no effect.
+    /// Warnings on accepted input that rt-app reads differently or that has no effect.
     pub warnings: Vec<Warning>,
 }
 
-/// Something accepted that the user should know of.
+/// A warning about accepted input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// A fixed name, for scripts: `repeated-key`, `ignored-key`, `extension`, …
@@ -83,14 +83,14 @@ impl Policy {
     }
 }
 
-/// What a mutex does against priority inversion.
+/// Protocol of a mutex against priority inversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Nothing.
     None,
     /// The owner inherits the priority of the highest waiter.
     Inherit,
-    /// Immediate ceiling: the owner has the priority of the highest user. Under EDF: stack resource policy.
+    /// Immediate ceiling: the owner runs at the priority of the highest user. Under EDF: stack resource policy.
     Ceiling,
 }
 
@@ -106,7 +106,7 @@ impl Protocol {
     }
 }
 
-/// The object `global`; where absent, rt-app's defaults.
+/// The object `global`, with rt-app's defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Global {
     /// Length of the run, seconds; `None`: until the tasks end.
@@ -115,13 +115,13 @@ pub struct Global {
     pub ns_per_loop: Option<u32>,
     /// CPU on which `run` is calibrated.
     pub calibration_cpu: u32,
-    /// Policy of tasks that name none.
+    /// Policy of tasks without one.
     pub default_policy: Policy,
-    /// Mutexes without a protocol of their own inherit priority.
+    /// Mutexes without a protocol use priority inheritance.
     pub pi_enabled: bool,
     /// Memory is locked.
     pub lock_pages: bool,
-    /// Slack is summed over the timers of an iteration.
+    /// Sum slack over the timers of an iteration.
     pub cumulative_slack: bool,
     /// Device of `iorun`.
     pub io_device: String,
@@ -157,7 +157,7 @@ pub struct Task {
     pub instances: u32,
     /// First release after the common start.
     pub delay: Ns,
-    /// How often all phases are gone through; `None`: for ever.
+    /// Iterations over all phases; `None`: for ever.
     pub loops: Option<u32>,
     /// Its phases, in order.
     pub phases: Vec<Phase>,
@@ -165,22 +165,22 @@ pub struct Task {
     pub sched: Sched,
     /// Relative deadline (extension; rt-app knows one only for `SCHED_DEADLINE`).
     pub deadline: Option<Ns>,
-    /// Minimum distance of two releases, where no timer gives it (extension; rt-app's legacy `period`).
+    /// Minimum inter-release time, without a timer (extension; rt-app's legacy `period`).
     pub period: Option<Ns>,
-    /// Work of one job where the events do not say it (extension).
+    /// Work of one job, if unknown from the events (extension).
     pub wcet: Option<Ns>,
     /// Release jitter for the analysis (extension).
     pub jitter: Ns,
-    /// Blocking to add in the analysis to that of the mutexes (extension).
+    /// Blocking to add to that of mutexes in the analysis (extension).
     pub blocking: Ns,
 }
 
-/// Scheduling keys, which a task and each of its phases may have.
+/// Scheduling keys of a task or a phase.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sched {
-    /// Policy; `None`: not said.
+    /// Policy; `None`: not specified.
     pub policy: Option<Policy>,
-    /// Real-time priority or nice value; `None`: not said.
+    /// Real-time priority or nice value; `None`: not specified.
     pub priority: Option<i32>,
     /// `dl-runtime`.
     pub dl_runtime: Option<Ns>,
@@ -188,18 +188,18 @@ pub struct Sched {
     pub dl_period: Option<Ns>,
     /// `dl-deadline`.
     pub dl_deadline: Option<Ns>,
-    /// CPUs; `None`: not said.
+    /// CPUs; `None`: not specified.
     pub cpus: Option<CpuSet>,
-    /// Keys of the kernel that this tool only hands through `convert`: `util_min`, `util_max`, `taskgroup`, `nodes_membind`.
+    /// Other kernel keys, only kept for `convert`: `util_min`, `util_max`, `taskgroup`, `nodes_membind`.
     pub other: Vec<(String, String)>,
 }
 
 /// One phase.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Phase {
-    /// Its name; empty: the task has none and its events are in the task itself.
+    /// Its name; empty: the events are direct members of the task.
     pub name: String,
-    /// How often it is repeated; `None`: for ever.
+    /// Iterations; `None`: for ever.
     pub loops: Option<u32>,
     /// Its events, in order.
     pub events: Vec<Event>,
@@ -214,11 +214,11 @@ pub struct Timer {
     pub reference: String,
     /// Its period.
     pub period: Ns,
-    /// A late release keeps the grid (true), or the grid moves (false).
+    /// Whether a late release keeps the schedule (true) or shifts later releases (false).
     pub absolute: bool,
 }
 
-/// What a thread does.
+/// An event of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A number of loops that takes this long on the calibrated CPU.
@@ -243,7 +243,7 @@ pub enum Event {
     Signal(String),
     /// Signal all waiters.
     Broadcast(String),
-    /// Wait until all users of the barrier are there.
+    /// Wait until all users reached the barrier.
     Barrier(String),
     /// Count a semaphore up.
     SemPost(String),
@@ -251,7 +251,7 @@ pub enum Event {
     SemWait(String),
     /// Wait to be resumed, under this name.
     Suspend(String),
-    /// Resume who waits under this name.
+    /// Resume threads suspended under this name.
     Resume(String),
     /// sched_yield.
     Yield,
@@ -311,7 +311,7 @@ impl Event {
         }
     }
 
-    /// Busy time of one execution, where the file says it.
+    /// Busy time of one execution, if stated.
     #[must_use]
     pub fn work(&self) -> Option<Ns> {
         match self {

@@ -1,4 +1,4 @@
-//! The analysis as JSON for scripts and as a table for people.
+//! The analysis as JSON and as a text table.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ fn maybe_us(time: Option<Ns>) -> Value {
     time.map_or(Value::Null, us)
 }
 
-/// The document of `tasks analyse --json`: `tasks` for fixed priorities, `edf`, and what they rest on.
+/// The document of `tasks analyse --json`: `tasks` for fixed priorities, `edf`, and the assumptions.
 #[must_use]
 pub fn json(analysis: &Analysis, margins: Option<&[Margin]>) -> Value {
     let task = |row: &super::analyse::Row| {

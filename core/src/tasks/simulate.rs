@@ -1,7 +1,7 @@
-//! A scheduler in virtual time: what would this set do, release by release?
+//! A scheduler in virtual time that simulates every release.
 //!
-//! The reference for the analysis (its property tests run thousands of sets through it), not a model of any kernel: no
-//! costs, one processor, immediate ceilings under fixed priorities and the stack resource policy under EDF.
+//! The reference for property tests of the analysis, not a model of a kernel: no overheads, one processor, immediate
+//! ceilings under fixed priorities and the stack resource policy under EDF.
 
 /// One thread. Times are whole units.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct Thread {
     pub releases: Vec<(u64, u64)>,
 }
 
-/// How the processor is given away.
+/// Scheduling policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Fixed priorities, immediate ceilings.
@@ -27,16 +27,16 @@ pub enum Policy {
     Edf,
 }
 
-/// What happened to one thread.
+/// Results of one thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Jobs that ended.
     pub jobs: u64,
     /// Jobs that ended after their deadline, or had not ended by it.
     pub misses: u64,
-    /// Worst response from the nominal release; `None`: no job ended.
+    /// Worst response time from the nominal release; `None`: no job ended.
     pub worst: Option<u64>,
-    /// Times that a job that had started lost the processor to another.
+    /// Preemptions of started jobs.
     pub preemptions: u64,
 }
 
@@ -47,7 +47,7 @@ struct Job {
     deadline: u64,
     done: u64,
     started: bool,
-    /// Sections that it is in.
+    /// Sections entered.
     held: Vec<usize>,
 }
 
@@ -58,7 +58,7 @@ struct State<'a> {
     ceilings: Vec<i64>,
 }
 
-/// Runs until every release is served, or until `horizon`.
+/// Runs until all jobs are complete, or until `horizon`.
 #[must_use]
 pub fn run(threads: &[Thread], policy: Policy, horizon: u64) -> Vec<Outcome> {
     let state = State { threads, policy, ceilings: ceilings(threads, policy) };
@@ -140,7 +140,7 @@ impl State<'_> {
         job.held.iter().map(|at| self.ceilings[sections[*at].0]).max().unwrap_or(i64::MIN)
     }
 
-    /// Index of the job that has the processor.
+    /// Index of the job to run.
     fn choose(&self, jobs: &[Job]) -> Option<usize> {
         let order = |job: &Job| std::cmp::Reverse((job.nominal, job.thread));
         match self.policy {
@@ -158,7 +158,7 @@ impl State<'_> {
         }
     }
 
-    /// Takes the mutexes at the job's place; returns the work up to its next lock, unlock or end.
+    /// Locks the mutexes at the job's position; returns the work until its next lock, unlock or end.
     fn step(&self, job: &mut Job) -> u64 {
         let thread = &self.threads[job.thread];
         job.started = true;

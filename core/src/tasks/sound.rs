@@ -1,11 +1,11 @@
-//! Can the set run at all? Locks that pair, barriers that open, forks that exist: errors before any thread starts.
+//! Checks that a set can run, before any thread starts: paired locks, barriers that open, existing forks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::read::NotATaskSet;
 use super::set::{Event, Task, TaskSet, Warning};
 
-/// Refuses what must deadlock or is undefined.
+/// Refuses sets that certainly deadlock or are undefined.
 pub(super) fn check(set: &TaskSet) -> Result<(), NotATaskSet> {
     let names: BTreeSet<&str> = set.tasks.iter().map(|task| task.name.as_str()).collect();
     let forked: BTreeSet<&str> = events(set).filter_map(|event| as_fork(event)).collect();
@@ -24,7 +24,7 @@ pub(super) fn check(set: &TaskSet) -> Result<(), NotATaskSet> {
     barriers(set, &forked)
 }
 
-/// What can go wrong without having to, as warnings.
+/// Possible problems, as warnings.
 #[must_use]
 pub fn doubts(set: &TaskSet) -> Vec<Warning> {
     let mut found = Vec::new();
@@ -52,7 +52,7 @@ fn as_fork(event: &Event) -> Option<&str> {
     }
 }
 
-/// Each phase must leave the mutexes as it found them: a loop would lock twice.
+/// Each phase must unlock what it locks: a loop would lock twice.
 fn locks(task: &Task) -> Result<(), NotATaskSet> {
     for phase in &task.phases {
         let place = match phase.name.is_empty() {
@@ -88,7 +88,7 @@ fn locks(task: &Task) -> Result<(), NotATaskSet> {
     Ok(())
 }
 
-/// Two mutexes that are nested both ways, through any number of others.
+/// Mutexes with a cyclic nesting order.
 fn lock_cycle(set: &TaskSet) -> Option<String> {
     let mut inside: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for phase in set.tasks.iter().flat_map(|task| &task.phases) {
@@ -127,7 +127,7 @@ fn lock_cycle(set: &TaskSet) -> Option<String> {
         .map(|(outer, inner)| format!("\"{outer}\" and \"{inner}\""))
 }
 
-/// Barriers in the order in which one thread comes to them, and whether that goes on for ever.
+/// Barriers in the order in which one thread reaches them, and whether it repeats for ever.
 struct Walk<'a> {
     task: &'a str,
     threads: u64,
@@ -136,10 +136,10 @@ struct Walk<'a> {
     at: usize,
 }
 
-/// Unrolled at most so far: a deadlock of orders shows within one round of each task.
+/// Maximum unrolled length: an ordering deadlock occurs within one iteration of each task.
 const UNROLLED: usize = 500;
 
-/// Plays the barriers alone: each opens when as many threads wait as refer to it (references × instances).
+/// Simulates only the barriers: each opens when as many threads wait as refer to it (references × instances).
 fn barriers(set: &TaskSet, forked: &BTreeSet<&str>) -> Result<(), NotATaskSet> {
     let mut users: BTreeMap<&str, u64> = BTreeMap::new();
     let mut walks: Vec<Walk> = Vec::new();
@@ -182,8 +182,8 @@ fn barriers(set: &TaskSet, forked: &BTreeSet<&str>) -> Result<(), NotATaskSet> {
     Ok(())
 }
 
-/// Nothing opens any more: a deadlock, unless everybody is through, or one that is through is missed (then the rest waits
-/// until the run ends, as in rt-app).
+/// No barrier can open: a deadlock, unless all threads are done, or a thread that is done is missing (then the others
+/// wait until the run ends, as in rt-app).
 fn stuck(walks: &[Walk]) -> Result<(), NotATaskSet> {
     let waiting: Vec<&Walk> = walks.iter().filter(|walk| walk.now().is_some()).collect();
     if waiting.is_empty() || waiting.len() < walks.len() {

@@ -55,7 +55,7 @@ fn keys_that_rt_app_would_drop_or_take_for_others_are_errors() {
         (format!("\"runaway\": 5, {timer}"), "tasks.t: \"runaway\" is no event"),
         (format!("\"run\": 5, {timer}, \"foo\": 1"), "tasks.t: unknown key \"foo\""),
         (format!("\"run\": 5, {timer}, \"priority\": 20"), "must be -20 to 19"),
-        (format!("\"run\": 5, {timer}, \"priority\": 1, \"priority\": 2"), "\"priority\" is there twice"),
+        (format!("\"run\": 5, {timer}, \"priority\": 1, \"priority\": 2"), "\"priority\" appears twice"),
         ("\"run\": 5, \"timer\": {\"ref\": \"unique\"}".to_owned(), "\"period\" must be above 0"),
         (format!("\"run\": 5, {timer}, \"deadline\": 0"), "\"deadline\" 0"),
         (format!("\"run\": -5, {timer}"), "must be a time in µs"),

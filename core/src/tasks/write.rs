@@ -1,4 +1,4 @@
-//! Writes a task set as strict JSON in rt-app's grammar: every key once, so that json-c loses none.
+//! Writes a task set as strict JSON in rt-app's grammar: unique keys, so that json-c drops none.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,8 +7,8 @@ use super::set::{Event, Global, Phase, Sched, Task, TaskSet};
 use crate::time::Ns;
 
 impl TaskSet {
-    /// The text of the file. What rt-app does not know is written only with `extensions`; without, `cputime` becomes `run`,
-    /// and deadlines, jitter, blocking and protocols of single mutexes are left out.
+    /// The text of the file. Extensions to rt-app are written only with `extensions`; otherwise `cputime` becomes
+    /// `run`, and deadlines, jitter, blocking and protocols of single mutexes are omitted.
     #[must_use]
     pub fn to_json(&self, extensions: bool) -> String {
         let mut tasks = Object::new(2);
@@ -42,7 +42,7 @@ impl Object {
         Object { depth, seen: BTreeSet::new(), members: Vec::new() }
     }
 
-    /// A key that is there already gets a number.
+    /// A repeated key gets a number.
     fn add(&mut self, key: &str, value: impl std::fmt::Display) {
         let mut free = key.to_owned();
         let mut number = 1;
@@ -69,7 +69,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Whole µs; what is smaller rounds up, so that no work is lost.
+/// Whole µs, rounded up so that no work is lost.
 fn us(time: Ns) -> u64 {
     time.0.div_ceil(1_000)
 }
@@ -106,7 +106,7 @@ fn task_text(task: &Task, extensions: bool) -> String {
         object.add("delay", us(task.delay));
     }
     sched_text(&mut object, &task.sched);
-    // rt-app takes them for SCHED_DEADLINE only; its legacy names mean the same.
+    // rt-app uses them for SCHED_DEADLINE only; its legacy names mean the same.
     for (key, time) in [("period", task.period), ("deadline", task.deadline)] {
         if let Some(time) = time.filter(|_| extensions) {
             object.add(key, us(time));

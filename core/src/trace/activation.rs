@@ -1,16 +1,16 @@
-//! One activation of a thread as the recorder saw it: from its waking to where it blocks again.
+//! One activation of a thread as recorded: from its waking to its next block.
 //!
-//! 192 bytes, little endian, laid out as `struct activation` in host/src/bpf/activation.h. Not here: what several of
-//! them mean together, which is [`crate::application`].
+//! 192 bytes, little endian, laid out as `struct activation` in host/src/bpf/activation.h. [`crate::application`]
+//! combines them into jobs.
 
 use crate::comm::Comm;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
-/// Words of 8 bytes of one record.
+/// Number of 8-byte words in a record.
 pub const WORDS: usize = 24;
 
-/// Who woke the thread.
+/// Context that woke the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// Another thread, or itself.
@@ -24,30 +24,30 @@ pub enum Via {
 /// Where a thread blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Point {
-    /// Number of the system call; [`Point::EXCEPTION`] and those below it.
+    /// Number of the system call, or [`Point::EXCEPTION`] and the other negative constants.
     pub syscall: i16,
     /// Its first argument: the address of a futex, a file descriptor.
     pub argument: u64,
     /// Low byte of its second argument: the operation of a futex.
     pub operation: u8,
-    /// `syscall` is of the table of 32-bit programs.
+    /// `syscall` is from the table of 32-bit programs.
     pub compat: bool,
-    /// The call of the program that led to it, where that was chosen; else 0, as in what is read.
+    /// The call site, if the user chose one; else 0, as always in records.
     pub site: u32,
 }
 
 impl Point {
     /// `syscall` of a thread that blocks in an exception of its code (a page fault).
     pub const EXCEPTION: i16 = -1;
-    /// `syscall` of a thread of the kernel.
+    /// `syscall` of a kernel thread.
     pub const KERNEL: i16 = -2;
-    /// `syscall` of a thread that is ending.
+    /// `syscall` of a thread that exits.
     pub const EXITS: i16 = -3;
     /// `syscall` of a thread that was stopped in its code.
     pub const STOPPED: i16 = -4;
 }
 
-/// A thread as the record names it; [`Thread`] is for readers.
+/// A thread as recorded; [`Thread`] is its form in reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Who {
     /// Thread id.
@@ -59,58 +59,60 @@ pub struct Who {
 }
 
 impl Who {
-    /// For readers.
+    /// The thread for reports.
     #[must_use]
     pub fn thread(&self) -> Thread {
         Thread { tid: self.tid, comm: self.comm.text(), prio: Some(self.prio) }
     }
 }
 
-/// Sleeps until times that had passed: what was to begin then had been overrun by what came before it.
+/// Sleeps until times that had passed: releases that were overrun.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LateSleeps {
-    /// How many.
+    /// Number of sleeps.
     pub count: u16,
     /// The last of these times.
     pub last: Mono,
-    /// The most by which one had passed when it was asked for.
+    /// The longest time by which one had passed at the call.
     pub most: Ns,
 }
 
-/// From a waking to the next block. Plain data: tens of thousands a second are read.
+/// From a waking to the next block. Plain data: tens of thousands per second are read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Activation {
-    /// Who.
+    /// The thread.
     pub thread: Who,
     /// Its process.
     pub tgid: Tid,
     /// Scheduling policy, as the kernel numbers it.
     pub policy: u8,
-    /// Where it was switched in first.
+    /// CPU of its first switch-in.
     pub cpu: Cpu,
     /// When it was woken.
     pub waking: Mono,
-    /// Since when the timer that woke it was due, and when that timer's handler began. Due: since its programmed expiry,
-    /// but not before it was armed nor before its clock was set.
+    /// Due time of the timer that woke it, and start of its handler. Due: its programmed expiry, but not before it was
+    /// armed or its clock was set.
     pub timer: Option<(Mono, Mono)>,
-    /// How much of its lateness after that is the slack of the timer: an ordinary thread is late from the time it asked for.
+    /// Part of the latency that is timer slack: in a SCHED_OTHER thread the latency counts from the requested time.
     pub slack: Ns,
     /// When it was first switched in.
     pub switched_in: Mono,
     /// When it blocked.
     pub blocked: Mono,
-    /// How long it had a CPU, interrupts included.
+    /// CPU time, interrupts included.
     pub execution: Ns,
-    /// How often it lost the CPU while runnable.
+    /// Number of preemptions.
     pub preemptions: u16,
+    /// Whether it was preempted while under SCHED_DEADLINE; `policy` is only the policy at its start.
+    pub was_reserved: bool,
     /// Page faults of user code (counted on x86 only).
     pub faults: u16,
-    /// Address of the last of them.
+    /// Address of the last page fault.
     pub fault_address: u64,
     /// Where it blocked.
     pub point: Point,
-    /// Which of the program's calls led to that: a hash of the return addresses that were found, the same in each run of one
-    /// program. Two sites may be one call, where something else on the stack looked like a return address. 0: not known.
+    /// Call site: a hash of the return addresses found on the stack, the same in each run of a program. One call may
+    /// have two sites if another value on the stack looked like a return address. 0: not known.
     pub site: u32,
     /// Hash of the stack pointer of that call.
     pub stack: u16,
@@ -118,39 +120,42 @@ pub struct Activation {
     pub source: u16,
     /// What woke it.
     pub via: Via,
-    /// Who was running where it was woken (in an interrupt: who was interrupted).
+    /// The thread on the CPU of the waking (in an interrupt, the interrupted thread).
     pub waker: Who,
-    /// On which CPU it was woken.
+    /// CPU of the waking.
     pub waker_cpu: Cpu,
-    /// Who had the CPU before it.
+    /// The previous thread on its CPU.
     pub before: Who,
-    /// A task of equal priority had the CPU meanwhile.
+    /// That thread had the CPU for less than half of the wait for it.
+    pub after_several: bool,
+    /// A task of equal priority was on the CPU in between.
     pub shared: bool,
     /// The timer that woke it was due before it was armed.
     pub armed_late: bool,
-    /// It blocked in a system call whose third argument is 2: of a futex wait, that is a mutex of glibc (or a lock that is
-    /// built like it) that another thread has.
+    /// It blocked in a system call whose third argument is 2: in a futex wait, a contended mutex of glibc (or a lock
+    /// with the same protocol).
     pub contended: bool,
-    /// It was woken while it was still on its way to sleep: `switched_in` is its waking, and it was not switched in.
+    /// It was woken before it had left the CPU: it was not switched in, and `switched_in` is its waking.
     pub awake: bool,
-    /// It ended so: `blocked` is when the thread went to sleep until a time, or else when it was woken on its way.
+    /// It ended with such a waking: `blocked` is the start of the timed sleep, or else the waking.
     pub stayed: bool,
-    /// The one before it stayed so, too, and was not seen to begin: it is not recorded, and the kernel counts no block.
+    /// The previous one also stayed, and its start was not recorded: it has no record, and the kernel counts no block
+    /// for it.
     pub after_unseen: bool,
-    /// It ended where a wait for a timer returned at once, because that had expired: the thread did not block.
+    /// It ended in a wait for a timer that had already expired: the call returned at once, without blocking.
     pub at_once: bool,
-    /// How often it has blocked since it lives, by the kernel's own count, modulo 2^16.
+    /// Number of blocks in the life of the thread, as counted by the kernel, modulo 2^16.
     pub blocks: u16,
-    /// It asked to sleep until a time that had passed.
+    /// Sleeps until times that had passed.
     pub late_sleeps: Option<LateSleeps>,
 }
 
 impl Activation {
-    /// Reads the record with sequence number `seq`, its words as the machine read them; `None` when it is torn or its
-    /// times run backwards. Some 20 ns.
+    /// Reads the record with sequence number `seq`, its words as the machine read them; `None` if it is torn or its
+    /// times go backwards. About 20 ns.
     #[must_use]
     pub fn parse(words: &[u64; WORDS], seq: u64) -> Option<Activation> {
-        // By the offset in bytes, as the C struct has them.
+        // By byte offset, as in the C struct.
         let word = |at: usize| words[at / 8];
         let int = |at: usize| (word(at) >> (at % 8 * 8)) as i32;
         let short = |at: usize| int(at) as i16;
@@ -175,6 +180,7 @@ impl Activation {
             blocked: Mono(word(40)),
             execution: Ns(word(48)),
             preemptions: short(96) as u16,
+            was_reserved: byte(103) & 128 != 0,
             faults: short(98) as u16,
             fault_address: word(64),
             point: Point {
@@ -187,7 +193,7 @@ impl Activation {
             site: int(184) as u32,
             stack: short(188) as u16,
             source: short(190) as u16,
-            via: match byte(103) {
+            via: match byte(103) & 63 {
                 0 => Via::Thread,
                 1 => Via::Timer,
                 _ => Via::Interrupt,
@@ -195,6 +201,7 @@ impl Activation {
             waker: thread(80, 90, 128),
             waker_cpu: Cpu(u32::from(short(106) as u16)),
             before: thread(84, 92, 144),
+            after_several: byte(103) & 64 != 0,
             shared: byte(104) & 1 != 0,
             armed_late: byte(104) & 2 != 0,
             contended: byte(104) & 64 != 0,
@@ -215,13 +222,13 @@ impl Activation {
         (word(0) == seq + 1 && ordered).then_some(activation)
     }
 
-    /// Whether its thread has not blocked before: who woke it created it.
+    /// Whether its thread has not blocked before: its waker created it.
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.blocks == u16::from(!self.stayed) && self.via == Via::Thread
     }
 
-    /// The moment from which it counts: when its timer was due, else the waking.
+    /// Its release: the due time of its timer, else the waking.
     #[inline]
     #[must_use]
     pub fn begin(&self) -> Mono {
@@ -283,7 +290,7 @@ mod tests {
         {
             put(at, &value.to_le_bytes());
         }
-        put(102, &[137, 1, 11, 1, 3]);
+        put(102, &[137, 193, 11, 1, 3]);
         put(112, b"victim");
         put(128, b"waker");
         put(144, b"before");
@@ -294,6 +301,7 @@ mod tests {
         let read = Activation::parse(&words(&bytes), 7).unwrap();
         assert_eq!((read.latency(), read.timer_part(), read.execution), (Ns(100), Some(Ns(40)), Ns(700)));
         assert_eq!((read.slack, read.site, read.stack, read.source), (Ns(25), 0xfeed_0001, 6, 7));
+        assert_eq!((read.via, read.was_reserved, read.after_several), (Via::Timer, true, true));
         assert_eq!(read.thread.thread().to_string(), "victim/5 (RT 90)");
         assert_eq!(
             (read.waker.comm.text().as_str(), read.before.thread().to_string().as_str()),

@@ -1,6 +1,6 @@
-//! A bounded reader over bytes of either byte order, which says at which offset something was missing.
+//! A bounded reader over bytes of either byte order, with offsets in its errors.
 //!
-//! Every decoder reads through this or through `slice::get`: no index of a file's own making can panic.
+//! Every decoder uses this or `slice::get`: an index from a file cannot panic.
 
 use super::item::Damage;
 
@@ -32,7 +32,7 @@ impl Order {
         }
     }
 
-    /// The same, sign-extended from its width.
+    /// A signed number, sign-extended from its width.
     #[must_use]
     #[inline]
     pub fn signed(self, bytes: &[u8]) -> i64 {
@@ -63,7 +63,7 @@ impl Order {
     }
 }
 
-/// Reads forward through `bytes`, which begin at offset `base` of the file.
+/// Reads forward through `bytes`, which start at offset `base` of the file.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -74,7 +74,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// From the beginning of `bytes`.
+    /// A reader at the start of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8], base: u64, order: Order) -> Self {
         Reader { bytes, base, at: 0, order }
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         self.base + self.at as u64
     }
 
-    /// How many bytes are left.
+    /// Number of bytes left.
     #[must_use]
     pub fn left(&self) -> usize {
         self.bytes.len() - self.at
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
     /// Exactly these bytes.
     ///
     /// # Errors
-    /// Other bytes stand there.
+    /// The bytes differ.
     pub fn expect(&mut self, bytes: &[u8], what: &'static str) -> Result<(), Damage> {
         let offset = self.offset();
         if self.take(bytes.len() as u64, what)? == bytes {

@@ -2,7 +2,7 @@
 //!
 //! A class is compiled once from the trace's own description (the kernel's `format` text, CTF metadata); reading an
 //! integer afterwards is a bounds check and a load. `print fmt` is never evaluated: it is a C expression of the
-//! kernel that recorded, and its text loses what the fields say.
+//! recording kernel, and its text has less than the fields.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::item::Record;
 use super::layout::Layout;
 use super::value::{number, up_to_nul, Array, Element, Value};
 
-/// Where a field of a tracepoint's binary record lies.
+/// Location of a field in a binary record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// An integer of `size` bytes at `offset`.
@@ -37,12 +37,12 @@ pub enum Place {
     DataLoc {
         /// Where the word is.
         offset: u32,
-        /// The offset counts from behind the word (`__rel_loc`).
+        /// The offset counts from the end of the word (`__rel_loc`).
         relative: bool,
         /// Type of an element.
         element: Element,
     },
-    /// Behind fields of changing length, or between bytes: found by walking (CTF).
+    /// After fields of variable length, or not at a byte boundary: found by walking (CTF).
     Walked {
         /// Its number in the layout.
         leaf: u16,
@@ -52,16 +52,16 @@ pub enum Place {
 /// One field of an event class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// As the kernel names it, or as CTF does without the leading underscore; nested ones are joined by dots.
+    /// Name in the kernel, or in CTF without the leading underscore; nested names are joined by dots.
     pub name: String,
-    /// Where it lies.
+    /// Its location.
     pub place: Place,
 }
 
 /// A class of events: one tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventClass {
-    /// The subsystem: `sched`; empty where the format knows none.
+    /// The subsystem: `sched`; empty if the format has none.
     pub system: String,
     /// The event: `sched_switch`.
     pub name: String,
@@ -69,11 +69,11 @@ pub struct EventClass {
     pub fields: Vec<Field>,
     /// Byte order of its numbers.
     pub order: Order,
-    /// How to walk to fields that have no fixed place (CTF).
+    /// Layout for fields without a fixed location (CTF).
     pub(crate) dynamic: Option<Arc<Layout>>,
 }
 
-/// A field, or one element of it, found by name. Valid for the class that gave it.
+/// A field, or one element of it, found by name. Valid only for its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldRef {
     index: u16,
@@ -99,7 +99,7 @@ impl EventClass {
         if array != "args" {
             return None;
         }
-        // Text has each argument by itself; LTTng calls the arguments of a system call that it knows by their names.
+        // Text has a field per argument; LTTng names the arguments of known system calls.
         let index = find(&format!("args[{element}]"));
         let of_call = self.name.starts_with("syscall_entry_").then(|| self.payload().nth(element.into()));
         index.map(|index| FieldRef { index: index as u16, element: None }).or(of_call.flatten())
@@ -111,7 +111,7 @@ impl EventClass {
         names.iter().find_map(|name| self.field(name))
     }
 
-    /// Fields of the event's own, in their order: without those common to all events and those of contexts.
+    /// Fields of the event itself, in order: without common fields and contexts.
     pub fn payload(&self) -> impl Iterator<Item = FieldRef> + '_ {
         let own = |field: &Field| !field.name.starts_with("common_") && !field.name.ends_with("_context");
         let indices = self.fields.iter().enumerate().filter(move |(_, field)| own(field));
@@ -124,18 +124,18 @@ impl EventClass {
         self.fields.get(usize::from(field.index)).map_or("", |field| &field.name)
     }
 
-    /// Whether a whole field is meant, not an element of it.
+    /// Whether it is a whole field, not an element.
     pub(crate) fn is_whole(&self, field: FieldRef) -> bool {
         field.element.is_none()
     }
 
-    /// Where a field of this class lies.
+    /// Location of a field of this class.
     #[must_use]
     pub fn place_of(&self, field: FieldRef) -> Option<Place> {
         self.fields.get(usize::from(field.index)).map(|field| field.place)
     }
 
-    /// The value of `field`; `None` where the record is too short for it.
+    /// The value of `field`; `None` if the record is too short.
     #[must_use]
     pub fn value<'a>(&self, field: FieldRef, record: &Record<'a>) -> Option<Value<'a>> {
         let place = self.fields.get(usize::from(field.index))?.place;
@@ -180,7 +180,7 @@ impl EventClass {
         }
     }
 
-    /// `sched:sched_switch`, or the bare name where no system is known.
+    /// `sched:sched_switch`, or only the name if there is no system.
     #[must_use]
     pub fn full_name(&self) -> String {
         if self.system.is_empty() {
@@ -191,7 +191,7 @@ impl EventClass {
     }
 }
 
-/// The bytes from which fixed places count.
+/// The bytes that fixed offsets refer to.
 fn fields_of<'a>(record: &Record<'a>) -> &'a [u8] {
     record.data.get((record.first_bit / 8) as usize..).unwrap_or(&[])
 }
@@ -232,7 +232,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Takes a class in and gives its index.
+    /// Adds a class and returns its index.
     pub fn add(&mut self, class: EventClass) -> u32 {
         let index = self.classes.len() as u32;
         self.by_name.entry(class.name.clone()).or_default().push(index);

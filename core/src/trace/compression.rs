@@ -1,32 +1,32 @@
-//! Decompression of what traces contain, never into more memory than the input can honestly fill.
+//! Decompression of parts of traces, with memory limited by the size of the input.
 //!
 //! The `zstd` crate (C library built in) instead of the pure-Rust `ruzstd`: measured side by side on the 40-KiB
 //! chunks of a trace.dat, 1.2 against 0.39 GB/s, and decompression is most of the work of reading such a trace.
 
 use std::borrow::Cow;
 
-/// Densest possible zstd: a block of 128 KiB from 4 bytes. Whatever announces more than that lies.
+/// Densest possible zstd: a block of 128 KiB from 4 bytes. A larger announced size is damage.
 const MOST_EXPANSION: u64 = 32 * 1024;
 
-/// Bytes that the descriptions in one file (event formats, symbols, names) may have once decompressed. A distribution's kernel
-/// with all its modules has about 20 MiB of them.
+/// Maximum bytes of descriptions in one file (event formats, symbols, names) after decompression. A distribution kernel
+/// with all modules has about 20 MiB.
 pub const MOST_METADATA: u64 = 64 << 20;
 
-/// Any trace may decompress to this many bytes, and beyond them to [`MOST_TIMES`] its size: event records with their
-/// rising times do not compress to a hundredth.
+/// Any trace may decompress to this many bytes, plus [`MOST_TIMES`] its size: event records with ascending times do not
+/// compress by a factor of 100.
 const MOST_FREE: u64 = 32 << 20;
 const MOST_TIMES: u64 = 256;
 
-/// Bytes of events that a file of `packed` bytes may decompress to in all.
+/// Maximum bytes of events that a file of `packed` bytes may decompress to.
 #[must_use]
 pub fn most_events(packed: u64) -> u64 {
     MOST_FREE.saturating_add(packed.saturating_mul(MOST_TIMES))
 }
 
-/// How a trace is compressed.
+/// Compression of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// Not compressed.
     None,
     /// RFC 8878.
     Zstd,
@@ -35,7 +35,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// By the name in a file's header.
+    /// From the name in a file header.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
@@ -47,7 +47,7 @@ impl Compression {
     }
 }
 
-/// Decompresses one piece after the other, keeping its tables.
+/// Decompresses pieces one by one, and reuses its tables.
 #[derive(Default)]
 pub struct Decompressor {
     zstd: Option<zstd::bulk::Decompressor<'static>>,
@@ -63,7 +63,7 @@ impl Decompressor {
     /// `packed` into `out`, which is cleared first; `announced` bytes are expected.
     ///
     /// # Errors
-    /// Says what is wrong; `out` then holds nothing.
+    /// The reason, as text; `out` is empty then.
     pub fn unpack(
         &mut self,
         how: Compression,
@@ -103,17 +103,17 @@ impl Decompressor {
     }
 }
 
-/// A zstd stream that comes in pieces, unpacked as far as they go.
+/// A zstd stream in pieces, decompressed as far as they reach.
 #[derive(Default)]
 pub struct Inflater {
     zstd: Option<zstd::stream::raw::Decoder<'static>>,
 }
 
 impl Inflater {
-    /// Appends what the next piece unfolds to, until `out` has `most` bytes.
+    /// Decompresses the next piece and appends it, until `out` has `most` bytes.
     ///
     /// # Errors
-    /// It is not what follows in the stream, or too much.
+    /// The piece does not continue the stream, or the result is too large.
     pub fn unpack(&mut self, packed: &[u8], most: usize, out: &mut Vec<u8>) -> Result<(), String> {
         use zstd::stream::raw::Operation;
         let error = |error: std::io::Error| format!("zstd: {error}");
@@ -130,7 +130,7 @@ impl Inflater {
             if out.len() > most {
                 return Err(format!("zstd: unfolds to more than {most} bytes"));
             }
-            // A full chunk: more may be held back in the decoder.
+            // A full chunk: the decoder may have more.
             if rest.is_empty() && done.bytes_written < chunk.len() {
                 return Ok(());
             }
@@ -141,7 +141,7 @@ impl Inflater {
     }
 }
 
-/// One piece of metadata, decompressed where it is compressed.
+/// One piece of metadata, decompressed if it is compressed.
 ///
 /// # Errors
 /// As [`Decompressor::unpack`].

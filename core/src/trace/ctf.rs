@@ -1,16 +1,16 @@
 //! CTF 1.8: LTTng kernel and user-space traces, `perf data convert --to-ctf`, barectf, our own tracer.
 //!
-//! Specification: diamon.org/ctf, version 1.8.3; what it leaves open follows babeltrace 2, whose output is the oracle
-//! of the tests. A trace is a metadata file and stream files; several traces of one session are merged.
+//! Specification: diamon.org/ctf, version 1.8.3; where it is ambiguous, babeltrace 2 decides, whose output is the
+//! oracle of the tests. A trace is a metadata file and stream files; several traces of one session are merged.
 //!
 //! Clocks: kernel and user-space metadata of one session carry the same clock uuid but epoch offsets that differ by
-//! microseconds, because each was measured by itself. Traces whose clocks have the same uuid are therefore merged by
-//! the raw clock, and the offset only serves to show wall-clock time. Traces of different clocks (two machines) are
-//! merged by their offsets, for want of better.
+//! microseconds, because each was measured separately. Traces whose clocks have the same uuid are therefore merged by
+//! the raw clock, and the offset is only used to show wall-clock time. Traces with different clocks (two machines) are
+//! merged by their offsets, the only information available.
 //!
-//! Lost events: the counter in a packet says how many were discarded up to its end, after the end of the packet
-//! before. Within that span LTTng loses them where the packet is nearly full and the next one is not yet free: the
-//! loss is reported at the longest silence of the span, and called inferred.
+//! Lost events: the counter in a packet gives the number discarded up to its end, since the end of the previous packet.
+//! Within that span LTTng loses events when the packet is nearly full and the next one is not yet free: the loss is
+//! reported at the longest gap between events in the span, and marked as inferred.
 //!
 //! Not here: CTF 2 (refused by name), lengths and tags that refer to packet headers (no tracer writes them).
 
@@ -33,16 +33,16 @@ use metadata::Trace;
 use packet::{find_packets, Packet};
 use stream::Stream;
 
-/// The files of one trace: a directory with `metadata`, its streams, and what LTTng puts into `index/`.
+/// The files of one trace: a directory with `metadata`, its streams, and the `index/` of LTTng.
 #[derive(Clone, Debug, Default)]
 pub struct TraceFiles<'a> {
-    /// Name of the directory, for people.
+    /// Name of the directory, for messages.
     pub name: String,
     /// Contents of `metadata`.
     pub metadata: &'a [u8],
     /// Name and contents of each stream file.
     pub streams: Vec<(String, &'a [u8])>,
-    /// Of those that have one, the index: the name of the stream file, and contents of the index.
+    /// Index files: name of the stream file, and contents of the index.
     pub indices: Vec<(String, &'a [u8])>,
 }
 
@@ -52,19 +52,19 @@ pub struct Ctf<'a> {
     about: About,
     traces: Vec<TraceOf>,
     files: Vec<(String, &'a [u8])>,
-    /// Packets of each stream, in the order of time.
+    /// Packets of each stream, in time order.
     streams: Vec<Vec<Packet>>,
 }
 
 #[derive(Debug)]
 struct TraceOf {
     metadata: Trace,
-    /// Added to raw times, in traces of different clocks.
+    /// Added to raw times if the traces have different clocks.
     offset_ns: i64,
 }
 
-/// What tells the streams of one class apart, of what their packets say. The packets of an instance may be of several CPUs,
-/// as a thread's are, and are numbered together.
+/// Distinguishes the streams of one class, by the contents of their packets. The packets of an instance may be from
+/// several CPUs, such as those of a thread, and share one numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum StreamKey {
     Instance(u64),
@@ -83,10 +83,11 @@ impl StreamKey {
 }
 
 impl<'a> Ctf<'a> {
-    /// Opens traces that belong together. Damage in packets is no error: it is in [`Info::damage`] or met on the way.
+    /// Opens traces that belong together. Damage in packets is not an error: it is in [`Info::damage`] or found while
+    /// reading.
     ///
     /// # Errors
-    /// A trace is no CTF, of another version, or its metadata cannot be read at all.
+    /// A trace is not CTF, has another version, or its metadata cannot be read at all.
     pub fn open(inputs: &[TraceFiles<'a>]) -> Result<Self, OpenError> {
         let info = Info { format: "CTF 1.8".into(), ..Info::default() };
         let mut ctf = Ctf {
@@ -132,7 +133,7 @@ impl<'a> Ctf<'a> {
         }
     }
 
-    /// A directory may hold more than one session: of several machines or boots, one thread's number is another's.
+    /// A directory may hold several sessions: across machines or boots, the same tid means different threads.
     fn note_strangers(&mut self) {
         let all = || self.traces.iter().map(|trace| &trace.metadata);
         let hosts: BTreeSet<&str> =
@@ -170,7 +171,7 @@ impl<'a> Ctf<'a> {
         }
     }
 
-    /// Packets by stream. Files that continue one another (tracefile rotation, session rotation) become one stream.
+    /// Packets by stream. Rotated files (tracefile or session rotation) become one stream.
     fn collect_packets(&mut self, inputs: &[TraceFiles<'a>]) {
         let mut streams: BTreeMap<(String, u64, StreamKey), Vec<Packet>> = BTreeMap::new();
         for (index, input) in inputs.iter().enumerate() {
@@ -183,7 +184,7 @@ impl<'a> Ctf<'a> {
                     let (missing, told) = index::missing(index, bytes.len() as u64, &packets);
                     damage.extend(told);
                     packets.extend(missing);
-                    packets.sort_by_key(|packet| packet.offset); // stable: behind the end in the index's order
+                    packets.sort_by_key(|packet| packet.offset); // stable: packets beyond the end stay in the order of the index
                 }
                 let named = |damage: Damage| Damage::new(damage.offset, format!("{name}: {}", damage.what));
                 self.about.info.damage.extend(damage.into_iter().map(named));
@@ -218,7 +219,7 @@ impl<'a> Ctf<'a> {
         self.streams = streams
             .into_values()
             .map(|mut packets| {
-                // Within a file the order stands, also where time goes backwards; files are put in order.
+                // Within a file the order is kept, even if time goes backwards; files are sorted.
                 let one_file = packets.windows(2).all(|pair| pair[0].file == pair[1].file);
                 if !one_file {
                     packets.sort_by_key(|packet| (packet.begin, packet.sequence));
@@ -234,7 +235,7 @@ impl<'a> Ctf<'a> {
     }
 }
 
-/// Packets that are missing between those of one stream.
+/// Number of packets missing within one stream.
 fn lost_packets(packets: &[Packet]) -> u64 {
     let mut numbers: Vec<u64> = packets.iter().filter_map(|packet| packet.sequence).collect();
     numbers.sort_unstable();

@@ -1,7 +1,6 @@
-//! The normalized event: small, `Copy`, with texts interned beside it.
+//! The normalized event: small, `Copy`, with interned texts.
 //!
-//! Every recorder and every format decodes to this. A decoder that lacks a field says so with `None`; it never
-//! invents a value. Kernel names are kept for what the kernel names.
+//! Every recorder and every format decodes to this. A missing field is `None`, never an invented value.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -28,7 +27,7 @@ impl Default for Strings {
 }
 
 impl Strings {
-    /// The symbol of `text`, new or known. What would act on a terminal is kept as its escape: any user may name a thread.
+    /// The symbol of `text`, new or known. Control characters are stored escaped, because any user can name a thread.
     pub fn intern(&mut self, text: &str) -> Sym {
         if let Some(&sym) = self.index.get(text) {
             return sym;
@@ -42,7 +41,7 @@ impl Strings {
         sym
     }
 
-    /// The text of the symbol with this number, if there is one: texts are numbered in the order of their coming.
+    /// The text of the symbol with this number, if there is one: texts are numbered in the order of interning.
     #[must_use]
     pub fn nth(&self, number: usize) -> Option<&str> {
         self.texts.get(number).map(|text| &**text)
@@ -55,7 +54,7 @@ impl Strings {
     }
 }
 
-/// A thread as an event shows it.
+/// A thread as recorded in an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TaskRef {
     /// Thread id; 0 is the idle task.
@@ -66,7 +65,7 @@ pub struct TaskRef {
     pub comm: Option<Sym>,
 }
 
-/// Why a thread left the CPU (`prev_state` of sched_switch, reduced to what matters).
+/// Why a thread left the CPU (reduced `prev_state` of sched_switch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeftAs {
     /// Still runnable: preempted inside the kernel (0x100) or on the way back to user space (0).
@@ -133,6 +132,17 @@ impl Vector {
 pub const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
+/// Kinds of page faults; all 0: not recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faulted {
+    /// Reads, and fetches of code.
+    pub read: u32,
+    /// Writes to a page that was not present.
+    pub written: u32,
+    /// Writes to a page that was present, but not writable: it is copied.
+    pub copied: u32,
+}
+
 /// What happened. Fields are the kernel's own, under the kernel's names.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -140,8 +150,7 @@ pub const SOFTIRQS: [&str; 10] =
 pub enum Kind {
     /// `sched_switch`.
     Switch { prev: TaskRef, left_as: LeftAs, next: TaskRef },
-    /// `sched_waking`: the wake-up begins, in the waker's context; or, of a `new` thread, `sched_wakeup_new`, in its
-    /// creator's.
+    /// `sched_waking`, in the context of the waker; of a `new` thread `sched_wakeup_new`, in that of its creator.
     Waking { task: TaskRef, target_cpu: Option<Cpu>, new: bool },
     /// `sched_wakeup`: the task is on a run queue.
     Wakeup { task: TaskRef, target_cpu: Option<Cpu> },
@@ -163,14 +172,12 @@ pub enum Kind {
     SoftirqExit { vec: u8 },
     /// `nmi_handler`: reported at its end, with its duration.
     Nmi { duration: Ns },
-    /// The host took `taken` of the time since `since` from this CPU (the steal clock, read at both ends).
+    /// Steal time: the hypervisor took `taken` since `since` from this CPU (steal clock, read at both ends).
     HostSteal { taken: Ns, since: Mono },
-    /// `hrtimer_start`: armed.
-    /// `soft` is from when on it may expire, with another timer: `expires` less the slack of the thread.
+    /// `hrtimer_start`: armed. `soft`: earliest expiry with another timer: `expires` minus the slack of the thread.
     HrtimerStart { timer: u64, function: Option<Sym>, expires: Ns, soft: Option<Ns> },
-    /// `hrtimer_expire_entry`; `expires` is the programmed expiry on the monotonic clock, where known; `now` is the moment
-    /// on the timer's own clock, that of `expires` in `hrtimer_start`.
-    /// `slack`: how many ns later than asked that is, where it is known, not 0 and below 2.1 s.
+    /// `hrtimer_expire_entry`; `expires`: programmed expiry on CLOCK_MONOTONIC, if known; `now`: on the timer's own
+    /// clock; `slack`: delay of `expires` after the requested time, ns, if known, not 0 and below 2.1 s.
     TimerExpireEntry {
         timer: u64,
         function: Option<Sym>,
@@ -182,24 +189,23 @@ pub enum Kind {
     TimerExpireExit { timer: u64 },
     /// `cpu_idle` with a state: the CPU goes idle.
     IdleEnter { state: u32 },
-    /// `cpu_idle` with -1: it leaves.
+    /// `cpu_idle` with -1: the CPU leaves idle.
     IdleExit,
-    /// `csd_function_entry`: a function sent by another CPU begins.
+    /// `csd_function_entry`: a function sent by another CPU starts.
     CsdEntry { function: Option<Sym>, csd: u64 },
     /// `csd_function_exit`.
     CsdExit { csd: u64 },
     /// `page_fault_user` / `page_fault_kernel`, `count` of them since the last such event on this CPU.
-    PageFault { address: u64, count: u32 },
-    /// `count` events were lost here before this moment (`None`: some, number unknown; 0: switches that were left out of
-    /// the record or that the kernel did not report, and nothing else).
+    PageFault { address: u64, count: u32, how: Faulted },
+    /// `count` events were lost here before this time (`None`: unknown; 0: only switches not recorded or reported).
     Lost { count: Option<u64>, after: Option<Mono> },
     /// An event of another kind (its name), kept for evidence and display.
     Other { name: Sym },
-    /// `raw_syscalls:sys_enter`; also what LTTng calls `syscall_entry_NAME`, with its fields as arguments.
+    /// `raw_syscalls:sys_enter`; also LTTng's `syscall_entry_NAME`, with its fields as arguments.
     SysEnter { id: i32, args: [u64; 6] },
     /// `raw_syscalls:sys_exit`.
     SysExit { id: i32, ret: i64 },
-    /// `workqueue_queue_work`; `target_cpu` is where it is to run.
+    /// `workqueue_queue_work`; `target_cpu`: where it should run.
     WorkQueue { work: u64, function: Option<Sym>, target_cpu: Option<Cpu> },
     /// `workqueue_activate_work`: handed to the workers.
     WorkActivate { work: u64 },
@@ -207,7 +213,7 @@ pub enum Kind {
     WorkStart { work: u64, function: Option<Sym> },
     /// `workqueue_execute_end`.
     WorkEnd { work: u64, function: Option<Sym> },
-    /// `page_fault_user`, one of them, with all it says (recorders that only count give [`Kind::PageFault`]).
+    /// `page_fault_user`, a single one with all fields (recorders that only count use [`Kind::PageFault`]).
     UserFault { address: u64, ip: u64, error_code: u32 },
     /// `page_fault_kernel`.
     KernelFault { address: u64, ip: u64, error_code: u32 },
@@ -237,11 +243,12 @@ pub enum Kind {
     CsdQueue { target_cpu: Cpu, function: Option<Sym>, csd: u64 },
     /// `contention_begin`: waits for a lock; flags 1 spin, 2 read, 4 write, 8 RT, 16 per-CPU, 32 mutex.
     ContentionBegin { lock: u64, flags: u32 },
-    /// `contention_end`: has it, or gave up.
+    /// `contention_end`: acquired, or gave up.
     ContentionEnd { lock: u64, ret: i32 },
     /// `sched_process_fork`.
     Fork { parent: Tid, child: TaskRef },
-    /// `sched_process_exec`, in the context of the new program; `old` is the tid before (of a thread that took over).
+    /// `sched_process_exec`, in the context of the new program; `old`: the previous tid (of a thread other than the
+    /// leader).
     Exec { filename: Option<Sym>, old: Tid },
     /// `sched_process_exit`.
     TaskExit { task: TaskRef },
@@ -259,7 +266,7 @@ pub enum Kind {
     WheelExpireEntry { timer: u64, function: Option<Sym> },
     /// `timer_expire_exit`.
     WheelExpireExit { timer: u64 },
-    /// `signal_generate`: for `task`; `result` 0: it was sent, 1: it was ignored, 2: there was one already.
+    /// `signal_generate`: for `task`; `result` 0: sent, 1: ignored, 2: already pending.
     SignalGenerate { sig: i32, task: TaskRef, code: i32, result: i32 },
     /// `signal_deliver`: taken by the current thread.
     SignalDeliver { sig: i32, code: i32 },
@@ -267,15 +274,16 @@ pub enum Kind {
     Hotplug { cpu: Cpu, down: bool },
     /// `softirq_raise`.
     SoftirqRaise { vec: u8 },
-    /// A text written into the trace (`trace_marker`, `trace_puts`); of `trace_printk` the format, not evaluated.
+    /// A text written into the trace (`trace_marker`, `trace_puts`); for `trace_printk`, the format without its
+    /// arguments.
     Marker { text: Sym },
     /// `function` of the function tracer; addresses.
     Function { ip: u64, parent_ip: u64 },
 }
 
 impl Kind {
-    /// The kernel's name of the event; of vectors, idle and losses a word for all of them, nothing for
-    /// [`Kind::Other`], whose name is among the texts.
+    /// The kernel's name of the event; one name for all vectors, for idle and for losses; empty for [`Kind::Other`],
+    /// whose name is in the texts.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -343,25 +351,25 @@ impl Kind {
     }
 }
 
-/// One event. Within a CPU times do not decrease in a [`super::window::Window`].
+/// One event. In a [`super::window::Window`], times do not decrease within a CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event {
-    /// When.
+    /// Time.
     pub at: Mono,
-    /// Where.
+    /// CPU.
     pub cpu: Cpu,
-    /// The thread whose context it was recorded in (`common_pid`); in an interrupt, the interrupted one.
+    /// The current thread (`common_pid`); in an interrupt, the interrupted thread.
     pub current: Option<Tid>,
-    /// Whether that thread itself did it.
+    /// Context: the thread itself, or an interrupt.
     pub level: Level,
-    /// What.
+    /// Kind and fields.
     pub kind: Kind,
 }
 
-/// In what of a CPU an event was recorded, as far as it says so itself (`common_flags` of ftrace and perf).
+/// Context in which an event was recorded, if it has that (`common_flags` of ftrace and perf).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// It does not say.
+    /// Not recorded.
     #[default]
     Unsaid,
     /// In the thread.
@@ -383,7 +391,7 @@ impl Level {
         }
     }
 
-    /// In an interrupt: what the interrupted thread has nothing to do with.
+    /// In an interrupt: not caused by the interrupted thread.
     #[must_use]
     pub fn is_interrupt(self) -> bool {
         matches!(self, Level::Softirq | Level::Hard)

@@ -1,9 +1,8 @@
-//! The recorder's flight ring: what happened on a CPU up to the moment its ring was frozen.
+//! The flight recorder: events of a CPU up to the time its ring was frozen.
 //!
-//! Bytes in, [`Window`] out. The bytes are those of the kernel's ring with a header before them, and they are stored
-//! like this in a run directory as `flight.bin`: any number of *chunks* one after another, of one or several CPUs.
-//! Chunks of one CPU with consecutive ids join without a gap. All numbers are little endian (so are all supported
-//! machines); times are `CLOCK_MONOTONIC` in ns.
+//! Bytes in, [`Window`] out. The bytes are those of the BPF ring with a header before them. `flight.bin` in a run
+//! directory is a sequence of such *chunks*, of one or several CPUs. Chunks of one CPU with consecutive ids have no gap
+//! between them. All numbers are little endian (so are all supported machines); times are `CLOCK_MONOTONIC` in ns.
 //!
 //! | chunk | bytes | meaning |
 //! |---|---|---|
@@ -30,11 +29,10 @@
 //! A system call (kinds 21 and 22) has its number in `tid`, its first three arguments in the two u64 and `expires`, its result
 //! in the first u64.
 //!
-//! Loss is said, never hidden: torn, damaged and missing records become [`Kind::Lost`] before the next event, and so does
-//! a switch away from another task than the one switched in last, and, where a lean recorder left out switches between
-//! ordinary tasks, the time in which they happened; records overwritten before the first one move
-//! [`Window::complete_from`].
-//! Not here: names of threads that no event names, interrupt lines and idle states (`host` adds them).
+//! Losses are reported: torn, damaged and missing records become [`Kind::Lost`] before the next event. So do a
+//! switch-out of another task than the one switched in last, and the time in which a lean recorder skipped switches
+//! between SCHED_OTHER tasks. Records overwritten before the first one move [`Window::complete_from`]. Not here: names
+//! of threads without an event, interrupt lines and idle states (`host` adds them).
 
 mod header;
 mod layout;
@@ -43,7 +41,7 @@ pub mod source;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
-use super::event::{Event, Kind, LeftAs, Level, Strings, TaskRef, Vector};
+use super::event::{Event, Faulted, Kind, LeftAs, Level, Strings, TaskRef, Vector};
 use super::window::{StackSample, Window};
 use crate::printable;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
@@ -54,21 +52,21 @@ pub use header::{
 };
 use header::{i32_at, u16_at, u32_at, u64_at};
 
-/// The kind of a record that names a task and is no event.
+/// Kind of a record that names a task and is not an event.
 const COMM: u8 = 19;
-/// Bit of a switch's flag: a lean recorder left switches out before it.
+/// Bit of the flag of a switch: a lean recorder skipped switches before it.
 const SKIPPED: u8 = 2;
-/// Why a stack was taken: only one taken in an interrupt says what was interrupted.
+/// Reason for a stack: only one taken in an interrupt shows the interrupted code.
 const LATE_TIMER: u8 = 1;
 const ENABLED_THERE: u8 = 1;
 const ENABLED_BEFORE: u8 = 2;
-/// Frames of a stack at most.
+/// Maximum number of frames per stack.
 const STACK_DEPTH: usize = 30;
 
-/// All events of all chunks, in the order of time. `symbol` names a kernel address.
+/// All events of all chunks, in time order. `symbol` resolves a kernel address.
 ///
 /// # Errors
-/// When not even the first header can be read. Damage after it is a [`Kind::Lost`].
+/// If the first header cannot be read. Later damage is a [`Kind::Lost`].
 pub fn decode(bytes: &[u8], symbol: impl FnMut(u64) -> Option<String>) -> Result<Window, NotAChunk> {
     let mut header = Header::parse(bytes)?;
     let mut decoder = Decoder {
@@ -96,7 +94,7 @@ pub fn decode(bytes: &[u8], symbol: impl FnMut(u64) -> Option<String>) -> Result
             }
         }
     }
-    // Stable: at equal times a CPU's records stay in the order of their sequence numbers.
+    // Stable sort: records of a CPU with equal times stay in sequence order.
     decoder.window.events.sort_by_key(|event| event.at);
     decoder.window.stacks.sort_by_key(|stack| stack.at);
     Ok(decoder.window)
@@ -106,12 +104,12 @@ struct Decoder<F> {
     window: Window,
     symbol: F,
     known: HashMap<u64, Option<String>>,
-    switched: HashMap<Cpu, Mono>, // when the last switch was recorded
-    running: HashMap<Cpu, Tid>,   // who was switched in last, where no event has been lost since
+    switched: HashMap<Cpu, Mono>, // time of the last recorded switch
+    running: HashMap<Cpu, Tid>,   // last task switched in, if no event was lost since
 }
 
 impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
-    /// False when the chunk is cut short. `follows`: the chunk before it ends where this one begins.
+    /// False if the chunk is truncated. `follows`: this chunk continues the previous one.
     fn chunk(&mut self, header: &Header, body: &[u8], follows: bool) -> bool {
         let cpu = header.cpu;
         let present = (body.len() / RECORD_BYTES).min(header.records as usize);
@@ -134,18 +132,18 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
                 self.lost(at, cpu, Some(torn));
                 torn = 0;
             }
-            // An NMI may be recorded later than what came after it.
+            // An NMI may be recorded after later events.
             if !matches!(kind, Kind::Nmi { .. }) {
                 oldest.get_or_insert(at);
             }
             latest = latest.max(at);
             if let Kind::Switch { prev, next, .. } = kind {
                 if record[13] & SKIPPED != 0 {
-                    // Who ran since is known again from here backwards, as far as `prev` or an event names it.
+                    // Before this switch the running task is known only from `prev` or from events that name it.
                     let since = self.switched.get(&cpu).map_or(header.begin, |last| Mono(last.0 + 1));
                     self.lost(since, cpu, None);
                 }
-                // Between the two, at least one switch was not reported.
+                // At least one switch in between was not reported.
                 if self.running.get(&cpu).is_some_and(|running| *running != prev.tid) {
                     self.lost(at, cpu, None);
                 }
@@ -173,15 +171,16 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
         present == header.records as usize && stacks.len() / STACK_BYTES >= header.stacks as usize
     }
 
-    /// The name of a task at its departure, which is the last event but for NMIs that were noted beside the ring.
+    /// Adds the name of a task to its switch-out, which is the last event except for NMIs.
     fn named(&mut self, departure: Mono, r: &[u8]) {
         let (tid, name) = (Tid(i32_at(r, 20)), &r[32..48]);
         let mut last = self.window.events.iter_mut().rev();
         let left = last.find(|event| !matches!(event.kind, Kind::Nmi { .. }));
-        if let Some(Event { at, kind: Kind::Switch { prev, .. }, .. }) = left {
-            if *at == departure && prev.tid == tid {
-                prev.comm = comm(&mut self.window.strings, name);
-            }
+        if let Some(Event { at, kind: Kind::Switch { prev, .. }, .. }) = left
+            && *at == departure
+            && prev.tid == tid
+        {
+            prev.comm = comm(&mut self.window.strings, name);
         }
         let name = name.split(|&b| b == 0).next().unwrap_or_default();
         let name = printable::line(&String::from_utf8_lossy(name)).into_owned();
@@ -194,7 +193,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
         self.window.events.push(Event { at, cpu, current: None, level: Level::Unsaid, kind });
     }
 
-    /// `None`: no kind of this version.
+    /// `None`: not a kind of this version.
     fn kind(&mut self, r: &[u8]) -> Option<Kind> {
         let (current, tid) = (Tid(i32_at(r, 16)), Tid(i32_at(r, 20)));
         let prio = |offset| Prio(i32::from(u16_at(r, offset) as i16));
@@ -209,7 +208,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             }
             2 | 3 => Kind::Waking { task: task(), target_cpu: Some(Cpu(word)), new: r[12] == 3 },
             4 => Kind::Migrate { task: task(), from: Cpu(u32::from(u16_at(r, 14))), to: Cpu(word) },
-            5 => Kind::PiSetprio { task: task(), old: prio(24), new: prio(26) },
+            5 => Kind::PiSetprio { task: TaskRef { prio: None, ..task() }, old: prio(24), new: prio(26) },
             6 => Kind::IrqEntry { irq: word, name: None },
             7 => Kind::IrqExit { irq: word },
             8 => Kind::VectorEntry(vector(word)?),
@@ -229,7 +228,10 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             15 => Kind::IdleEnter { state: word },
             16 => Kind::CsdEntry { function: self.function(second), csd: first },
             17 => Kind::CsdExit { csd: first },
-            18 => Kind::PageFault { address: first, count: u32::try_from(second).unwrap_or(u32::MAX) },
+            18 => {
+                let how = Faulted { read: word, written: (second >> 32) as u32, copied: tid.0 as u32 };
+                Kind::PageFault { address: first, count: second as u32, how }
+            }
             20 => Kind::HostSteal { taken: Ns(first), since: Mono(second) },
             21 => Kind::SysEnter { id: tid.0, args: [first, second, u64_at(r, 24), 0, 0, 0] },
             22 => Kind::SysExit { id: tid.0, ret: first as i64 },
@@ -242,7 +244,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
         self.known.entry(address).or_insert_with(|| symbol(address)).clone()
     }
 
-    /// The function at `address` without an offset of zero; its address where no symbol is known.
+    /// The function at `address`, without an offset of zero; the address itself without a symbol.
     fn function(&mut self, address: u64) -> Option<super::event::Sym> {
         if address == 0 {
             return None;
@@ -256,7 +258,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
         let mut frames: Vec<String> = Vec::with_capacity(addresses.len());
         for address in addresses {
             let frame = self.name(address).unwrap_or_else(|| format!("{address:#x}"));
-            // The innermost frames are the recorder's own: they say how the stack was taken, not what ran.
+            // The innermost frames are those of the recorder itself.
             if !(frames.is_empty() && is_recorder(&frame)) {
                 frames.push(frame);
             }
@@ -278,8 +280,8 @@ fn addresses(stack: &[u8]) -> (usize, Vec<u64>) {
     (depth, (0..depth).map(|i| u64_at(stack, 16 + 8 * i)).take_while(|&a| a != 0).collect())
 }
 
-/// Writes into the stacks of late timers what the machine code says of the instruction that was interrupted: whether
-/// interrupts came back on there (`Some(true)`) or had been on before. Whole chunks only; damage is left to [`decode`].
+/// Notes in the stacks of late timers whether interrupts were re-enabled at the interrupted instruction (`Some(true)`)
+/// or were on before, according to the machine code. Whole chunks only; [`decode`] reports damage.
 pub fn note_code(
     bytes: &mut [u8],
     mut symbol: impl FnMut(u64) -> Option<String>,
@@ -303,8 +305,8 @@ pub fn note_code(
     }
 }
 
-/// The assembly entry of an interrupt (arch/x86/include/asm/idtentry.h; arch/arm64/kernel/entry.S, whose
-/// `el1h_64_irq_handler` is called by it).
+/// Whether `frame` is the assembly entry of an interrupt (arch/x86/include/asm/idtentry.h; arch/arm64/kernel/entry.S;
+/// not the `el1h_64_irq_handler` called by it).
 #[must_use]
 pub fn is_interrupt_entry(frame: &str) -> bool {
     const ENTRIES: [&str; 4] = ["asm_sysvec_", "asm_common_interrupt", "el1h_64_irq", "el0t_64_irq"];
@@ -312,12 +314,12 @@ pub fn is_interrupt_entry(frame: &str) -> bool {
 }
 
 /// Whether the interrupt came from user mode: then its entry is the outermost frame of the kernel stack (x86:
-/// `asm_sysvec_*`, `asm_common_interrupt`; arm64: `el0t_64_irq`); else whatever entered the kernel before it is.
-/// `None` without symbols.
+/// `asm_sysvec_*`, `asm_common_interrupt`; arm64: `el0t_64_irq`); else an earlier entry to the kernel is. `None`
+/// without symbols.
 fn interrupted_user(frames: &[String]) -> Option<bool> {
     let outermost = frames.last().filter(|frame| !frame.starts_with("0x"))?;
     let entry = |frame: &String| is_interrupt_entry(frame) && !frame.starts_with("el1h_");
-    // The same entry is also outermost where a softirq at the end of an earlier interrupt was interrupted.
+    // The entry is also outermost if a softirq at the end of an earlier interrupt was interrupted.
     Some(entry(outermost) && frames.iter().filter(|frame| entry(frame)).count() == 1)
 }
 

@@ -51,6 +51,7 @@ pub(super) fn all_kinds() -> Vec<u8> {
         r[20..24].copy_from_slice(&30i32.to_le_bytes());
         r[28..32].copy_from_slice(&2u32.to_le_bytes());
         r[32..40].copy_from_slice(b"abcdefg\0");
+        r[40..48].copy_from_slice(&(5u64 << 32 | 7).to_le_bytes());
         records.push(r);
     }
     let mut preempted = switch(900, records.len() as u64, 20, 0, b"swapper");
@@ -66,13 +67,13 @@ pub(super) fn left_out() -> Vec<u8> {
     chunk(header(0, 1, 100, 0, 3), &[switch(200, 0, 20, 10, b"a"), record(300, 1, 14), late])
 }
 
-/// Who leaves at the end is not who was switched in.
+/// The task switched out at the end is not the one switched in.
 pub(super) fn not_seen_to_come() -> Vec<u8> {
     let records = [switch(200, 0, 10, 20, b"a"), record(300, 1, 14), switch(400, 2, 21, 10, b"b")];
     chunk(header(0, 1, 100, 0, 3), &records)
 }
 
-/// A chunk of one switch, 50 ns after its begin.
+/// A chunk of one switch, 50 ns after its start.
 pub(super) fn one_switch(cpu: u32, id: u64, begin: u64, prev: i32, next: i32) -> Vec<u8> {
     chunk(header(cpu, id, begin, 0, 1), &[switch(begin + 50, 0, prev, next, b"a")])
 }

@@ -1,16 +1,16 @@
-//! What a walk through any trace meets: events not yet interpreted, losses, damage.
+//! Items of a walk through any trace: uninterpreted events, losses, damage.
 
 use crate::time::{Cpu, Mono};
 
-/// Something in the file that is not as it must be. What is not named here was read.
+/// Something invalid in the file. Everything not reported here was read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("offset {offset}: {what}")]
 pub struct Damage {
-    /// Where in the file (the data file, where a trace is made of several).
+    /// Offset in the file (in the data file, if a trace has several).
     pub offset: u64,
-    /// What is wrong there and, where reading goes on, what was skipped.
+    /// What is wrong there and, if reading continues, what was skipped.
     pub what: String,
-    /// It is so in the whole trace: one mention is enough.
+    /// It applies to the whole trace, and is reported once.
     pub is_general: bool,
 }
 
@@ -21,75 +21,75 @@ impl Damage {
         Damage { offset, what: what.into(), is_general: false }
     }
 
-    /// What is so in the whole trace, first met at `offset`.
+    /// Damage of the whole trace, first found at `offset`.
     #[must_use]
     pub fn general(offset: u64, what: impl Into<String>) -> Self {
         Damage { is_general: true, ..Damage::new(offset, what) }
     }
 }
 
-/// Events that were recorded nowhere, because a buffer was full.
+/// Events that were not recorded, because a buffer was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// On which CPU.
+    /// CPU.
     pub cpu: Cpu,
-    /// After this moment, where known.
+    /// After this time, if known.
     pub after: Option<Mono>,
-    /// Before this moment.
+    /// Before this time.
     pub before: Mono,
-    /// How many; `None`: some; 0: none that was to be recorded, only switches that were left out or not reported.
+    /// Number; `None`: unknown; 0: only switches that the recorder skipped or the kernel did not report.
     pub count: Option<u64>,
-    /// Which buffer or trace: an index into [`super::source::Info::origins`].
+    /// Buffer or trace: an index into [`super::source::Info::origins`].
     pub origin: u16,
-    /// `after` and `before` are inferred: the recorder only says that the loss lies in this span (`to` included),
-    /// and they are the longest silence in it.
+    /// Set if `after` and `before` are inferred: the recorder only reports a loss in this span (`to` included), and
+    /// they are the longest gap between events in it.
     pub inferred_within: Option<Span>,
 }
 
-/// One event, not yet interpreted.
+/// One uninterpreted event.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// When, in nanoseconds of the trace's clock ([`super::source::Info::clock`]).
+    /// Time in ns of the trace's clock ([`super::source::Info::clock`]).
     pub at: Mono,
-    /// On which CPU.
+    /// CPU.
     pub cpu: Cpu,
     /// Its class: an index into the [`super::catalogue::Catalogue`].
     pub class: u32,
-    /// Which buffer or trace it is from: an index into [`super::source::Info::origins`].
+    /// Its buffer or trace: an index into [`super::source::Info::origins`].
     pub origin: u16,
-    /// The bytes its fields are in; layout as the class says.
+    /// The bytes of its fields; the class has their layout.
     pub data: &'a [u8],
-    /// Bit in `data` where the event's fields begin (0 for tracepoints).
+    /// Bit in `data` where the fields of the event start (0 for tracepoints).
     pub first_bit: u64,
 }
 
-/// What a walk through a trace meets.
+/// An item of a walk through a trace.
 #[derive(Clone, Debug)]
 pub enum Item<'a> {
     /// An event.
     Event(Record<'a>),
     /// Events are missing here.
     Lost(Loss),
-    /// The file is damaged here; the walk goes on behind, or with the other streams.
+    /// The file is damaged here; the walk continues after it, or with the other streams.
     Damage(Damage),
 }
 
-/// A stretch of time: `from` included, `to` excluded.
+/// A time span: `from` included, `to` excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// First moment.
+    /// First time.
     pub from: Mono,
-    /// First moment that is too late.
+    /// End, excluded.
     pub to: Mono,
 }
 
 impl Span {
-    /// All there is.
+    /// All times.
     pub const ALL: Span = Span { from: Mono(0), to: Mono(u64::MAX) };
 }
 
-/// A walk over the records of all CPUs, ascending in time; never longer than the bytes allow.
+/// A walk over the records of all CPUs, ascending in time; its length is bounded by the size of the trace.
 pub trait Events {
-    /// The next item; `None` at the end, and then always.
+    /// The next item; `None` at the end, and from then on.
     fn next(&mut self) -> Option<Item<'_>>;
 }

@@ -1,43 +1,43 @@
-//! Kernel addresses to names, from the text of `/proc/kallsyms`.
+//! Resolves kernel addresses to names, from the text of `/proc/kallsyms`.
 //!
-//! The text is kept as it is and sorted by address at the first question: most traces are read without one.
+//! The text is kept and sorted by address on first use: most traces are read without any look-up.
 
 use std::sync::OnceLock;
 
-/// No function is longer: farther behind the last symbol an address is unknown (modules that are not listed).
+/// Maximum length of a function: an address farther after the last symbol is unknown (modules that are not listed).
 const FARTHEST: u64 = 1 << 20;
 
-/// Symbols of one text; a kernel with all its modules has 300,000.
+/// Maximum number of symbols; a kernel with all its modules has 300,000.
 const MOST: usize = 1 << 21;
 
 /// Symbols of one kernel.
 #[derive(Debug, Default)]
 pub struct Symbols {
     text: Box<[u8]>,
-    /// (address, begin and end of the name in the text), ascending.
+    /// (address, start and end of the name in the text), ascending.
     sorted: OnceLock<Vec<(u64, u32, u32)>>,
 }
 
 impl Symbols {
-    /// From lines `ADDRESS TYPE NAME [MODULE]`; other lines are passed over.
+    /// From lines `ADDRESS TYPE NAME [MODULE]`; other lines are skipped.
     #[must_use]
     pub fn new(text: impl Into<Box<[u8]>>) -> Self {
         Symbols { text: text.into(), sorted: OnceLock::new() }
     }
 
-    /// The text that they were read from; empty where the trace has none.
+    /// The source text; empty if the trace has none.
     #[must_use]
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// The symbol that `address` lies in, and how far behind its beginning. `None` below the first symbol,
-    /// and where all addresses are hidden (`kptr_restrict`).
+    /// The symbol that contains `address`, and the offset in it. `None` below the first symbol, and if all addresses
+    /// are hidden (`kptr_restrict`).
     #[must_use]
     pub fn resolve(&self, address: u64) -> Option<(&str, u64)> {
         let sorted = self.sorted.get_or_init(|| sort(&self.text));
         let index = sorted.partition_point(|&(start, ..)| start <= address).checked_sub(1)?;
-        // Of several names for one address the first in the file stands, as in trace-cmd.
+        // Of several names for one address, the first in the file is used, as in trace-cmd.
         let (start, ..) = sorted[index];
         let first = sorted.partition_point(|&(other, ..)| other < start);
         if address - start > FARTHEST {
@@ -48,13 +48,13 @@ impl Symbols {
         Some((name, address - start))
     }
 
-    /// How many symbols there are.
+    /// Number of symbols.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sorted.get_or_init(|| sort(&self.text)).len()
     }
 
-    /// No symbol at all.
+    /// Whether there are no symbols.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -65,12 +65,11 @@ fn sort(text: &[u8]) -> Vec<(u64, u32, u32)> {
     let mut symbols: Vec<(u64, u32, u32)> = Vec::with_capacity(text.len() / 48);
     let mut begin = 0;
     for line in text.split(|&byte| byte == b'\n') {
-        if let Some((address, from, to)) = line_parts(line) {
-            if let (true, Ok(from), Ok(to)) =
+        if let Some((address, from, to)) = line_parts(line)
+            && let (true, Ok(from), Ok(to)) =
                 (address != 0, u32::try_from(begin + from), u32::try_from(begin + to))
-            {
-                symbols.push((address, from, to));
-            }
+        {
+            symbols.push((address, from, to));
         }
         if symbols.len() >= MOST {
             break;

@@ -1,7 +1,7 @@
-//! Declared types compiled to what is needed to walk over their bits.
+//! Declared types, compiled for a walk over their bits.
 //!
-//! Lengths of sequences and tags of variants refer to integers met before; each such integer gets a slot, and a walk
-//! keeps their values. Everything a name can reach is a leaf with a number: integers, floats, texts and whole arrays.
+//! Lengths of sequences and tags of variants refer to earlier integers; each such integer gets a slot, in which a walk
+//! keeps its value. Everything with a name is a numbered leaf: integers, floats, texts and whole arrays.
 
 pub(super) mod anchors;
 pub(super) mod walk;
@@ -11,11 +11,11 @@ use self::walk::{packed_bits, PastEnd, Walk};
 use super::bytes::Order;
 use super::value::Value;
 
-/// Most integers that lengths and tags of one layout may refer to.
+/// Maximum number of integers that lengths and tags of one layout may refer to.
 pub(super) const SLOTS: usize = 32;
 pub(super) const NO_SLOT: u8 = u8::MAX;
 
-/// What an integer is beside its value.
+/// Role of an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Plain,
@@ -50,20 +50,20 @@ pub(crate) enum Length {
     Slot(u8),
 }
 
-/// Some structs one behind the other.
+/// A sequence of structs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(super) parts: Vec<Part>,
-    /// The short way, where there is one.
+    /// The fast path, if there is one.
     pub(super) anchors: Option<Anchors>,
-    /// Some integer is a time or an id, or is referred to: then a walk must see them all.
+    /// An integer is a time or an id, or is referred to: a walk must read all integers then.
     pub(super) has_roles: bool,
     /// Name of each leaf.
     pub leaves: Vec<String>,
 }
 
 impl Layout {
-    /// Reads leaf `leaf` of the structs that begin at `bit`.
+    /// Reads leaf `leaf` of the structs that start at `bit`.
     pub fn value<'a>(&self, leaf: u16, data: &'a [u8], bit: u64) -> Option<Value<'a>> {
         if let (Some(anchors), 0) = (&self.anchors, bit % 8) {
             return anchors.value(leaf, data, (bit / 8) as usize);
@@ -78,7 +78,7 @@ impl Layout {
         None
     }
 
-    /// Goes over all of it.
+    /// Walks over the whole layout.
     pub fn over(&self, walk: &mut Walk<'_>) -> Result<(), PastEnd> {
         if let (Some(anchors), 0, false) = (&self.anchors, walk.bit % 8, self.has_roles) {
             walk.bit = 8 * anchors.end(walk.data, (walk.bit / 8) as usize)? as u64;
@@ -87,7 +87,7 @@ impl Layout {
         self.parts.iter().try_for_each(|part| walk.over(&part.node))
     }
 
-    /// The bit behind all of it, which begins at `bit`.
+    /// The first bit after the layout, if it starts at `bit`.
     #[inline]
     pub fn end(&self, data: &[u8], bit: u64) -> Result<u64, PastEnd> {
         if let (Some(anchors), 0, false) = (&self.anchors, bit % 8, self.has_roles) {
@@ -103,8 +103,8 @@ impl Layout {
         self.leaves.iter().position(|leaf| leaf == name).map(|index| index as u16)
     }
 
-    /// From the first struct on: byte offset of each leaf, as long as nothing before it has a changing length, and
-    /// the length of all if nothing has. Only for layouts that begin at a byte.
+    /// Offset of each leaf before the first part of variable length, and the total length if there is none. Only for
+    /// layouts that start at a byte.
     pub fn fixed(&self) -> (Vec<(u64, &Node)>, Option<u64>) {
         let mut places = Vec::new();
         let mut bit = Some(0);
@@ -114,7 +114,7 @@ impl Layout {
         (places, bit)
     }
 
-    /// Whether it ends at a byte whatever it contains.
+    /// Whether it always ends at a byte boundary.
     pub fn ends_at_byte(&self) -> bool {
         fn whole(node: &Node) -> bool {
             match node {
@@ -144,7 +144,7 @@ impl Layout {
     }
 }
 
-/// Places of the leaves in `node`, which begins at `bit`; gives where it ends, if that is fixed.
+/// Adds the places of the leaves in `node`, which starts at `bit`; returns its end, if that is fixed.
 fn fixed_part<'n>(node: &'n Node, bit: u64, places: &mut Vec<(u64, &'n Node)>) -> Option<u64> {
     let aligned = |align: u32| (align <= 8).then(|| bit.next_multiple_of(u64::from(align)));
     match node {

@@ -1,10 +1,10 @@
-//! Several streams, each in its own order of time, as one.
+//! Merges several streams, each in time order, into one.
 //!
-//! The stream whose head is earliest gives the next item, and goes on giving as long as it stays before the earliest
-//! head of all others: with few switches between CPUs that costs one comparison per event. Equal times keep the order
-//! of the streams, so that the result does not depend on chance.
+//! The stream with the earliest head provides items as long as it is before the earliest head of all others: with few
+//! changes between streams that costs one comparison per event. Equal times keep the order of the streams, so that the
+//! result is deterministic.
 //!
-//! A stream whose time goes backwards is not sorted: its items come as they stand, and the stream itself reports it.
+//! A stream whose time goes backwards is not sorted: its items keep their order, and the stream itself reports it.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::{BinaryHeap, PeekMut};
@@ -12,16 +12,16 @@ use std::ops::ControlFlow;
 
 use super::item::{Events, Item, Span};
 
-/// One ordered stream with its next item at hand. Several may be walked at once, each by a thread of its own.
+/// One ordered stream with a current item. Several may be walked at once, each by its own thread.
 pub trait Stream: Send {
-    /// Time of the item at hand; `None` at the end.
+    /// Time of the current item; `None` at the end.
     fn time(&self) -> Option<u64>;
-    /// The item at hand.
+    /// The current item.
     fn item(&self) -> Item<'_>;
-    /// Goes on to the next item.
+    /// Advances to the next item.
     fn advance(&mut self);
-    /// Shows the items from the one at hand on, until `visit` breaks (the next item is then at hand) or they end.
-    /// One call through a table for each item instead of three.
+    /// Visits the items from the current one, until `visit` breaks (the next item is then current) or the end. One
+    /// virtual call per item instead of three.
     fn each(&mut self, visit: &mut dyn FnMut(&Item<'_>) -> ControlFlow<()>) {
         while self.time().is_some() {
             let flow = visit(&self.item());
@@ -55,9 +55,9 @@ pub struct Merged<S> {
     /// Heads of all streams but `current`: time and number. Found in logarithmic time, because a hostile trace has
     /// as many streams as events.
     others: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The stream that gave the last item, which is still at hand there.
+    /// The stream of the last item, where it is still current.
     current: usize,
-    /// `current` may give up to this time (inclusive if it comes before the holder of that time).
+    /// `current` may provide items up to this time (inclusive if it precedes the stream with that time).
     bound: u64,
     given: bool,
     span: Span,
@@ -80,7 +80,7 @@ impl<S: Stream> Merged<S> {
         self.bound = self.others.peek().map_or(u64::MAX, |Reverse((time, _))| *time);
     }
 
-    /// Finds the earliest stream, after the current one has gone on to `time`, and how far it may run.
+    /// Finds the earliest stream, after the current one has advanced to `time`, and its bound.
     fn choose(&mut self, time: Option<u64>) {
         let head = time.map(|time| Reverse((time, self.current)));
         let chosen = match (head, self.others.peek_mut()) {

@@ -1,7 +1,7 @@
-//! Recorded kernel events as one normalized stream, whatever recorded them.
+//! Recorded kernel events as one normalized stream, from any recorder.
 //!
-//! One format a file: [`flight`] is the recorder's own ring. Decoders take bytes and give [`event::Event`]s plus
-//! losses as values; damaged input is never an abort.
+//! One module per format; [`flight`] is that of our recorder. Decoders turn bytes into [`event::Event`]s, with losses
+//! as values; damaged input never aborts.
 
 pub mod activation;
 pub mod bytes;

@@ -1,10 +1,10 @@
-//! From generic records to the [`Event`]s that the explanation reasons about.
+//! Converts generic records to the [`Event`]s that explanations use.
 //!
-//! One table (`recipes`) says for each kind which events mean it and what its fields are called, for the kernel's
-//! own names and for LTTng's. It is matched once per event class; an event then costs a few loads. A record that
-//! lacks a field its kind cannot do without becomes [`Kind::Other`], never a kind with an invented value.
+//! One table (`recipes`) has the events and field names of each kind, for the kernel's and for LTTng's names. It is
+//! matched once per event class; an event then costs a few loads. A record without a required field becomes
+//! [`Kind::Other`], never a kind with an invented value.
 //!
-//! LTTng's priorities are the kernel's minus 100 (`MAX_RT_PRIO`); they are put right here.
+//! LTTng's priorities are the kernel's minus 100 (`MAX_RT_PRIO`); they are converted here.
 
 mod recipes;
 mod text_cache;
@@ -22,21 +22,21 @@ use crate::time::{Cpu, Prio, Tid};
 use recipes::{Build, MOST_FIELDS};
 use text_cache::TextCache;
 
-/// How an event class is turned into a kind.
+/// Conversion of an event class to a kind.
 #[derive(Clone, Debug)]
 struct Recipe {
     name: Sym,
     build: Option<Build>,
     fields: [Access; MOST_FIELDS],
-    /// The field that says whose context it is.
+    /// The field with the current thread.
     current: Access,
-    /// The field that says in what of the CPU it was recorded.
+    /// The field with the flags of the context.
     flags: Access,
-    /// Number of the system call that is in the event's name.
+    /// Number of the system call in the name of the event.
     syscall: i32,
 }
 
-/// How a field is read: most are numbers and short texts at fixed places.
+/// Access to a field: most are numbers and short texts at fixed offsets.
 #[derive(Clone, Copy, Debug)]
 enum Access {
     /// The class has no such field.
@@ -47,7 +47,7 @@ enum Access {
         signed: bool,
         order: Order,
     },
-    /// A thread's name as the kernel keeps it: 16 bytes.
+    /// The name of a thread, 16 bytes as in the kernel.
     Comm {
         offset: u32,
     },
@@ -63,11 +63,11 @@ pub struct Normalizer<'t> {
     running: Running,
 }
 
-/// Thread per CPU after its last sched_switch, for traces whose events do not say.
+/// Thread per CPU after its last sched_switch, for traces whose events do not have it.
 #[derive(Debug, Default)]
 pub struct Running(Vec<Option<Tid>>);
 
-/// What numbers in events mean in words, and whose scale priorities have.
+/// Texts for numbers in events, and the scale of priorities.
 #[derive(Debug)]
 pub(crate) struct Texts<'t> {
     source: &'t dyn Source,
@@ -84,11 +84,11 @@ impl std::fmt::Debug for dyn Source + '_ {
     }
 }
 
-/// CPUs whose running thread is followed; more are taken as unknown.
+/// Maximum number of CPUs whose running thread is followed; it is unknown on others.
 const MOST_CPUS: usize = 1 << 14;
 
 impl<'t> Normalizer<'t> {
-    /// Matches the classes of `source` with the kinds.
+    /// Matches the classes of `source` to kinds.
     #[must_use]
     pub fn new(source: &'t dyn Source) -> Self {
         let mut strings = Strings::default();
@@ -105,24 +105,24 @@ impl<'t> Normalizer<'t> {
         Normalizer { classes, recipes, texts, running: Running::default() }
     }
 
-    /// The texts of all events made so far.
+    /// The texts of all events so far.
     #[must_use]
     pub fn strings(&self) -> &Strings {
         &self.texts.strings
     }
 
-    /// Gives the texts away, at the end.
+    /// Returns the texts, at the end.
     #[must_use]
     pub fn into_strings(self) -> Strings {
         self.texts.strings
     }
 
-    /// The symbol of a text of the caller's own.
+    /// The symbol of a text of the caller.
     pub fn intern(&mut self, text: &str) -> Sym {
         self.texts.strings.intern(text)
     }
 
-    /// The event of an item; `None` for damage, which is no event.
+    /// The event of an item; `None` for damage.
     pub fn item(&mut self, item: &Item<'_>) -> Option<Event> {
         match item {
             Item::Event(record) => Some(self.event(record)),
@@ -164,7 +164,7 @@ impl<'t> Normalizer<'t> {
         Event { at: loss.before, cpu: loss.cpu, current: None, level: Level::Unsaid, kind }
     }
 
-    /// Goes on with another walk, and gives what is known of this one.
+    /// Continues with the state of another walk, and returns that of this one.
     pub fn swap_running(&mut self, running: &mut Running) {
         std::mem::swap(&mut self.running, running);
     }
@@ -190,7 +190,7 @@ impl Texts<'_> {
         self.strings.intern(text)
     }
 
-    /// The name of the function at an address; its hexadecimal address where no symbol is known.
+    /// The name of the function at an address; its hexadecimal address without a symbol.
     fn function(&mut self, address: u64) -> Option<Sym> {
         if address == 0 {
             return None;
@@ -231,7 +231,7 @@ impl Texts<'_> {
 pub(crate) struct Fields<'c, 'r> {
     class: &'c EventClass,
     record: &'c Record<'r>,
-    /// From where fixed places count.
+    /// The bytes that fixed offsets refer to.
     bytes: &'r [u8],
     recipe: &'c Recipe,
 }
@@ -275,7 +275,7 @@ impl<'r> Fields<'_, 'r> {
         self.text(index).map(|text| texts.text(text))
     }
 
-    /// The value of a field, whatever it is.
+    /// The value of a field of any type.
     fn value(&self, index: usize) -> Option<Value<'r>> {
         match self.recipe.fields[index] {
             Access::Other(field) => self.class.value(field, self.record),
@@ -290,7 +290,7 @@ impl<'r> Fields<'_, 'r> {
     }
 }
 
-/// Whether events of this class are texts that somebody wrote into the trace.
+/// Whether events of this class are texts written into the trace.
 #[must_use]
 pub fn is_text(class: &EventClass) -> bool {
     matches!(class.name.as_str(), "print" | "bprint" | "bputs" | "lttng_logger")
@@ -298,8 +298,8 @@ pub fn is_text(class: &EventClass) -> bool {
 }
 
 impl Recipe {
-    /// Fields that say whose context an event is of. Numbers of a container's own (`vtid`) are those of the threads only
-    /// in user space, whose classes have a provider: in the kernel another thread may have that number.
+    /// The field with the current thread. The id within a container (`vtid`) is only used in user space, whose classes
+    /// have a provider: in the kernel another thread may have that id.
     fn whose(class: &EventClass) -> Option<FieldRef> {
         let own = if class.system.is_empty() { None } else { Some("vtid_context") };
         let names = ["common_pid", "perf_tid", "perf_tid_context", "tid_context"].into_iter().chain(own);

@@ -1,14 +1,14 @@
 //! perf.data of `perf sched record` and `perf record -e sched:*`: tracepoint samples with their raw data.
 //!
-//! Which question: what did the kernel record, from perf's file. Written here instead of taken from the
-//! linux-perf-data crate: that copies every record and sorts it in memory, allocates what a damaged header asks for,
-//! and gives up at the first error; this reads slices of the mapped file, in bounded memory, past damage. The layout
-//! is that of tools/perf/Documentation/perf.data-file-format.txt and include/uapi/linux/perf_event.h.
+//! Not the linux-perf-data crate, because that copies every record and sorts it in memory, allocates as much as a
+//! damaged header requests, and stops at the first error; this reads slices of the mapped file, in bounded memory, past
+//! damage. The layout is that of tools/perf/Documentation/perf.data-file-format.txt and
+//! include/uapi/linux/perf_event.h.
 //!
 //! Order: perf writes the ring buffers of the CPUs one after the other, in rounds. A first pass finds the ascending
-//! runs in the file and puts runs that follow one another into lanes, about one per CPU; the lanes are merged.
+//! runs in the file and chains them into lanes, about one per CPU; the lanes are merged.
 //!
-//! Pipe mode and compressed files (`perf record -z`) are made [`plain`] first, in memory.
+//! Pipe mode and compressed files (`perf record -z`) are first converted in memory, by [`plain`].
 
 mod header;
 mod lanes;
@@ -39,7 +39,7 @@ impl<'a> PerfData<'a> {
     /// Opens the bytes of a whole file.
     ///
     /// # Errors
-    /// The file is of another kind or form, or holds no description of tracepoints.
+    /// The file has another format or form, or no description of tracepoints.
     pub fn open(file: &'a [u8]) -> Result<Self, OpenError> {
         let mut header = Header::read(file)?;
         let mut catalogue = Catalogue::default();
@@ -63,7 +63,7 @@ impl<'a> PerfData<'a> {
 }
 
 impl PerfData<'_> {
-    /// Notes what was wrong when the file was made [`plain`].
+    /// Adds the damage found by [`plain`].
     #[must_use]
     pub fn with(mut self, damage: Option<Damage>) -> Self {
         self.about.info.damage.extend(damage);

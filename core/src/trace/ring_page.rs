@@ -10,25 +10,25 @@
 //! | 0 | the next word is the length plus 4, then the payload |
 //! | 29 | padding: delta 0 ends the page; else the next word is how much to skip |
 //! | 30 | time extend: the next word is the upper part of the delta |
-//! | 31 | absolute stamp of 59 bits; the upper 5 are those of the time before (since 4.17) |
+//! | 31 | absolute stamp of 59 bits; the upper 5 are those of the previous time (since 4.17) |
 //!
-//! Where the data begin and how wide `commit` is stands in the trace's `header_page`: pages are not always 4096 bytes,
-//! and `long` is not always 8.
+//! The trace's `header_page` has the offset of the data and the width of `commit`: pages are not always 4096 bytes, and
+//! `long` is not always 8.
 
 use super::bytes::Order;
 
 const LOST: u32 = 1 << 31;
 const LOST_COUNTED: u32 = 1 << 30;
 const LENGTH: u32 = (1 << 27) - 1;
-/// Bits of a time that an absolute stamp does not carry.
+/// Bits of a time that an absolute stamp does not have.
 const STAMP_MISSING: u64 = 0xf8 << 56;
 
-/// Where things are in a page, from `header_page`.
+/// Layout of a page, from `header_page`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
     /// Offset of `commit`.
     pub commit_offset: usize,
-    /// Its width: the `long` of the kernel that recorded.
+    /// Its width: the `long` of the recording kernel.
     pub commit_size: usize,
     /// Offset of the first record.
     pub data_offset: usize,
@@ -36,17 +36,17 @@ pub struct PageLayout {
     pub order: Order,
 }
 
-/// No header of a page is larger, whatever a damaged file says.
+/// Maximum header of a page: a larger one is damage.
 const LARGEST_HEADER: usize = 1 << 20;
 
 impl PageLayout {
-    /// What every 64-bit kernel has.
+    /// The layout of every 64-bit kernel.
     #[must_use]
     pub const fn usual(order: Order) -> Self {
         PageLayout { commit_offset: 8, commit_size: 8, data_offset: 16, order }
     }
 
-    /// From the text of `header_page`; what it does not say is as usual.
+    /// From the text of `header_page`; missing fields have the usual values.
     #[must_use]
     pub fn parse(text: &str, order: Order) -> Self {
         let mut layout = PageLayout::usual(order);
@@ -73,20 +73,20 @@ impl PageLayout {
 /// Events lost before a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostBefore {
-    /// How many, if the kernel had room to say so.
+    /// Their number, if the kernel had room to store it.
     pub count: Option<u64>,
 }
 
-/// What is found on the way through a page.
+/// A step through a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A record: its time and where its payload lies in the page.
+    /// A record: its time and the place of its payload in the page.
     Record {
         /// Nanoseconds (or whatever the trace clock counts).
         at: u64,
         /// First byte of the payload.
         from: u32,
-        /// First byte behind it.
+        /// First byte after it.
         to: u32,
     },
     /// The page is read to its end.
@@ -107,20 +107,20 @@ pub struct PageWalk {
 }
 
 impl PageWalk {
-    /// At the end of no page.
+    /// A walk without a page, at its end.
     #[must_use]
     pub fn nowhere() -> Self {
         PageWalk { at: 0, next: 0, end: 0, order: Order::Little, lost: None }
     }
 
-    /// At the beginning of `page`; `Err` is the offset at which it is broken.
+    /// A walk at the start of `page`; `Err` is the offset of the damage.
     ///
     /// # Errors
     /// The page is too short for its own header or for the length it announces.
     pub fn begin(page: &[u8], layout: &PageLayout) -> Result<Self, u32> {
         let order = layout.order;
         let at = order.u64_at(page, 0).ok_or(0u32)?;
-        // The flags are in the low 32 bits of `commit`, whatever its width.
+        // The flags are in the low 32 bits of `commit`, for any width.
         let low_word = match order {
             Order::Little => layout.commit_offset,
             Order::Big => layout.commit_offset + layout.commit_size.saturating_sub(4),
@@ -219,8 +219,8 @@ impl PageWalk {
     }
 }
 
-/// The full time of an absolute stamp of 59 bits (`rb_fix_abs_ts`): the missing bits are those of the time before,
-/// one more where that would go backwards.
+/// The full time of an absolute stamp of 59 bits (`rb_fix_abs_ts`): the missing bits are those of the previous time,
+/// plus one if time would go backwards.
 fn absolute(stamp: u64, before: u64) -> u64 {
     if before & STAMP_MISSING == 0 {
         return stamp;

@@ -1,11 +1,11 @@
-//! What every trace format offers: a catalogue of event classes, and the records of all CPUs in the order of time.
+//! Interface of every trace format: a catalogue of event classes, and the records of all CPUs in time order.
 //!
 //! Two layers. This one is generic and allocates nothing per event: a [`Record`] is a time, a CPU, a class and the
 //! bytes of the event; any field is read by name through its class. [`super::normalize`] turns records into
 //! [`super::event::Event`]s.
 //!
-//! The seam to the host: it maps a file and hands over the bytes; a [`Source`] borrows them, is `Sync`, and may be
-//! walked by several threads at once, each over its own stretch of time.
+//! Interface to `host`: it maps a file and passes the bytes; a [`Source`] borrows them, is `Sync`, and may be walked by
+//! several threads at once, each over its own time span.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,9 +20,9 @@ use crate::time::{Mono, Tid};
 /// The clock of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
-    /// As the recorder names it: `mono`, `local`, `monotonic`; empty where not recorded.
+    /// Name in the recorder: `mono`, `local`, `monotonic`; empty if not recorded.
     pub name: String,
-    /// Add this to a time to get nanoseconds since 1970, where recorded.
+    /// Added to a time, gives ns since 1970; `None`: not recorded.
     pub epoch_offset_ns: Option<i64>,
 }
 
@@ -34,20 +34,20 @@ impl Clock {
     }
 }
 
-/// What a trace says of itself.
+/// Metadata of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Info {
     /// `trace.dat v7`, `CTF 1.8`, `perf.data`, `ftrace text`.
     pub format: String,
     /// The clock of all times.
     pub clock: Clock,
-    /// Number of CPUs of the traced machine, where recorded.
+    /// Number of CPUs of the traced machine, if recorded.
     pub cpus: Option<u32>,
-    /// `uname` or what stands for it.
+    /// `uname` or an equivalent.
     pub machine: String,
     /// Names of threads, as saved when recording ended.
     pub comms: HashMap<Tid, String>,
-    /// What must be added to recorded priorities to get the kernel's: 100 for LTTng, else 0.
+    /// Added to recorded priorities, gives the kernel's: 100 for LTTng, else 0.
     pub prio_bias: i32,
     /// Buffers (trace.dat) or traces (CTF) by name; the top buffer is the empty name.
     pub origins: Vec<String>,
@@ -55,18 +55,18 @@ pub struct Info {
     pub printk_formats: HashMap<u64, String>,
     /// Memory maps of traced processes, as trace-cmd saves them (`PID COUNT COMM`, then `BEGIN END FILE` lines).
     pub proc_maps: String,
-    /// What was wrong before any event was read.
+    /// Damage found before the first event.
     pub damage: Vec<Damage>,
-    /// Facts worth showing that fit nowhere else: per-CPU statistics, boundaries the recorder wrote down.
+    /// Other facts to show: per-CPU statistics, limits noted by the recorder.
     pub notes: Vec<String>,
-    /// What limits every answer from it: lost packets, events without a time.
+    /// Caveats for every answer from it: lost packets, events without a time.
     pub limits: Vec<String>,
 }
 
-/// What every opened trace has, whatever its format.
+/// Common part of every opened trace.
 #[derive(Debug, Default)]
 pub struct About {
-    /// What it says of itself.
+    /// Its metadata.
     pub info: Info,
     /// Its event classes.
     pub catalogue: Catalogue,
@@ -74,24 +74,23 @@ pub struct About {
     pub symbols: Symbols,
 }
 
-/// A stream as the pieces that it is made of, in their order.
+/// The pieces of a stream, in order.
 pub type Pieces<'s> = Box<dyn Iterator<Item = Box<dyn Stream + 's>> + Send + 's>;
 
 /// An opened trace.
 pub trait Source: Sync {
-    /// What it is, which events it may have, how its kernel's addresses are called.
+    /// Its metadata, event classes and kernel symbols.
     fn about(&self) -> &About;
-    /// Its streams, each in its own order of time: usually one per CPU. One that begins late finds its place without
-    /// reading all that is before.
+    /// Its streams, each in time order: usually one per CPU. A `span` that starts late is found without reading
+    /// everything before.
     fn streams(&self, span: Span) -> Vec<Box<dyn Stream + '_>>;
-    /// The whole streams of [`Source::streams`], each cut into pieces that follow one another, where that is cheap: the
-    /// pieces can be walked at once, also those of one stream. A piece is some ms of work, and opened when it is asked
-    /// for.
+    /// The whole streams of [`Source::streams`], cut into successive pieces where that is cheap: pieces can be walked
+    /// in parallel, also those of one stream. A piece is some ms of work, and is opened on demand.
     fn pieces(&self) -> Vec<Pieces<'_>> {
         let whole = |stream| Box::new(std::iter::once(stream)) as Pieces<'_>;
         self.streams(Span::ALL).into_iter().map(whole).collect()
     }
-    /// What it says of itself.
+    /// Its metadata.
     fn info(&self) -> &Info {
         &self.about().info
     }
@@ -103,16 +102,16 @@ pub trait Source: Sync {
     fn symbols(&self) -> &Symbols {
         &self.about().symbols
     }
-    /// Records within `span`, of all streams in the order of time.
+    /// Records within `span`, of all streams, in time order.
     fn events(&self, span: Span) -> Box<dyn Events + '_> {
         Box::new(Merged::new(self.streams(span), span))
     }
-    /// From when on all CPUs are recorded, where a recorder kept the newest events only: before that moment some are
-    /// missing without a mark. `None`: from the beginning.
+    /// Time from which all CPUs are recorded, if the recorder kept only the newest events: before it, events are
+    /// missing without a mark. `None`: from the start.
     fn complete_from(&self) -> Option<Mono> {
         None
     }
-    /// Adds to `window` what this source knows beside its events: stacks, from when on each CPU is recorded.
+    /// Adds the other facts of this source to `window`: stacks, and the start of the record of each CPU.
     fn enrich(&self, window: &mut Window) {
         let _ = window;
     }
@@ -125,11 +124,11 @@ pub trait Source: Sync {
 /// Why a trace cannot be read at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// The file is of another format; the text says of which, if that can be seen.
+    /// The file has another format; the text names it, if it is recognised.
     Foreign(String),
-    /// The right format, in a form this version does not read; the text says which and what to do.
+    /// An unsupported variant of the format; the text names it, and what to do.
     Unsupported(String),
-    /// So broken that nothing can be read.
+    /// So damaged that nothing can be read.
     Damaged(Damage),
 }
 

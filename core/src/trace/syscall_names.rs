@@ -3,7 +3,7 @@
 //! Source: `asm/unistd_64.h` (x86-64), `asm/unistd_32.h` (its 32-bit programs) and `asm-generic/unistd.h` (aarch64,
 //! riscv64) of Linux 6.17.
 
-/// Which table a trace speaks of.
+/// Table of system call numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyscallTable {
     /// x86-64.
@@ -16,7 +16,7 @@ pub enum SyscallTable {
 }
 
 impl SyscallTable {
-    /// By the machine's name, as `uname -m` or LTTng's `architecture` gives it.
+    /// From the name of the machine, as in `uname -m` or LTTng's `architecture`.
     #[must_use]
     pub fn of_machine(machine: &str) -> Self {
         let generic = ["aarch64", "arm64", "riscv64", "loongarch64"];
@@ -138,7 +138,7 @@ const X86_64: &[(i32, &str)] = &[
     (467, "open_tree_attr"),
 ];
 
-/// A call with times of 64 bits has the name of that with shorter ones: it is the same call. `select` is the newer one.
+/// A call with 64-bit times has the name of the one with 32-bit times. `select` is the newer one.
 #[rustfmt::skip]
 const I386: &[(i32, &str)] = &[
     (0, "restart_syscall"), (1, "exit"), (2, "fork"), (3, "read"), (4, "write"), (5, "open"), (6, "close"),

@@ -1,8 +1,8 @@
-//! Recordings of one machine by one clock, read as one: the kernel's and those of instrumented programs.
+//! Merges recordings of one machine with one clock: that of the kernel and those of instrumented programs.
 //!
-//! The first source gives what there is only once: symbols, priorities' bias, the machine. Event classes of all stand
-//! in one catalogue. Nothing is shifted: sources whose clocks differ are refused, for a guess of a few µs between two
-//! clocks would turn causes into effects.
+//! The first source provides symbols, bias of priorities and machine. The event classes of all are in one catalogue.
+//! Times are not shifted: sources with different clocks are refused, because an error of a few µs would swap causes and
+//! effects.
 
 use super::item::{Item, Loss, Record, Span};
 use super::kallsyms::Symbols;
@@ -24,10 +24,10 @@ struct Part<'s> {
 }
 
 impl<'s> Together<'s> {
-    /// `first`, which has the kernel's events, and `others`.
+    /// Merges `first`, which has the kernel's events, with `others`.
     ///
     /// # Errors
-    /// A source is not by `CLOCK_MONOTONIC`, or cannot be merged.
+    /// A source does not use `CLOCK_MONOTONIC`, or cannot be merged.
     pub fn new(first: Box<dyn Source + 's>, others: Vec<Box<dyn Source + 's>>) -> Result<Self, OpenError> {
         let about = About { info: first.info().clone(), ..About::default() };
         let mut together = Together { parts: Vec::new(), about };
@@ -107,7 +107,7 @@ impl Part<'_> {
     }
 }
 
-/// A stream whose classes and origins stand behind those of the sources before it.
+/// A stream whose class and origin indices are offset by those of the previous sources.
 struct Shifted<'s> {
     stream: Box<dyn Stream + 's>,
     class: u32,

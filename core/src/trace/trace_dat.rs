@@ -1,16 +1,15 @@
 //! trace.dat of trace-cmd, versions 6 and 7.
 //!
-//! Which question: what did the kernel record on which CPU, from the file of `trace-cmd record`. Specification:
-//! trace-cmd, Documentation/trace-cmd/trace-cmd.dat.v6.5.txt and …v7.5.txt; what these leave open follows
-//! lib/trace-cmd/trace-input.c.
+//! Specification: trace-cmd, Documentation/trace-cmd/trace-cmd.dat.v6.5.txt and …v7.5.txt; where these are ambiguous,
+//! lib/trace-cmd/trace-input.c decides.
 //!
-//! Traps that are minded here: with a named instance (`trace-cmd record -B`) the table of the top buffer is all zero
-//! and the data hang off BUFFER options; pages may be larger than 4096 bytes; the BUFFER option's clock is that of
-//! the top buffer even where the instance has another, so the TRACECLOCK option counts; version 7 compresses CPU data
-//! in independent chunks, which are decompressed one at a time and per CPU.
+//! Pitfalls: with a named instance (`trace-cmd record -B`) the table of the top buffer is all zero and BUFFER options
+//! refer to the data; pages may be larger than 4096 bytes; the clock in a BUFFER option is that of the top buffer even
+//! if the instance has another, so the TRACECLOCK option is used; version 7 compresses CPU data in independent chunks,
+//! which are decompressed one at a time and per CPU.
 //!
-//! Not here: guests synchronised with their host (refused by name); the text in the files of `trace-cmd record -p
-//! wakeup_rt` and other latency tracers, which hold no events ([`latency_text`]).
+//! Not here: guests synchronised with their host (refused with a message); the text in files of `trace-cmd record -p
+//! wakeup_rt` and other latency tracers, which have no events ([`latency_text`]).
 
 pub(crate) mod metadata;
 mod options;
@@ -39,22 +38,22 @@ pub(crate) use options::id as option;
 #[derive(Debug)]
 pub struct TraceDat<'a> {
     about: About,
-    /// Class of each `common_type`; `u32::MAX` for numbers the file does not describe.
+    /// Class of each `common_type`; `u32::MAX` for unknown ones.
     class_of_id: Vec<u32>,
     time: TimeScale,
     cpus: Vec<CpuPages<'a>>,
-    /// Time of the last event, once it was asked for.
+    /// Time of the last event, computed on first use.
     end: OnceLock<Option<u64>>,
 }
 
-/// The text of a latency tracer (`wakeup_rt`, `irqsoff`), which trace-cmd records in place of its events; `None` for all
+/// The text of a latency tracer (`wakeup_rt`, `irqsoff`), which trace-cmd records instead of events; `None` for all
 /// other files.
 #[must_use]
 pub fn latency_text(file: &[u8]) -> Option<Vec<u8>> {
     Metadata::read(file).ok()?.text
 }
 
-/// From ring-buffer stamps to nanoseconds (options TSC2NSEC and OFFSET).
+/// Converts ring-buffer stamps to ns (options TSC2NSEC and OFFSET).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct TimeScale {
     mult: u32,
@@ -77,11 +76,11 @@ impl TimeScale {
 }
 
 impl<'a> TraceDat<'a> {
-    /// Opens the bytes of a whole file. Damage behind the description of the events is no error: it is in
-    /// [`Info::damage`](super::source::Info::damage), or met on the way.
+    /// Opens the bytes of a whole file. Damage after the description of the events is not an error: it is in
+    /// [`Info::damage`](super::source::Info::damage), or found while reading.
     ///
     /// # Errors
-    /// The file is of another kind, needs what is not supported, or is broken before its event formats.
+    /// The file has another format, an unsupported feature, or damage before its event formats.
     pub fn open(file: &'a [u8]) -> Result<Self, OpenError> {
         let mut metadata = Metadata::read(file)?;
         if metadata.text.is_some() {
@@ -105,8 +104,7 @@ impl<'a> TraceDat<'a> {
         Ok(Self::of(metadata, cpus))
     }
 
-    /// Opens what a recorder left that did not come to its end: the beginning of the file, and the pages of each CPU
-    /// in files of their own.
+    /// Opens the files of an interrupted recorder: the start of the file, and a file with the pages of each CPU.
     ///
     /// # Errors
     /// As [`TraceDat::open`].

@@ -11,8 +11,8 @@
 //! print fmt: …
 //! ```
 //!
-//! Only the field lines count; offsets and sizes are taken from there, never from the C types, because the kernel
-//! that recorded may be of another word size. Source: kernel/trace/trace_events.c (`f_show`), `signed` since 2.6.33.
+//! Only the field lines are used; offsets and sizes are taken from them, never from the C types, because the recording
+//! kernel may have another word size. Source: kernel/trace/trace_events.c (`f_show`), `signed` since 2.6.33.
 
 use super::bytes::Order;
 use super::catalogue::{EventClass, Field, Place};
@@ -27,8 +27,8 @@ pub struct Format {
     pub class: EventClass,
 }
 
-/// Compiles one `format` text; `None` where it names no event or no id. Field lines that cannot be understood are
-/// left out: their field is then unknown, the others stay.
+/// Compiles one `format` text; `None` without an event name or id. Invalid field lines are skipped: their field is
+/// unknown, the others remain.
 #[must_use]
 pub fn parse(text: &str, system: &str, order: Order) -> Option<Format> {
     let mut name = None;
@@ -85,7 +85,7 @@ fn parse_field(line: &str) -> Option<Field> {
     Some(Field { name: name.to_owned(), place })
 }
 
-/// Type, name, and what stands between brackets: `char comm[16]`, `__data_loc char[] name`, `struct x * p`.
+/// Type, name, and the text between brackets: `char comm[16]`, `__data_loc char[] name`, `struct x * p`.
 fn split_declaration(text: &str) -> Option<(&str, &str, Option<&str>)> {
     let (head, dimension) = match text.strip_suffix(']') {
         Some(text) => {
@@ -111,7 +111,7 @@ fn element(type_text: &str, all_bytes: u32, count: Option<u32>, signed: bool) ->
     Element { size: size as u8, signed, text: false }
 }
 
-/// Bytes of an element where no count gives them away (dynamic arrays).
+/// Bytes of an element, if no count determines them (dynamic arrays).
 fn named_size(base: &str) -> u32 {
     match base {
         "u8" | "__u8" | "bool" | "s8" | "uint8_t" | "u_char" => 1,

@@ -8,10 +8,10 @@
 //! end
 //! ```
 //!
-//! What cannot be read is left out and reported; its events then count as damaged. Not here: the descriptors in the
+//! An invalid declaration is skipped and reported; its events then count as damaged. Not here: the descriptors in the
 //! program (crate `lathunt-tracer`), and the declarations of a CTF file (`export::ctf`).
 
-/// How a field lies in a record: packed, little endian.
+/// Type of a field in a record: packed, little endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldKind {
     /// An integer.
@@ -37,24 +37,24 @@ pub enum FieldKind {
         /// Names and values.
         labels: Vec<(String, i64)>,
     },
-    /// Text up to and with a NUL; at most so many bytes before it.
+    /// Text with a terminating NUL.
     Str {
-        /// Most bytes.
+        /// Maximum bytes before the NUL, or of data.
         max: usize,
     },
-    /// Text in exactly so many bytes, padded with NULs.
+    /// Text of fixed size, padded with NULs.
     Chars {
         /// Bytes.
         size: usize,
     },
-    /// Exactly so many bytes.
+    /// Bytes of fixed size.
     Bytes {
         /// Bytes.
         size: usize,
     },
-    /// A 16-bit number and so many bytes.
+    /// A 16-bit length and that many bytes.
     Blob {
-        /// Most bytes.
+        /// Maximum bytes before the NUL, or of data.
         max: usize,
     },
 }
@@ -71,7 +71,7 @@ pub struct Field {
 /// An event that a program declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
-    /// What its records carry.
+    /// Event id in its records.
     pub id: u16,
     /// `provider:name`.
     pub name: String,
@@ -80,11 +80,11 @@ pub struct Declaration {
     fixed_bytes: Option<usize>,
 }
 
-/// Line and text of what cannot be a declaration.
+/// A line that is not a valid declaration.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("line {line} of the declarations is damaged: '{text}'")]
 pub struct Damaged {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
     /// The line.
     pub text: String,
@@ -98,7 +98,7 @@ impl Declaration {
         Declaration { id, name: name.to_owned(), fields, fixed_bytes }
     }
 
-    /// Whether `payload` can be read as these fields, all of it and nothing beyond.
+    /// Whether `payload` is exactly these fields.
     #[must_use]
     #[inline]
     pub fn fits(&self, payload: &[u8]) -> bool {
@@ -122,7 +122,7 @@ impl FieldKind {
         }
     }
 
-    /// What follows this field in `bytes`; `None` where it does not fit.
+    /// The bytes after this field; `None` if it does not fit.
     fn skip<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         match *self {
             FieldKind::Str { max } => {
@@ -138,7 +138,7 @@ impl FieldKind {
     }
 }
 
-/// All whole declarations of `text`, and what else was in it.
+/// All complete declarations in `text`, and the invalid lines.
 #[must_use]
 pub fn parse_declarations(text: &[u8]) -> (Vec<Declaration>, Vec<Damaged>) {
     let text = String::from_utf8_lossy(text);

@@ -1,19 +1,19 @@
-//! The memory of an instrumented program (crate `lathunt-tracer`, LAYOUT.md): where its words are, and what its
-//! packets and declarations say.
+//! The shared memory of an instrumented program (crate `lathunt-tracer`, LAYOUT.md): offsets of its words, and parsing
+//! of its packets.
 //!
-//! The memory may be that of a program which died at any instruction, or which scribbles over it: everything is checked
-//! and nothing here can panic. A test of the tracer holds these offsets equal to its structures. Not here: reading
-//! shared memory (`host::channel`), and what becomes of the events (`export::ctf`).
+//! The program may have died at any instruction, or may corrupt the memory: everything is checked and nothing here can
+//! panic. A test of the tracer compares these offsets with its structures. Not here: reading shared memory
+//! (`host::channel`), and the export of the events (`export::ctf`).
 
 use crate::time::Mono;
 
 /// First word of a file that is ready: `LHTRACE1`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LHTRACE1");
-/// The version of the layout that is read here.
+/// The supported version of the layout.
 pub const VERSION: u64 = 1;
-/// Most events of a process.
+/// Maximum number of events of a process.
 pub const EVENTS_MAX: usize = 4096;
-/// Most rings of a process.
+/// Maximum number of rings of a process.
 pub const RINGS_MAX: usize = 4096;
 /// Offset of the enable bytes.
 pub const ENABLED_AT: usize = 4096;
@@ -73,12 +73,12 @@ pub struct Position {
     pub seq: u32,
     /// Records of the packet before this position.
     pub events: u16,
-    /// Words of the packet before this position; [`Position::CLOSED`]: what the packet's header says.
+    /// Words of the packet before this position; [`Position::CLOSED`]: see the packet header.
     pub words: u16,
 }
 
 impl Position {
-    /// Stands in `words` where the packet takes no more records.
+    /// Value of `words` if the packet is closed.
     pub const CLOSED: u16 = 0xffff;
 
     /// From its word.
@@ -99,14 +99,14 @@ impl Position {
         Position { seq, events: 0, words: PACKET_HEADER_WORDS as u16 }
     }
 
-    /// Packets from here to `other`; negative where `other` is behind.
+    /// Number of packets from here to `other`; negative if `other` is earlier.
     #[must_use]
     pub fn packets_to(self, other: Position) -> i32 {
         other.seq.wrapping_sub(self.seq) as i32
     }
 }
 
-/// Counter and `CLOCK_MONOTONIC` at one moment.
+/// Counter and `CLOCK_MONOTONIC` at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Anchor {
     /// The counter of the ring's clock.
@@ -115,7 +115,7 @@ pub struct Anchor {
     pub ns: u64,
 }
 
-/// A straight line between two anchors: how counter values become times.
+/// Conversion of counter values to times: a straight line between two anchors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClockMap {
     from: Anchor,
@@ -124,7 +124,7 @@ pub struct ClockMap {
 }
 
 impl ClockMap {
-    /// Through both; where `to` is not after `from`, with `tick_q32` (ns per tick, 32.32 fixed point) instead.
+    /// The line through both; if `to` is not after `from`, with the slope `tick_q32` (ns per tick, 32.32 fixed point).
     #[must_use]
     pub fn between(from: Anchor, to: Anchor, tick_q32: u64) -> ClockMap {
         if to.counter > from.counter && to.ns >= from.ns {
@@ -146,24 +146,24 @@ impl ClockMap {
     }
 }
 
-/// What the header of a packet says.
+/// The header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Packet {
-    /// Its number; another number than expected: the packet has been overwritten.
+    /// Its number; if it is not the expected one, the packet has been overwritten.
     pub seq: u32,
-    /// Its beginning.
+    /// Its start.
     pub begin: Anchor,
-    /// Its end; counts only where the packet is closed.
+    /// Its end; valid only if the packet is closed.
     pub end: Anchor,
     /// Events discarded on this ring before.
     pub discarded: u64,
-    /// Words used; counts only where the packet is closed.
+    /// Words used; valid only if the packet is closed.
     pub words: u32,
-    /// Records; counts only where the packet is closed.
+    /// Number of records; valid only if the packet is closed.
     pub events: u32,
     /// Thread that wrote it.
     pub tid: u32,
-    /// CPU at its beginning.
+    /// CPU at its start.
     pub cpu: u32,
     /// Name of the thread, padded with NULs.
     pub name: [u8; 16],
@@ -172,7 +172,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Reads the header; `None` where there are too few bytes.
+    /// Reads the header; `None` if there are too few bytes.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Packet> {
         let word = |index: usize| word_at(bytes, index * 8);
@@ -198,13 +198,13 @@ impl Packet {
 pub struct Record<'a> {
     /// Event id.
     pub id: u16,
-    /// Counter ticks since the packet began.
+    /// Counter ticks since the start of the packet.
     pub ticks: u32,
     /// The fields.
     pub payload: &'a [u8],
 }
 
-/// The records in `bytes[from..to]` of a packet; ends early at one that cannot be (see [`Records::damaged`]).
+/// The records in `bytes[from..to]` of a packet; ends early at an invalid one (see [`Records::damaged`]).
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     bytes: &'a [u8],
@@ -220,7 +220,7 @@ impl<'a> Records<'a> {
         Records { bytes: &packet[..end], at: (from_words * 8).min(end), damaged: false }
     }
 
-    /// Whether the last record announced a length that cannot be; what follows it is unreadable.
+    /// Whether the last record had an invalid length; the rest is unreadable.
     #[must_use]
     pub fn damaged(&self) -> bool {
         self.damaged

@@ -1,13 +1,13 @@
-//! Values of fields, whatever format they were recorded in.
+//! Values of fields, independent of the format.
 
 use std::fmt;
 
 use super::bytes::Order;
 
-/// What an array is made of.
+/// Type of the elements of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element {
-    /// Bytes of one.
+    /// Bytes per element.
     pub size: u8,
     /// Two's complement.
     pub signed: bool,
@@ -18,9 +18,9 @@ pub struct Element {
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// A number without sign; also pointers.
+    /// An unsigned number or a pointer.
     Unsigned(u64),
-    /// A number with sign.
+    /// A signed number.
     Signed(i64),
     /// A floating-point number.
     Float(f64),
@@ -30,12 +30,12 @@ pub enum Value<'a> {
     Array(Array<'a>),
 }
 
-/// Numbers in a row, as recorded.
+/// An array of numbers, as recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Array<'a> {
     /// All their bytes.
     pub bytes: &'a [u8],
-    /// What they are made of.
+    /// Type of the elements.
     pub element: Element,
     /// Their byte order.
     pub order: Order,
@@ -51,13 +51,13 @@ impl<'a> Array<'a> {
         Some(number(bytes, self.element.signed, self.order))
     }
 
-    /// How many whole elements there are.
+    /// Number of whole elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() / usize::from(self.element.size.max(1))
     }
 
-    /// None at all.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -83,7 +83,7 @@ impl Value<'_> {
         }
     }
 
-    /// Whether a human's `text` means this value: numbers in decimal or with 0x, texts literally.
+    /// Whether `text` from the user equals this value: numbers in decimal or with 0x, texts literally.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         match *self {
@@ -126,8 +126,8 @@ impl fmt::Display for Value<'_> {
 #[must_use]
 #[inline]
 pub fn up_to_nul(bytes: &[u8]) -> &[u8] {
-    // Names of threads have this size, and two stand in every switch: all bytes are looked at together. The lowest
-    // byte that is zero is found exactly (Mycroft 1987); borrows only reach higher ones.
+    // Thread names have this size, and every switch has two: all bytes are tested at once. The lowest zero byte is
+    // found exactly (Mycroft 1987); borrows only reach higher bytes.
     if let Ok(name) = <[u8; 16]>::try_from(bytes) {
         const LOW: u128 = u128::MAX / 0xff;
         let name = u128::from_le_bytes(name);

@@ -1,4 +1,4 @@
-//! Events around an interval, with what is needed to read them: what an explanation is given.
+//! Events around an interval, with the facts needed to interpret them: the input of an explanation.
 
 use std::collections::HashMap;
 
@@ -6,84 +6,104 @@ use super::event::{Event, Strings};
 use super::syscall_names::SyscallTable;
 use crate::time::{Cpu, Mono, Tid};
 
-/// Events around an interval, in the order of time, with what is needed to read them.
+/// Events around an interval, in time order, with the facts needed to interpret them.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     /// All CPUs, ascending in time.
     pub events: Vec<Event>,
     /// Texts.
     pub strings: Strings,
-    /// Names of threads that no event names.
+    /// Names of threads without an event that names them.
     pub comms: HashMap<Tid, String>,
-    /// Names of interrupt lines: what `/proc/interrupts` calls them.
+    /// Names of interrupt lines, from `/proc/interrupts`.
     pub irq_names: HashMap<u32, String>,
     /// Names of idle states per state number.
     pub idle_states: HashMap<u32, String>,
-    /// Kernel stacks taken while recording: when, where, innermost first.
+    /// Kernel stacks taken while recording.
     pub stacks: Vec<StackSample>,
-    /// From when on the record of each CPU is complete; absent: nothing was recorded there.
+    /// Time from which the record of each CPU is complete; absent: nothing was recorded there.
     pub complete_from: HashMap<Cpu, Mono>,
-    /// When each thread's affinity was last set (sched_setaffinity), also long before the window.
+    /// Time of the last sched_setaffinity of each thread, also long before the window.
     pub pinned: HashMap<Tid, Mono>,
-    /// Where CPUs began to go offline, or online again, also long before the window; ascending in time.
+    /// Starts of CPUs going offline or online, also long before the window; ascending in time.
     pub hotplug: Vec<Event>,
-    /// Files by device (major << 20 | minor) and inode, where a page fault needs a name.
+    /// File names by device (major << 20 | minor) and inode, for page faults.
     pub files: HashMap<(u32, u64), String>,
-    /// Files mapped into memory before the window's end, where the trace tells.
+    /// Mappings made before the end of the window, if recorded.
     pub mappings: Vec<Mapping>,
-    /// The kernel's preemption model in force (`none`, `voluntary`, `lazy`, `full`, `rt`), where known.
+    /// The active preemption model of the kernel (`none`, `voluntary`, `lazy`, `full`, `rt`), if known.
     pub preemption: Option<String>,
-    /// What the numbers of system calls mean.
+    /// Table of system call names.
     pub syscalls: SyscallTable,
-    /// Its times are those of another clock than the monotonic one, on which timers expire.
+    /// Its times are not from CLOCK_MONOTONIC, on which timers expire.
     pub other_clock: bool,
-    /// Its timers expire no earlier than they were armed: a thread that armed one late is not what one was late for.
+    /// Due times of its timers are not before they were armed: arming one late is not counted as lateness.
     pub from_arming: bool,
-    /// No event of this trace can tell of the interrupt of a CPU's timer.
+    /// No event of this trace shows the timer interrupt of a CPU.
     pub hides_interrupts: bool,
-    /// What the records of CPUs that are not in this window prove.
+    /// Stalls proved by the records of CPUs that are not in this window.
     pub standstills: Vec<Standstill>,
 }
 
-/// A CPU took no interrupt though a timer was due and interrupts were on: a host or the hardware stopped it.
+/// A CPU took no interrupt although a timer was due and interrupts were on: the hypervisor or the hardware stopped it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standstill {
-    /// Which CPU.
+    /// The stalled CPU.
     pub cpu: Cpu,
-    /// Since when, at the latest.
+    /// Latest possible start.
     pub begin: Mono,
-    /// Until when.
+    /// End.
     pub end: Mono,
 }
 
-/// A file mapped into the memory of some process: `[begin, end)` is the file from `offset` on.
+/// A part of the memory of some process: `[begin, end)` is the mapped object from `offset` on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// Since when.
+    /// Time of the mapping.
     pub at: Mono,
     /// First address.
     pub begin: u64,
-    /// First address behind it.
+    /// First address after it.
     pub end: u64,
-    /// Byte of the file at `begin`.
+    /// Offset in the object at `begin`.
     pub offset: u64,
-    /// Its name, as it was opened.
-    pub file: String,
+    /// The mapped object.
+    pub of: Mapped,
+}
+
+/// Object of a mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mapped {
+    /// A file, by the path with which it was opened.
+    File(String),
+    /// Memory without a file: `heap`, `stack`, `anonymous memory`.
+    Memory(String),
+    /// Anonymous memory in huge pages.
+    Huge,
+}
+
+impl std::fmt::Display for Mapped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Mapped::File(name) | Mapped::Memory(name) => f.write_str(name),
+            Mapped::Huge => f.write_str("anonymous memory in huge pages"),
+        }
+    }
 }
 
 /// A kernel stack, taken by the recorder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StackSample {
-    /// When.
+    /// Time.
     pub at: Mono,
-    /// Where.
+    /// CPU.
     pub cpu: Cpu,
-    /// Whose.
+    /// Thread.
     pub tid: Tid,
-    /// Symbols, innermost first; raw addresses where symbols may not be read.
+    /// Symbols, innermost first; raw addresses without access to symbols.
     pub frames: Vec<String>,
     /// The interrupted code was in user mode (then interrupts were on, and a late timer has another cause).
     pub in_user: Option<bool>,
-    /// The machine code says that interrupts came back on at the interrupted instruction, or that they were on before.
+    /// By the machine code, interrupts were re-enabled at the interrupted instruction (true), or were on before.
     pub enabled_there: Option<bool>,
 }

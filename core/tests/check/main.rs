@@ -200,7 +200,7 @@ fn what_else_is_set_decides_about_a_value() {
             "efi-runtime",
             &[("/proc/cmdline", "efi=runtime"), ("/sys/devices/virtual/workqueue/efi_runtime/cpumask", "3")],
             Outcome::Good,
-            "on CPU 0-1 alone",
+            "on CPU 0-1 only",
         ),
         (
             "efi-runtime",

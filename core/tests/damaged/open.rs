@@ -1,5 +1,4 @@
-//! Opens a trace from the parts of which it consists, walks over all of it, and asks what users ask.
-//! Also used by the fuzz targets (`fuzz/`).
+//! Opens a trace from its parts, reads all of it, and runs the usual queries. Also used by the fuzz targets (`fuzz/`).
 
 use std::cell::Cell;
 use std::convert::Infallible;

@@ -2,7 +2,7 @@
 //! is compressed is changed inside and compressed again, so that it passes the first checks. Each format has a process of its own, whose
 //! memory the kernel limits (RLIMIT_DATA), and each file five seconds.
 //!
-//! `LATHUNT_MUTATIONS` says how many files of each format (2,000 without it, 20,000 in `make test`), `LATHUNT_MUTATION_SEED` which: each run has others, and
+//! `LATHUNT_MUTATIONS` says how many files of each format (2,000 without it, 6,000 in `make test`), `LATHUNT_MUTATION_SEED` which: each run has others, and
 //! prints its seed. A failure names one file, which `LATHUNT_MUTATED_FORMAT` and `LATHUNT_MUTATION` make again.
 
 #![allow(clippy::disallowed_types)] // the test starts processes, which the kernel limits; the crate itself starts none

@@ -2,8 +2,8 @@
 
 use std::arch::asm;
 
-/// The virtual counter, read after everything before it has completed. 10 to 40 ns; often no finer than 1 µs to 40 ns
-/// (24 to 1000 MHz).
+/// Reads the virtual counter after all earlier instructions have completed and before any later one starts. Costs 10 to
+/// 40 ns; resolution 1 to 40 ns (24 to 1000 MHz), coarser where firmware says so.
 #[inline]
 #[must_use]
 pub fn counter() -> u64 {
@@ -23,7 +23,7 @@ pub const COUNTER_READS: [(&str, super::CounterRead); 3] = [
     ("isb; mrs cntvct_el0; isb", super::CounterRead::Fenced),
 ];
 
-/// The counter alone: the processor may read it before or after its neighbours.
+/// The counter alone: the processor may reorder the read with its neighbours.
 #[inline(always)]
 #[must_use]
 pub fn counter_plain() -> u64 {
@@ -33,7 +33,7 @@ pub fn counter_plain() -> u64 {
     ticks
 }
 
-/// The counter, read after everything before it has completed.
+/// The counter, read after all earlier instructions have completed.
 #[inline(always)]
 #[must_use]
 pub fn counter_ordered() -> u64 {
@@ -43,13 +43,13 @@ pub fn counter_ordered() -> u64 {
     ticks
 }
 
-/// Ticks per second, as the firmware stated them.
+/// Ticks per second, as stated by the firmware; `None` if it is not set.
 #[must_use]
 pub fn counter_hz() -> Option<u64> {
     let hz: u64;
     // SAFETY: CNTFRQ_EL0 is readable in user space under Linux.
     unsafe { asm!("mrs {}, cntfrq_el0", out(reg) hz, options(nostack, nomem, preserves_flags)) };
-    (hz != 0).then_some(hz) // firmware that forgot leaves 0
+    (hz != 0).then_some(hz) // firmware that does not set it leaves 0
 }
 
 /// The generic timer's counter ticks at one rate by definition of the architecture.
@@ -58,7 +58,7 @@ pub fn counter_is_invariant() -> Option<bool> {
     Some(true)
 }
 
-/// User space cannot ask the CPU: exception levels above are invisible. The firmware's tables may tell.
+/// User space cannot ask the CPU: higher exception levels are invisible. The firmware's tables may name a hypervisor.
 #[must_use]
 pub fn hypervisor() -> Option<String> {
     None

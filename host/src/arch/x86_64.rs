@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _rdtsc};
 
-/// The time stamp counter, read after everything before it has completed and before anything after it begins.
+/// Reads the time stamp counter after all earlier instructions have completed and before any later one starts.
 /// About 20 ns.
 #[inline]
 #[must_use]
@@ -24,7 +24,7 @@ pub const COUNTER_READS: [(&str, super::CounterRead); 3] = [
     ("lfence; rdtsc; lfence", super::CounterRead::Fenced),
 ];
 
-/// RDTSC alone: the processor may execute it before or after its neighbours.
+/// RDTSC alone: the processor may reorder it with its neighbours.
 #[inline(always)]
 #[must_use]
 pub fn counter_plain() -> u64 {
@@ -32,7 +32,7 @@ pub fn counter_plain() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// RDTSCP: waits for everything before it. Every processor with an invariant counter has it.
+/// RDTSCP: waits for all earlier instructions. Every processor with an invariant counter has it.
 #[inline(always)]
 #[must_use]
 pub fn counter_ordered() -> u64 {
@@ -41,7 +41,7 @@ pub fn counter_ordered() -> u64 {
     unsafe { __rdtscp(&mut processor) }
 }
 
-/// Ticks per second where the CPU or the hypervisor states them; `None` says "measure it".
+/// Ticks per second where the CPU or the hypervisor states them; `None`: the caller has to measure.
 #[must_use]
 pub fn counter_hz() -> Option<u64> {
     if __cpuid(0).eax >= 0x15 {
@@ -66,7 +66,8 @@ fn has_hypervisor() -> bool {
     __cpuid(1).ecx >> 31 & 1 == 1
 }
 
-/// Name of the hypervisor by its CPUID signature, `none` where the CPU denies one. A hypervisor can hide.
+/// Name of the hypervisor by its CPUID signature; `none` if the CPU reports no hypervisor. A hypervisor can
+/// hide.
 #[must_use]
 pub fn hypervisor() -> Option<String> {
     if !has_hypervisor() {
@@ -89,7 +90,7 @@ pub fn hypervisor() -> Option<String> {
     })
 }
 
-/// Name of a system vector, i.e. of an interrupt that is no device's (arch/x86/include/asm/irq_vectors.h, 6.x).
+/// Name of a system vector: an interrupt of no device (arch/x86/include/asm/irq_vectors.h, 6.x).
 #[must_use]
 pub fn system_vector(vector: u32) -> Option<&'static str> {
     Some(match vector {

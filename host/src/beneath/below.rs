@@ -1,4 +1,4 @@
-//! Directories in an open directory: never through a link, never owned by another user.
+//! Directories in an open directory: never through a link, never those of another user.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,10 +9,11 @@ use rustix::io::Errno;
 use super::{give, Directory, Foreign, Readers};
 
 impl Directory {
-    /// The directory `name` in this one, made where it is missing; refused where it is a link or somebody else's.
+    /// Opens the directory `name` in this one, creating it if missing; refuses a link or another user's
+    /// directory.
     ///
     /// # Errors
-    /// As said, or it cannot be made.
+    /// It is refused as above, or cannot be created.
     pub fn below(&self, name: &OsStr, readers: Readers) -> io::Result<Directory> {
         match mkdirat(&self.fd, name, readers.of_directory()) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -21,10 +22,10 @@ impl Directory {
         self.enter(name)
     }
 
-    /// A new directory `name` in this one; refused where anything has this name, a link to nowhere included.
+    /// Creates the directory `name` in this one; fails if the name exists, even as a dangling link.
     ///
     /// # Errors
-    /// As said, or it cannot be made.
+    /// The name exists, or the directory cannot be created.
     pub fn make_below(&self, name: &OsStr, readers: Readers) -> io::Result<Directory> {
         mkdirat(&self.fd, name, readers.of_directory())?;
         let below = self.enter(name)?;

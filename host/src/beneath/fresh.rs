@@ -1,4 +1,4 @@
-//! Files on their way to their names, and whose they are.
+//! New files before they get their names, and their owner.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,8 +13,8 @@ use rustix::process::{Gid, Uid};
 use super::Directory;
 use crate::trusted;
 
-/// What root has just made is from now on that of the user who called sudo, if one did. It stays root's where that right was
-/// given up, before files of strangers are read.
+/// Gives what root has just created to the user who called sudo, if any. It remains root's if the capability was dropped
+/// before reading untrusted files.
 pub(super) fn give(made: impl AsFd) -> io::Result<()> {
     let Some((uid, gid)) = trusted::sudo_caller() else { return Ok(()) };
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
@@ -24,7 +24,7 @@ pub(super) fn give(made: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// A file on its way to its name.
+/// A file that has no final name yet.
 pub(super) struct Fresh<'a> {
     pub(super) directory: &'a Directory,
     pub(super) file: File,
@@ -61,7 +61,7 @@ impl Drop for Fresh<'_> {
     }
 }
 
-/// A name that no other call of this or another process has.
+/// A name that is unique across calls and processes.
 pub(super) fn temporary(name: &OsStr) -> OsString {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let ns =

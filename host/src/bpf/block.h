@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* Everything the recorder keeps for one CPU, in one element of one array map that user space maps: one lookup a
- * program, no system call to read. host/src/recorder/block.rs restates this layout; both sides assert the offsets. */
+/* All that the recorder keeps for one CPU, in one element of an array map that user space maps: one lookup per
+ * program, and no system call to read. host/src/recorder/block.rs restates this layout; both sides assert the
+ * offsets. */
 
 #include "activation.h"
 
@@ -16,10 +17,10 @@
 #define NMI_NOTES 8
 #define SITE_WORDS 64
 
-/* One event of the flight ring; the fields per kind are documented in core/src/trace/flight.rs, which decodes it. */
+/* One event of the flight ring; core/src/trace/flight.rs decodes it and documents the fields of each kind. */
 struct flight_rec {
 	__u64 at;    /* CLOCK_MONOTONIC */
-	__u32 stamp; /* low half of (sequence number + 1), written last: anything else is a torn record */
+	__u32 stamp; /* low half of (sequence number + 1), written last: any other value is a torn record */
 	__u8 kind;
 	__u8 flag;
 	__u16 aux;
@@ -55,13 +56,13 @@ enum trigger { TRIGGER_KERNEL = 1, TRIGGER_USER = 2 };
 
 struct flight_buffer {
 	__u64 head;	 /* sequence number of the next record; never reset, so that old stamps cannot match */
-	__u64 begin_seq; /* `head` when it became active */
-	__u64 begin_at;	 /* when it became active */
+	__u64 begin_seq; /* `head` when the buffer became active */
+	__u64 begin_at;	 /* when the buffer became active */
 	__u64 frozen_at;
-	__u64 id;	 /* number of the freeze that ended it; consecutive ids join without a gap */
-	__u64 stacks;	 /* taken since it became active; slot is this modulo FLIGHT_STACKS */
-	__u64 total_ns;	 /* victim of TRIGGER_KERNEL: expiry (or waking) to switched in */
-	__u64 switch_at; /* when it was switched in */
+	__u64 id;	 /* number of the freeze that ended it; buffers with consecutive ids join without a gap */
+	__u64 stacks;	 /* stacks taken since it became active; the slot is this modulo FLIGHT_STACKS */
+	__u64 total_ns;	 /* victim of TRIGGER_KERNEL: from expiry (or waking) to switched in */
+	__u64 switch_at; /* when the victim was switched in */
 	__s32 tid;
 	__s32 prio;
 	char comm[16];
@@ -72,14 +73,14 @@ struct flight_buffer {
 	struct flight_rec rec[FLIGHT_SLOTS];
 };
 
-/* Net time of one source of interference. */
+/* Net time taken by one source of interference. */
 struct source {
 	__u64 count;
 	__u64 total_ns;
 	__u64 max_ns;
 };
 
-/* An NMI on its way into the flight ring. */
+/* An NMI that is not in the flight ring yet. */
 struct nmi_note {
 	__u64 at;
 	__u64 delta_ns;
@@ -88,7 +89,7 @@ struct nmi_note {
 	__s32 pad;
 };
 
-/* An interrupt that has begun and not ended, of one nesting level. */
+/* An interrupt that has started and not ended, of one nesting level. */
 struct open_window {
 	__u64 start;
 	__u64 stolen; /* stolen_so_far() at its start */
@@ -96,49 +97,49 @@ struct open_window {
 	__u32 open;
 };
 
-/* A timer callback that runs. */
+/* A timer callback that is running. */
 struct open_timer {
 	__u64 timer; /* 0: none */
 	__u64 expires;
 	__u64 entry;
-	__s32 tid;  /* in whose context */
-	__u8 late; /* it woke a measured task, later than late_timer_ns */
-	__u8 early; /* served before `expires`, with another one: it has slack */
-	__u16 armed_late; /* due before it was armed */
+	__s32 tid;  /* the task in whose context it runs */
+	__u8 late; /* it woke a measured task later than late_timer_ns */
+	__u8 early; /* it ran before `expires`, together with another timer: it has slack */
+	__u16 armed_late; /* was due before it was armed */
 };
 
 enum level { LEVEL_IRQ, LEVEL_VECTOR, LEVEL_SOFTIRQ, LEVELS };
 enum quantity { Q_TIMER, Q_WAKEUP, Q_BOTH, Q_SHARED, Q_SWITCH, QUANTITIES };
 
-/* The last moment that a task of one real-time priority came or went. */
+/* The last time a task of one real-time priority was switched in or out. */
 struct seen {
 	__u64 at;
 	__s32 tid;
 	__s32 pad;
 };
 
-/* Every failure path has one; host/src/recorder/losses.rs says what each means. */
+/* Every failure path has one; host/src/recorder/losses.rs explains each. */
 enum loss {
-	LOST_NO_BUFFER,	     /* threshold crossed by two for one free buffer */
-	LOST_NO_BUFFER_USER, /* the same for a freeze that user space asked for (counted there) */
-	LOST_PENDING_FULL,   /* no room to remember a waking */
+	LOST_NO_BUFFER,	     /* two threshold crossings, one free buffer */
+	LOST_NO_BUFFER_USER, /* the same for a freeze that user space requested (counted there) */
+	LOST_PENDING_FULL,   /* no slot to remember a waking */
 	LOST_IRQ_RANGE,	     /* interrupt number above IRQ_SLOTS: counted in the last slot */
-	LOST_UNMATCHED,	     /* end of an interrupt without its beginning */
-	LOST_EARLY,	     /* a latency that would be negative */
+	LOST_UNMATCHED,	     /* end of an interrupt without its start */
+	LOST_EARLY,	     /* a latency would be negative */
 	LOST_STACK,	     /* a stack could not be taken */
-	LOST_SWITCH,	     /* a switch from another task than the last one seen */
-	LOST_NMI,	     /* an NMI that found NMI_NOTES before it in no record yet */
-	LOST_WAKEUP,	     /* the switch-in of a measured task was among the switches not seen */
+	LOST_SWITCH,	     /* a switch away from a task other than the one last switched in */
+	LOST_NMI,	     /* an NMI after NMI_NOTES others that are not in the ring yet */
+	LOST_WAKEUP,	     /* the switch-in of a measured task was not seen */
 	LOSSES = 16,
 };
 
 struct cpu_block {
 	/* Shared with the measuring thread: its own cache line. */
 	__u32 on;      /* record on this CPU */
-	__u32 request; /* enum trigger, or-ed: freeze soon */
-	__u64 serial;  /* freezes done */
+	__u32 request; /* enum trigger, or-ed: freeze requested */
+	__u64 serial;  /* number of freezes */
 	__u32 active;  /* index of the buffer being written */
-	__u32 waiting; /* of `request`, what found no free buffer */
+	__u32 waiting; /* bits of `request` that found no free buffer */
 	__u64 threshold_ns;
 	__u64 late_timer_ns;
 	__u64 freeze_head; /* active buffer's head when the request was first seen; 0: no request */
@@ -146,21 +147,21 @@ struct cpu_block {
 	__u64 nmi_notes;   /* NMIs noted */
 
 	/* Bookkeeping of the programs. */
-	__u64 stolen; /* net time of all interrupts but NMIs that ended: what nested inside is subtracted by it */
+	__u64 stolen; /* net time of all interrupts that have ended, except NMIs: used to subtract nested ones */
 	__u64 faults; /* user page faults since the last switch */
 	__u64 fault_address;
 	__u64 hist_seq;
-	__u64 victim_ns, victim_at; /* of the pending TRIGGER_KERNEL */
+	__u64 victim_ns, victim_at; /* victim of the pending TRIGGER_KERNEL */
 	__s32 victim_tid, victim_prio;
 	char victim_comm[16];
 	struct open_window window[LEVELS];
 	struct open_timer timer[2]; /* hard, soft */
 	__u64 lost[LOSSES];
-	__s32 running; /* who was switched in last, + 1; 0: not known yet */
-	__u32 skipped; /* OPT_LEAN left switches out since the last recorded one */
-	__u64 host_stole_ns; /* since boot, as of the last timer interrupt; 0: not known here */
+	__s32 running; /* tid of the task switched in last, + 1; 0: not known yet */
+	__u32 skipped; /* OPT_LEAN left out switches since the last recorded one */
+	__u64 host_stole_ns; /* steal time since boot, as of the last timer interrupt; 0: unknown */
 	__u64 steal_read_at; /* when that was read; 0: never */
-	__u64 nmi_filed; /* of `nmi_notes`, those in the ring */
+	__u64 nmi_filed; /* notes copied to the ring */
 	__u64 address;	 /* address_of() */
 
 	struct source nmi;
@@ -170,37 +171,39 @@ struct cpu_block {
 	struct hist hist[QUANTITIES];
 	struct flight_buffer buffer[FLIGHT_BUFFERS];
 
-	/* Activations: the ring; the record at its head is being built while `run_tid` is not 0. */
-	__u64 activations; /* complete */
-	__u64 run_since;   /* when that thread last got the CPU */
-	__u64 switch_at;   /* a measured task was switched in then and has not left the scheduler; 0: none */
-	__u64 left_faults; /* page faults of the task that leaves, since it got the CPU */
+	/* Activations: the ring; the record at its head is under construction while `run_tid` is not 0. */
+	__u64 activations; /* complete records */
+	__u64 run_since;   /* when the thread of the open activation last got the CPU */
+	__u64 switch_at;   /* when a measured task was switched in that has not left the scheduler yet; 0: none */
+	__u64 left_faults; /* page faults of the task being switched out, since it got the CPU */
 	__s32 run_tid;
-	__s32 hidden_tid; /* away from whom the last LOST_SWITCH was; 0: none */
+	__s32 hidden_tid; /* the task that the last LOST_SWITCH switched away from; 0: none */
 	struct seen seen[SEEN_SLOTS];
 	struct activation activation[ACTIVATION_SLOTS] __attribute__((aligned(64)));
 	struct nmi_note nmi_note[NMI_NOTES];
-	__u64 asked_at;	   /* when the thread of the open activation went to sleep until a time (due.h) */
-	__u64 asked_timer; /* with this timer */
-	__u64 stack[SITE_WORDS]; /* of a thread that blocks (site.h) */
+	__u64 asked_at;	   /* when the thread of the open activation called for a sleep until a time (due.h) */
+	__u64 asked_timer; /* the timer of that sleep */
+	__u64 stack[SITE_WORDS]; /* user stack of a thread that blocks (site.h) */
 	__u64 came[2];		 /* comm of the task switched in last */
+	__u64 first_writes, copies; /* of `faults`: writes to pages that were not present, or present (copy on write) */
+	__u64 switched_at; /* the last switch, if all are recorded; 0: none */
 } __attribute__((aligned(4096)));
 
 enum option {
-	OPT_KERNEL_THREADS = 1, /* the kernel's own real-time threads are measured, too */
-	OPT_CHOSEN_ONLY = 2,	/* only threads in `wakings` are measured, of whatever priority */
-	OPT_ORDINARY = 4,	/* tasks that are not real time are measured, too */
-	OPT_FOLLOW = 8,		/* what a chosen task forks is chosen */
-	OPT_LEAN = 16,		/* leave out what no real-time or chosen task takes part in */
+	OPT_KERNEL_THREADS = 1, /* measure the kernel's own real-time threads too */
+	OPT_CHOSEN_ONLY = 2,	/* measure only threads in `wakings`, of any priority */
+	OPT_ORDINARY = 4,	/* measure tasks that are not real-time too */
+	OPT_FOLLOW = 8,		/* children forked by a selected task are selected */
+	OPT_LEAN = 16,		/* leave out events without a real-time or selected task */
 	OPT_ACTIVATIONS = 32,
 	OPT_SWITCH = 64, /* sched_exit_tp ends the quantity `switch` */
-	OPT_ALL_CALLS = 128, /* of system calls not only those of calls.h */
+	OPT_ALL_CALLS = 128, /* all system calls, not only those of calls.h */
 };
 
-/* Read-only for the kernel: what is not asked for is cut out of the programs when they are loaded. */
+/* Constant for the verifier: code for options that are off is removed when the programs are loaded. */
 const volatile __u32 options SEC(".rodata.options") = 0;
 
-/* Tasks that are not real time are of no interest but as culprits. */
+/* Tasks that are not real-time matter only as culprits. */
 static __always_inline bool ordinary_left_out(void)
 {
 	return (options & OPT_LEAN) && !(options & (OPT_ORDINARY | OPT_CHOSEN_ONLY));
@@ -221,7 +224,7 @@ static __always_inline struct cpu_block *any_block(void)
 	return bpf_map_lookup_elem(&blocks, &cpu);
 }
 
-/* Null where this CPU is not recorded. */
+/* Null if this CPU is not recorded. */
 static __always_inline struct cpu_block *this_block(void)
 {
 	struct cpu_block *b = any_block();
@@ -229,7 +232,7 @@ static __always_inline struct cpu_block *this_block(void)
 	return b && b->on ? b : 0;
 }
 
-/* By way of memory a pointer becomes a number, with which the verifier lets us reckon. */
+/* Passed through memory, the pointer becomes a number, on which the verifier allows arithmetic. */
 static __always_inline __u64 address_of(struct cpu_block *b, const void *pointer)
 {
 	*(const void *volatile *)&b->address = pointer;
@@ -241,7 +244,7 @@ static __always_inline void lose(struct cpu_block *b, enum loss what)
 	__sync_fetch_and_add(&b->lost[what], 1);
 }
 
-/* The same numbers are asserted in host/src/recorder/block.rs. */
+/* host/src/recorder/block.rs asserts the same numbers. */
 _Static_assert(sizeof(struct flight_buffer) == 128 + FLIGHT_STACKS * 256 + FLIGHT_SLOTS * 48, "flight_buffer");
 _Static_assert(__builtin_offsetof(struct cpu_block, stolen) == 64, "control has its own cache line");
 _Static_assert(__builtin_offsetof(struct cpu_block, lost) == 272, "lost");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// An estimate of blocking, for kernels that do not say when preemption is off: from the moment that a CPU is told to
-// reschedule (sched_set_need_resched_tp) to its next scheduler entry (sched_entry_tp). It sees blocking only when somebody
-// waited; what disabled preemption unseen is not in it, and so it bounds nothing. An object of its own, so that recorders
+// Estimates blocking on kernels that do not report when preemption is off: from the moment that a CPU is asked to reschedule
+// (sched_set_need_resched_tp) to its next scheduler entry (sched_entry_tp). It sees blocking only if a task was waiting;
+// preemption that was off while no task waited is not in it, so it is not a bound. It is a separate object, so that recorders
 // without it pay nothing.
 #include "kernel.h"
 #include "hist.h"
 
 struct blocking_block {
-	__u64 asked_at; /* 0: nobody waits; written by any CPU */
+	__u64 asked_at; /* 0: no request pending; written by any CPU */
 	__u64 seq;	/* odd while `hist` is written */
 	struct hist hist;
 	__u64 entered_at; /* last scheduler entry on this CPU */
@@ -54,10 +54,10 @@ int BPF_PROG(on_scheduler_entry)
 	return 0;
 }
 
-/* Another CPU may ask between the entry and the moment when the scheduler clears the request (it takes the run queue's lock in
- * between). That request is served by this very run; kept, it would be booked at the next entry, perhaps seconds later, as
- * a blocking that never was. A request after the clearing is dropped with it: the scheduler then runs again at once, so only
- * a short sample is missing. */
+/* Another CPU may request a reschedule between the entry and the moment when the scheduler clears the request (it takes the
+ * run queue's lock in between). This run of the scheduler serves that request; if it were kept, the next entry, perhaps
+ * seconds later, would report blocking that never happened. A request after the clearing is dropped too: the scheduler then
+ * runs again at once, so only a short sample is missing. */
 SEC("tp_btf/sched_exit_tp")
 int BPF_PROG(on_scheduler_exit)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* System calls in the flight ring, for recordings that are to be asked about markers, futexes and priorities
- * (`lathunt trace --flight`). While these two tracepoints are attached every system call of the machine takes the kernel's
- * slow path: for all other recordings the programs are not even loaded (Options::calls). */
+/* System calls in the flight ring, for recordings that are queried for markers, futexes and priorities (`lathunt trace
+ * --flight`). While these two tracepoints are attached, every system call of the machine takes the kernel's slow path:
+ * other recordings do not even load the programs (Options::calls). */
 
 /* Continues `enum kind` of flight.h, whose last is K_STEAL = 20. */
 enum { K_SYS_ENTER = 21, K_SYS_EXIT = 22 };
@@ -47,7 +47,7 @@ static __always_inline bool call_is_wanted(long id)
 	       (id >= 454 && id <= 456) || id > LAST_CALL;
 }
 
-/* The number of the call that ends. */
+/* Number of the system call that returns. */
 static __always_inline long call_of(struct pt_regs *registers)
 {
 #if defined(__TARGET_ARCH_arm64)
@@ -57,8 +57,8 @@ static __always_inline long call_of(struct pt_regs *registers)
 #endif
 }
 
-/* The record of the begin or end of a call, if it is wanted here: fill it and close it. Not of 32-bit programs: their
- * numbers and arguments mean others. */
+/* Opens a record for the entry or exit of a system call if it is selected here; the caller fills and closes it. Calls of
+ * 32-bit programs are left out: their numbers and arguments have other meanings. */
 static __always_inline struct flight_rec *call_opens(long id, __u32 kind, __u32 *stamp)
 {
 	struct cpu_block *b = call_is_wanted(id) ? this_block() : 0;

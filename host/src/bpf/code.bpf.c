@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Reads the kernel's machine code for user space, as it is now: alternatives and static calls are patched in.
+// Reads the kernel's machine code for user space as it is at run time: alternatives and static calls are
+// patched.
 #include "kernel.h"
 
 #define CODE_BYTES 256
@@ -11,7 +12,7 @@ struct {
 	__type(value, __u8[CODE_BYTES]);
 } code SEC(".maps");
 
-/* 0, or what bpf_probe_read_kernel() answers. */
+/* 0, or the error of bpf_probe_read_kernel(). */
 SEC("raw_tp")
 int read_code(__u64 *args)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* Since when a timer is due: its programmed expiry, but not before it was armed (a thread that sleeps until a time that
- * has passed is late by its own doing), and not before its clock was set (a step makes timers due, not late).
- * Not in it: a timer armed late by an interrupt, whose expiry counts.
- * The old patch kept the time of arming in the timer itself (`praecox`); we may not write there, so there is a table:
- * an entry lives from the arming until the timer's handler, which follows at once. */
+/* When a timer is due: at its programmed expiry, but not before it was armed (a thread that sleeps until a time that has
+ * passed is late by its own doing), and not before its clock was set (a step makes timers due, not late).
+ * Not covered: a timer that an interrupt armed late; its expiry counts.
+ * The PREEMPT_RT patch kept the time of arming in the timer itself (`praecox`); a BPF program may not write there, so a
+ * table holds it: an entry lives from the arming until the timer's handler, which follows at once. */
 
 #define ARMED_SLOTS 256
 #define HRTIMER_MODE_REL 1 /* include/linux/hrtimer.h */
-#define CLOCKS 4	   /* of bases: monotonic, real, boot, atomic; soft ones again */
+#define CLOCKS 4	   /* indices of the bases: monotonic, real, boot, tai; then the soft ones */
 
 struct armed {
 	__u64 timer;
@@ -16,21 +16,21 @@ struct armed {
 };
 struct armed armed_late[ARMED_SLOTS];
 
-/* What a clock's offset to CLOCK_MONOTONIC was when we last saw it, and when it was first seen to differ. It changes when
- * the clock is set or the machine was suspended, and not by slewing. */
+/* Offset of a clock to CLOCK_MONOTONIC as last seen, and when it was first seen to differ. It changes when the clock is set
+ * or the machine was suspended, not by slewing. */
 struct clock_seen {
 	__s64 offset;
 	__u64 since; /* 1: known, never set */
 };
 struct clock_seen clocks_seen[CLOCKS];
-#define REAL 1 /* index of the clock that is set; the atomic one goes with it */
+#define REAL 1 /* index of the clock that was set; TAI changes with it */
 
-/* By its expiry: the verifier lets nobody reckon with a timer's address. */
+/* Slot by expiry: the verifier forbids arithmetic on a timer's address. */
 static __always_inline struct armed *armed_slot(__u64 expires)
 {
 	__u32 slot = (expires * 0x9e3779b97f4a7c15ull) >> 56;
 
-	barrier_var(slot); /* or the compiler drops the mask that the verifier needs to see */
+	barrier_var(slot); /* keeps the compiler from dropping the mask that the verifier needs */
 	return &armed_late[slot & (ARMED_SLOTS - 1)];
 }
 
@@ -46,17 +46,19 @@ static __always_inline __u64 clock_set_at(__u32 which, __s64 offset, __u64 at)
 	return clock->since = clock->since ? at : 1;
 }
 
-/* From a timer's handler: before it, the kernel brings this CPU's offsets up to date, which otherwise may be old.
- * On CLOCK_MONOTONIC; `armed`: it was due before it was armed. */
+/* Called from a timer's handler: the kernel has just updated this CPU's clock offsets, which otherwise may be stale.
+ * Returns a time of CLOCK_MONOTONIC; `armed`: it was due before it was armed. */
 static __always_inline __u64 due_since(struct hrtimer *timer, __u64 at, bool *armed)
 {
 	struct hrtimer_clock_base *base = timer->base;
 	__s64 offset = base->offset;
 	struct armed *a;
-	__u64 due = timer->node.expires - offset, set, other;
+	/* A time of CLOCK_REALTIME may be before the boot. */
+	__s64 expires = timer->node.expires - offset;
+	__u64 due = expires > 0 ? expires : 0, set, other;
 
 	*armed = false;
-	/* Looked at in each handler of a timer, the tick's too: a clock may be set and set back while no timer of it expires. */
+	/* Checked in every timer handler, the tick's too: a clock may be set and set back while none of its timers expires. */
 	set = clock_set_at(REAL, base->cpu_base->clock_base[REAL].offset, at);
 	if (offset) {
 		other = clock_set_at(base->index, offset, at);
@@ -65,7 +67,7 @@ static __always_inline __u64 due_since(struct hrtimer *timer, __u64 at, bool *ar
 		if (set > due)
 			due = set;
 	}
-	if (!(options & OPT_ACTIVATIONS)) /* nobody looks when timers are armed */
+	if (!(options & OPT_ACTIVATIONS)) /* the arming of timers is not traced */
 		return due;
 	a = armed_slot(timer->node.expires);
 	if (a->timer == (__u64)timer) {
@@ -78,7 +80,7 @@ static __always_inline __u64 due_since(struct hrtimer *timer, __u64 at, bool *ar
 	return due;
 }
 
-/* Its turn has come, or is over, without a block. */
+/* The time it wanted to sleep until had passed, or the timer had expired, without blocking. */
 static __always_inline void slept_late(struct activation *activation, __u64 at, __u64 until)
 {
 	if (activation->late_sleeps < MOST_16)
@@ -94,8 +96,8 @@ static __always_inline bool is_of_timerfd(struct hrtimer *timer)
 	       (__u64)timer->function == (__u64)&timerfd_tmrproc;
 }
 
-/* Periodic ones of these are armed again by the thread that takes what they brought: by a read of a timerfd, by taking the
- * signal of a timer. */
+/* Periodic timers of these kinds are re-armed by the thread that consumes the expiry: by reading the timerfd, or by taking
+ * the timer's signal. */
 static __always_inline bool is_armed_by_reader(struct hrtimer *timer)
 {
 	return is_of_timerfd(timer) || (bpf_core_field_exists(timer->function) && &posix_timer_fn &&
@@ -107,21 +109,21 @@ static __always_inline bool in_interrupt(struct cpu_block *b)
 	return b->timer[0].timer || b->window[LEVEL_IRQ].open || b->window[LEVEL_VECTOR].open;
 }
 
-/* A thread that arms it waits for it. Others it arms in passing: waking a real-time task begins the period of their
- * bandwidth (start_rt_bandwidth(), kernel/sched/rt.c), due at once. */
+/* Whether the thread that arms it waits for it. Other timers are armed in passing: waking a real-time task starts the
+ * period of RT bandwidth (start_rt_bandwidth(), kernel/sched/rt.c), which is due at once. */
 static __always_inline bool is_waited_for(struct hrtimer *timer)
 {
 	__u64 function;
 
 	if (!bpf_core_field_exists(timer->function) || !&hrtimer_wakeup)
-		return true; /* cannot be told apart */
+		return true; /* indistinguishable */
 	function = (__u64)timer->function;
 	return function == (__u64)&hrtimer_wakeup || function == (__u64)&timerfd_tmrproc ||
 	       function == (__u64)&posix_timer_fn;
 }
 
-/* The thread did not wait for its release, which was due at w->armed. A signal is taken in passing, too: where a handler
- * interrupts what runs, nothing was overrun. */
+/* The thread did not wait for its release, which was due at w->armed. A signal may also be taken by a handler that
+ * interrupts the thread: that is not an overrun. */
 static __always_inline void reader_overran(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p,
 					   bool by_signal)
 {
@@ -134,9 +136,9 @@ static __always_inline void reader_overran(struct cpu_block *b, __u64 at, struct
 		activation_returns(b, at, w, p);
 }
 
-/* The thread that reads a timerfd, or takes the signal of a timer, arms it again: at once when it is periodic, else for its
- * next turn. When it had expired meanwhile without waking the thread, the call did not block: the thread had overrun it.
- * Not in it: clocks that are set, since a step makes timers due. */
+/* A thread that reads a timerfd or takes the signal of a timer re-arms it: at once if it is periodic, else for its next
+ * job. If the timer had expired without waking the thread, the call did not block: the thread had overrun it.
+ * Not covered: clocks that can be set, since a step makes timers due. */
 static __always_inline void reader_armed(__u64 at, struct hrtimer *timer, __u32 mode, bool in_time)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
@@ -151,7 +153,7 @@ static __always_inline void reader_armed(__u64 at, struct hrtimer *timer, __u32 
 	if (!w)
 		return;
 	low = address_of(b, timer);
-	/* Without an activation its waking was not recorded, and it is not known what woke it. */
+	/* Without an activation its waking was not recorded, and its waker is unknown. */
 	known = b->run_tid && b->run_tid == w->tid;
 	if (known && w->armed && w->armed_timer == low && w->armed <= at && w->armed != w->woken_due)
 		reader_overran(b, at, w, p, !is_of_timerfd(timer));
@@ -159,14 +161,14 @@ static __always_inline void reader_armed(__u64 at, struct hrtimer *timer, __u32 
 	w->armed = known && in_time && !(mode & HRTIMER_MODE_REL) && !timer->base->offset ? timer->node.expires : 0;
 }
 
-/* Whether the thread of the open activation arms it and goes to sleep at once. */
+/* Whether the thread of the open activation arms the timer and sleeps at once. */
 static __always_inline bool sleeps_for(struct cpu_block *b, struct hrtimer *timer)
 {
 	return b && b->run_tid && bpf_core_field_exists(timer->function) && &hrtimer_wakeup &&
 	       (__u64)timer->function == (__u64)&hrtimer_wakeup && b->run_tid == current_tid();
 }
 
-/* hrtimer_start; interrupts are off. Timers that count from now cannot be due. */
+/* hrtimer_start; interrupts are off. Relative timers cannot be due already. */
 static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 {
 	struct hrtimer_clock_base *base = timer->base;

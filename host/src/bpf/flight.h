@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* The flight ring: what happened on this CPU lately, overwriting, until somebody asks for it to be kept.
+/* The flight ring: the latest events of this CPU, overwritten until a freeze is requested.
  *
- * A freeze is asked for by setting bits in `request`: by us when a real-time task was switched in too late, or by a
- * measuring thread of this CPU with one atomic store in the mapped block. The freeze itself happens here, at the next
- * switch or FREEZE_AFTER events later, so that the victim's way back to user space is in it; the next free buffer
- * takes over. User space copies a frozen buffer and sets it free. Only code with interrupts off rotates, so the CPU
- * has one rotator at a time. */
+ * A freeze is requested by setting bits in `request`: by this program when a real-time task was switched in too late, or
+ * by a measuring thread on this CPU with one atomic store into the mapped block. The freeze itself happens here, at the
+ * next switch or FREEZE_AFTER events later, so that the record includes the victim's return to user space; the next free
+ * buffer takes over. User space copies a frozen buffer and frees it. Only code with interrupts off rotates, so a CPU has
+ * one rotator at a time. */
 
 enum kind {
 	K_SWITCH = 1, K_WAKING, K_WAKING_NEW, K_MIGRATE, K_SETPRIO,
@@ -19,12 +19,12 @@ enum kind {
 /* Bit of `flag` of a switch beside `preempt`: switches between ordinary tasks were left out before it. */
 #define SWITCHES_SKIPPED 2
 
-/* Whether an interrupt can come between two instructions of the program: known for each tracepoint. An NMI always can;
- * its program stays out of the ring (flight_nmi). */
+/* Whether an interrupt can arrive between two instructions of the program: known for each tracepoint. An NMI always can;
+ * its program does not write to the ring (flight_nmi). */
 enum irqs { IRQS_OFF, IRQS_ON };
 
-/* Takes the next slot; fill it and give it to flight_close(). Nested interrupts take other slots. A locked instruction
- * waits until all earlier stores are done, and those into the ring miss the cache: a sixth of what a waking costs. */
+/* Takes the next slot; the caller fills it and calls flight_close(). Nested interrupts take other slots. A locked
+ * instruction waits for all earlier stores, and those into the ring miss the cache: a sixth of the cost of a waking. */
 static __always_inline struct flight_rec *flight_open(struct cpu_block *b, __u64 at, __u32 kind, enum irqs irqs,
 						      __u32 *stamp)
 {
@@ -51,7 +51,7 @@ static __always_inline void flight_close(struct flight_rec *r, __u32 stamp)
 	*(volatile __u32 *)&r->stamp = stamp;
 }
 
-/* A record of one number. */
+/* A record with one number. */
 static __always_inline void flight_word(struct cpu_block *b, __u64 at, __u32 kind, enum irqs irqs, __u32 word)
 {
 	__u32 stamp;
@@ -62,7 +62,7 @@ static __always_inline void flight_word(struct cpu_block *b, __u64 at, __u32 kin
 	flight_close(r, stamp);
 }
 
-/* A record of two addresses. */
+/* A record with two addresses. */
 static __always_inline void flight_wide(struct cpu_block *b, __u64 at, __u32 kind, enum irqs irqs, __u64 first,
 					__u64 second)
 {
@@ -81,7 +81,7 @@ static __always_inline void flight_comm(struct flight_rec *r, struct task_struct
 	r->wide[1] = *(__u64 *)&p->comm[8];
 }
 
-/* Where a waking task ran last, as the tracepoint's own target_cpu. */
+/* CPU that a waking task last ran on, as the tracepoint's own target_cpu. */
 static __always_inline __u32 flight_target(struct task_struct *p)
 {
 	return bpf_core_field_exists(p->thread_info.cpu) ? p->thread_info.cpu : (__u32)p->wake_cpu;
@@ -90,7 +90,7 @@ static __always_inline __u32 flight_target(struct task_struct *p)
 static __always_inline void flight_waking(struct cpu_block *b, __u64 at, __u32 kind, struct task_struct *waker,
 					  struct task_struct *p)
 {
-	/* Who wakes itself may do so with interrupts on. */
+	/* A task that wakes itself may do so with interrupts on. */
 	enum irqs irqs = p->pid == waker->pid ? IRQS_ON : IRQS_OFF;
 	__u32 stamp;
 	struct flight_rec *r = flight_open(b, at, kind, irqs, &stamp);
@@ -101,6 +101,18 @@ static __always_inline void flight_waking(struct cpu_block *b, __u64 at, __u32 k
 	r->word = flight_target(p);
 	flight_comm(r, p);
 	flight_close(r, stamp);
+}
+
+/* Stores the kinds of `count` faults and resets their counters; decoded in core/src/trace/flight.rs. */
+static __always_inline void kinds_of_faults(struct cpu_block *b, struct flight_rec *r, __u64 count)
+{
+	__u64 copies = b->copies, writes = b->first_writes;
+
+	r->tid = copies;
+	r->word = count > copies + writes ? count - copies - writes : 0;
+	r->wide[1] = (__u32)count | writes << 32;
+	b->copies = 0;
+	b->first_writes = 0;
 }
 
 static __always_inline void flight_faults(struct cpu_block *b, __u64 at, __s32 tid)
@@ -116,21 +128,23 @@ static __always_inline void flight_faults(struct cpu_block *b, __u64 at, __s32 t
 	r = flight_open(b, at, K_FAULTS, IRQS_OFF, &stamp);
 	r->current = tid;
 	r->wide[0] = b->fault_address;
-	r->wide[1] = count;
+	kinds_of_faults(b, r, count);
 	flight_close(r, stamp);
 }
 
-/* A switch between ordinary tasks, left out: no time is read and nothing written but who runs. */
+/* A switch between ordinary tasks, left out: only the running task is stored, the clock is not read. */
 static __always_inline void flight_skip(struct cpu_block *b, struct task_struct *next)
 {
 	b->running = next->pid + 1;
 	b->skipped = 1;
 	b->faults = 0;
+	b->copies = 0;
+	b->first_writes = 0;
 	if (options & OPT_SWITCH)
 		b->switch_at = 0;
 }
 
-/* The name of a task that leaves the CPU: its switch-in may have been left out, or it took another name since. */
+/* Name of a task that leaves the CPU: its switch-in may have been left out, or it was renamed since. */
 static __always_inline void flight_name(struct cpu_block *b, __u64 at, struct task_struct *p)
 {
 	__u32 stamp;
@@ -141,7 +155,7 @@ static __always_inline void flight_name(struct cpu_block *b, __u64 at, struct ta
 	flight_close(r, stamp);
 }
 
-/* Whether a real-time task has another name than when it came: it began a program, or renamed itself. */
+/* Whether a real-time task was renamed since its switch-in: by exec, or by itself. */
 static __always_inline bool flight_renamed(struct cpu_block *b, struct task_struct *prev)
 {
 	return prev->prio < MAX_RT_PRIO &&
@@ -198,9 +212,9 @@ static __always_inline void flight_setprio(struct cpu_block *b, __u64 at, struct
 	flight_close(r, stamp);
 }
 
-/* Ends the active buffer and begins the next free one. Interrupts are off. While none is free, who asked waits, and its
- * evidence with it, until user space has read one and asks again, or the ring comes round; a worse victim takes its
- * place. So of many at once the worst has evidence, who is the last to be switched in. */
+/* Ends the active buffer and activates the next free one. Interrupts are off. While no buffer is free, the request
+ * waits, with its evidence, until user space has read one and requests again, or until the ring wraps; a worse victim
+ * replaces it. So of many victims at once the worst, which is switched in last, has evidence. */
 static __noinline int flight_rotate(struct cpu_block *b, __u64 at)
 {
 	__u32 active, next, asked, i;
@@ -244,7 +258,7 @@ static __noinline int flight_rotate(struct cpu_block *b, __u64 at)
 	return 0;
 }
 
-/* In an NMI, which may have interrupted any of our programs: noted beside the ring, until the next program takes it. */
+/* In an NMI, which may have interrupted any of our programs: noted beside the ring until the next program copies it. */
 static __always_inline void flight_nmi(struct cpu_block *b, __u64 at, __u64 delta_ns, __u64 handler)
 {
 	struct nmi_note *note = &b->nmi_note[b->nmi_notes & (NMI_NOTES - 1)];
@@ -260,7 +274,7 @@ static __always_inline void flight_nmi(struct cpu_block *b, __u64 at, __u64 delt
 	count_up(&b->nmi_notes);
 }
 
-/* The noted NMIs come into the ring: after records that are younger, so the reader sorts by time. Interrupts are off. */
+/* Copies the noted NMIs into the ring, after younger records, so the reader sorts by time. Interrupts are off. */
 static __noinline int flight_file_nmis(struct cpu_block *b)
 {
 	struct nmi_note *note;
@@ -281,7 +295,7 @@ static __noinline int flight_file_nmis(struct cpu_block *b)
 	return 0;
 }
 
-/* Call at the end of each program that runs with interrupts off. Three loads when nobody asks. */
+/* Call at the end of each program that runs with interrupts off. Costs three loads if no freeze is requested. */
 static __always_inline void flight_freeze_if_asked(struct cpu_block *b, __u64 at, bool at_switch)
 {
 	__u64 head;
@@ -297,7 +311,7 @@ static __always_inline void flight_freeze_if_asked(struct cpu_block *b, __u64 at
 		flight_rotate(b, at);
 }
 
-/* A kernel stack beside the records; like those, the latest overwrites the oldest. Interrupts are off. */
+/* A kernel stack beside the records; the latest also overwrites the oldest. Interrupts are off. */
 static __always_inline void flight_stack(struct cpu_block *b, void *ctx, __u64 at, __u32 why, __s32 tid)
 {
 	struct flight_buffer *f = &b->buffer[b->active & (FLIGHT_BUFFERS - 1)];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What no recorder of wake-ups comes below: at each timer, each waking and each switch one program that asks for the time,
-// and nothing else. Not in it: anything that is recorded.
+// The lower bound of the cost of any wake-up recorder: one program per timer, waking and switch that reads the clock and
+// does nothing else. It records nothing.
 #include "kernel.h"
 
-__u64 timer_at, waking_at, switch_at; /* or the calls would be left out */
+__u64 timer_at, waking_at, switch_at; /* keeps the compiler from removing the calls */
 
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(floor_timer, struct hrtimer *timer)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* Threads that come to be of the selection while it is recorded, from their first waking on: what a measured thread forks,
- * who takes a name that is chosen, and who begins a program in a chosen control group. Who is only moved into one is
- * found by user space, later. */
+/* Threads that join the selection while it is recorded, from their first waking on: children of a measured thread, threads
+ * that take a selected name, and programs started in a selected control group. Threads that are moved into such a group
+ * are found by user space, later. */
 
-/* Made by host/src/recorder/follow.rs, which restates it. */
+/* Built by host/src/recorder/follow.rs, which restates the layout. */
 struct followed {
-	__u64 accepts[256]; /* bit i: this byte leads from state i of the patterns to the next */
-	__u64 begin, loops, end; /* states: before the first byte, that any byte leads back to, of a match */
+	__u64 accepts[256]; /* bit i: this byte leads from state i of the patterns to the next one */
+	__u64 begin, loops, end; /* state sets: initial, that any byte leads back to, accepting */
 	__u64 cgroup; /* id, of version 2 */
-	__u32 level;  /* of it below the root */
+	__u32 level;  /* its depth below the root */
 	__u32 by;     /* enum followed_by */
 };
 enum followed_by { BY_FORK_ALONE, BY_NAME, BY_CGROUP };
@@ -35,7 +35,7 @@ static __always_inline int follow_fork(struct task_struct *parent, struct task_s
 	return 0;
 }
 
-/* It may end before it is switched in anew: what it does from now on is an activation without a wake-up. */
+/* Selected while it runs. It may block before its next switch-in: its work from now on is an activation without a wake-up. */
 static __always_inline void chosen_while_it_runs(struct cpu_block *b, struct waking *w, struct task_struct *p)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -47,8 +47,8 @@ static __always_inline void chosen_while_it_runs(struct cpu_block *b, struct wak
 	w->flags = 0;
 }
 
-/* Also when a program begins. A thread that gives up its name is no longer chosen; one that is renamed by another
- * stays, because it may be in the middle of an activation on another CPU. */
+/* Also called on exec. A thread that drops the selected name is deselected; one that another thread renames stays, because
+ * it may be in the middle of an activation on another CPU. */
 static __always_inline int follow_name(struct task_struct *p, const char *comm)
 {
 	struct cpu_block *b = any_block();
@@ -74,8 +74,8 @@ static __always_inline int follow_name(struct task_struct *p, const char *comm)
 	return 0;
 }
 
-/* A thread that begins a program takes the id of its process's first thread, which has ended. Its waking goes with it; the
- * activation that it is in is of neither. Where names choose, its new one has done so already (follow_name()). */
+/* A thread that execs takes the id of its process's first thread, which has ended. Its waking moves with it; the open
+ * activation belongs to neither. If names select, follow_name() has already handled the new one. */
 static __always_inline int follow_exec(struct cpu_block *b, struct task_struct *p, __s32 old_tid)
 {
 	struct waking *w = old_tid == p->pid ? 0 : find_waking(old_tid);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* Which bin a latency falls into: `Layout::LATENCY` of core/src/histogram.rs, restated for the kernel. A test runs
- * both over the same values (host/tests/histogram_parity.rs). */
+/* The histogram bin of a latency: `Layout::LATENCY` of core/src/histogram.rs, restated for the kernel.
+ * host/tests/histogram_parity.rs runs both over the same values. */
 
 #define HIST_WIDTH_NS 1000
 #define HIST_LINEAR 10240
@@ -36,7 +36,7 @@ static __always_inline __u32 hist_log2(__u64 v)
 	return log + (v >> 1);
 }
 
-/* Exponent in the high bits, the value's top HIST_SUB_BITS + 1 bits added on. */
+/* Exponent in the high bits, plus the value's top HIST_SUB_BITS + 1 bits. */
 static __always_inline __u32 hist_log_linear(__u64 steps)
 {
 	__u32 shift = hist_log2(steps) - HIST_SUB_BITS;
@@ -44,8 +44,8 @@ static __always_inline __u32 hist_log_linear(__u64 steps)
 	return (shift << HIST_SUB_BITS) + (__u32)(steps >> shift);
 }
 
-/* ns / HIST_WIDTH_NS. BPF divides by dividing, which takes several times as long as all else here. The constant is
- * ceil(2^38 / 1000): its excess stays below one step while ns < 2^32 (Granlund and Montgomery, PLDI 1994). */
+/* ns / HIST_WIDTH_NS without a division, which would take several times as long as everything else here. The constant is
+ * ceil(2^38 / 1000): its error stays below one step while ns < 2^32 (Granlund and Montgomery, PLDI 1994). */
 static __always_inline __u64 hist_steps(__u64 ns)
 {
 	return ns >> 32 ? ns / HIST_WIDTH_NS : (ns * 274877907) >> 38;
@@ -61,13 +61,13 @@ static __always_inline __u32 hist_index(__u64 ns)
 	return HIST_LINEAR + hist_log_linear(steps) - 296;
 }
 
-/* Counts of one quantity on one CPU. Written by that CPU alone, where nothing that writes it can come in between; guarded
- * by a count of its owner (`hist_seq`, `seq`: odd while being written), except `recent`, which user space takes by
- * exchanging it for 0. */
+/* Counts of one quantity on one CPU. Only that CPU writes them, in code that no other writer can interrupt; guarded by
+ * its owner's sequence counter (`hist_seq`, `seq`: odd while being written), except `recent`, which user space exchanges
+ * for 0. */
 struct hist {
 	__u64 count;
 	__u64 sum_ns;
-	__u64 min_inverted_ns; /* ~min: zero is "empty" */
+	__u64 min_inverted_ns; /* ~min: zero means empty */
 	__u64 max_ns;
 	__u64 first_ns;	 /* CLOCK_MONOTONIC of the first sample */
 	__u64 recent_ns; /* largest since user space last took it */
@@ -88,6 +88,6 @@ static __always_inline void hist_add(struct hist *h, __u64 now, __u64 ns)
 		h->max_ns = ns;
 	if (ns > h->recent_ns)
 		h->recent_ns = ns;
-	if (bin < HIST_BINS) /* always; the verifier wants to see it */
+	if (bin < HIST_BINS) /* always true; the verifier needs the check */
 		h->bins[bin]++;
 }

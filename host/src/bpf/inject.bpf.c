@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Known disturbances: hold a CPU for a given time, with interrupts off, with preemption off, or in a softirq.
-// Started by BPF_PROG_TEST_RUN (or, for the softirq, by a packet that user space sends itself), so that no kernel
-// module is needed. The time is read here, at both ends: what is reported is what happened, not what was asked for.
+// Started by BPF_PROG_TEST_RUN (the softirq by a packet that user space sends to itself), so no kernel module is
+// needed. Both ends are timed here: the report states the measured time, not the requested one.
 #include "kernel.h"
 
 struct pulse {
 	__u64 length_ns; /* in */
 	__u64 begin_ns;	 /* out, CLOCK_MONOTONIC */
-	__u64 end_ns;	 /* out; 0: has not run */
-	__u64 expires_ns; /* timer: hold when the one that expires then is started; 0: none */
+	__u64 end_ns;	 /* out; 0: did not run */
+	__u64 expires_ns; /* timer: hold when the timer with this expiry is started; 0: none */
 	__u32 armed;	 /* softirq: hold this CPU + 1 at the next packet */
 	__u32 cpu;	 /* out */
 };
@@ -21,7 +21,7 @@ struct {
 	__type(value, struct pulse);
 } pulses SEC(".maps");
 
-/* kernel/bpf/helpers.c, since 6.14. Where they are missing, hold_irqs_off is not loaded. */
+/* kernel/bpf/helpers.c, since 6.14. Without them, hold_irqs_off is not loaded. */
 extern void bpf_local_irq_save(unsigned long *flags) __weak __ksym;
 extern void bpf_local_irq_restore(unsigned long *flags) __weak __ksym;
 
@@ -36,7 +36,7 @@ static long step(__u32 i, struct spin *s)
 	return s->now >= s->until;
 }
 
-/* bpf_loop takes 2^23 steps (about 250 ms); two levels reach any length we allow. */
+/* bpf_loop takes 2^23 steps (about 250 ms); two levels reach every allowed length. */
 static long round(__u32 i, struct spin *s)
 {
 	bpf_loop(1 << 23, step, s, 0);
@@ -99,7 +99,7 @@ int BPF_PROG(hold_at_timer, struct hrtimer *timer)
 	return 0;
 }
 
-/* Inside NET_RX, in whatever order programs hang on softirq_entry. */
+/* Inside NET_RX, independent of the order of programs on softirq_entry. */
 SEC("tp_btf/netif_receive_skb")
 int hold_softirq(void *ctx)
 {

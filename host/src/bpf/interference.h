@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* Who takes time from threads: hard interrupts per line, system vectors, softirqs, NMIs; count, net total, net
- * maximum. Net: what interrupts an interrupt is its own (the arithmetic of kernel/trace/trace_osnoise.c, done with one
- * running total: `stolen` grows by the net time of each that ends; what nested inside grew it meanwhile).
- * Not in it: the few hundred ns of entry and exit code around the tracepoints. On PREEMPT_RT softirqs are threads and
- * no interference: their programs are not loaded there. */
+/* Time taken from threads: hard interrupts per line, system vectors, softirqs, NMIs; count, net total, net maximum. Net:
+ * nested interrupts are subtracted (as in kernel/trace/trace_osnoise.c, with one running total: `stolen` grows by the
+ * net time of each interrupt that ends, so its growth is the time of the nested ones).
+ * Not in it: a few hundred ns of entry and exit code around the tracepoints. On PREEMPT_RT softirqs run in threads and
+ * are not interference: their programs are not loaded there. */
 
 enum vector {
 	V_LOCAL_TIMER = 1, V_RESCHEDULE, V_CALL_FUNCTION, V_CALL_FUNCTION_SINGLE, V_IRQ_WORK, V_THERMAL_APIC,
@@ -19,7 +19,7 @@ static __always_inline void charge(struct source *s, __u64 net)
 		s->max_ns = net;
 }
 
-/* NMIs keep a total of their own: they come between the instructions that add to `stolen`. */
+/* NMIs have a total of their own: they can arrive between the instructions that add to `stolen`. */
 static __always_inline __u64 stolen_so_far(struct cpu_block *b)
 {
 	return b->stolen + *(volatile __u64 *)&b->nmi_ns;
@@ -48,19 +48,18 @@ static __always_inline void window_closes(struct cpu_block *b, enum level level,
 	}
 	w->open = 0;
 	if (level != LEVEL_SOFTIRQ)
-		b->timer[0].timer = 0; /* hard timers run in hard interrupts: the end of one was not seen */
+		b->timer[0].timer = 0; /* hard timers run in hard interrupts: the end of one was missed */
 	gross = at - w->start;
 	nested = stolen - w->stolen;
 	net = gross > nested ? gross - nested : 0;
 	charge(s, net);
 	if (level == LEVEL_SOFTIRQ)
-		__sync_fetch_and_add(&b->stolen, net); /* interrupts are on, and add to it as well */
+		__sync_fetch_and_add(&b->stolen, net); /* interrupts are on and add to it too */
 	else
 		b->stolen += net;
 }
 
-/* No interrupt is under way where threads are switched, nor a hard timer in it: one whose end was not seen must not seem
- * to go on. */
+/* At a thread switch no interrupt and no hard timer is active: drop windows whose end was missed. */
 static __always_inline void windows_end(struct cpu_block *b)
 {
 	if (b->window[LEVEL_IRQ].open | b->window[LEVEL_VECTOR].open | !!b->timer[0].timer) {
@@ -71,12 +70,12 @@ static __always_inline void windows_end(struct cpu_block *b)
 	}
 }
 
-/* On a CPU that is not recorded: it may be the waker's, and what is asked then is whether an interrupt is under way. */
+/* On a CPU that is not recorded: it may be the waker's, where the question is whether an interrupt is active. */
 #define NO_ID (~0u)
 
 static __always_inline void window_known(struct cpu_block *b, enum level level, bool open)
 {
-	b->window[level].id = NO_ID; /* should recording begin meanwhile: it has no start */
+	b->window[level].id = NO_ID; /* if recording starts in between: no start time */
 	b->window[level].open = open;
 }
 
@@ -89,7 +88,7 @@ static __always_inline int switched_elsewhere(struct cpu_block *b, struct task_s
 	return 0;
 }
 
-/* The time, and what was stolen until then: of one moment, though interrupts may come in between. */
+/* The time and `stolen` at the same moment, although interrupts may arrive in between. */
 static __always_inline __u64 now_and_stolen(struct cpu_block *b, enum irqs irqs, __u64 *stolen)
 {
 	__u64 at;
@@ -139,7 +138,7 @@ static __always_inline int irq_ends(__u32 irq)
 		lose(b, LOST_IRQ_RANGE);
 		slot = IRQ_SLOTS - 1;
 	}
-	barrier_var(slot); /* or the compiler drops the mask that the verifier needs to see */
+	barrier_var(slot); /* keeps the compiler from dropping the mask that the verifier needs */
 	slot &= IRQ_SLOTS - 1;
 	at = now_and_stolen(b, IRQS_OFF, &stolen);
 	flight_word(b, at, K_IRQ_EXIT, IRQS_OFF, irq);
@@ -153,11 +152,11 @@ static __always_inline int vector_begins(enum vector vector)
 	return begins(LEVEL_VECTOR, K_VECTOR_ENTRY, IRQS_OFF, vector);
 }
 
-/* Less than this between two timer interrupts is what every exit to the host costs. */
+/* Less than this between two timer interrupts is the normal cost of VM exits. */
 #define STEAL_NS 5000
 
-/* What the host says it took from this CPU. The kernel reads its clock in the timer interrupt (account_process_tick)
- * and, where it may, at each update of the run queue's clock, into two sums of which the larger is the newer one. */
+/* Steal time of this CPU as reported by the host. The kernel updates it in the timer interrupt (account_process_tick)
+ * and possibly at each update of the run queue's clock, in two sums of which the larger is newer. */
 static __always_inline void note_steal(struct cpu_block *b, __u64 at)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
@@ -219,7 +218,7 @@ static __always_inline int softirq_ends(__u32 vec)
 	return 0;
 }
 
-/* Other architectures name their inter-processor interrupts in a text (arch/arm64/kernel/smp.c, ipi_types). */
+/* Other architectures identify their IPIs by a string (arch/arm64/kernel/smp.c, ipi_types). */
 static __always_inline enum vector ipi_vector(const char *reason)
 {
 	char text[2] = {};

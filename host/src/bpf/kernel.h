@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* The kernel fields our programs read, and no others: this file IS our dependency on the
- * kernel. CO-RE relocates each access. No vmlinux.h and no <linux/bpf.h>: the first would hide what we depend on,
- * the second needs the headers of one architecture on the search path. */
+/* The kernel fields that our programs read, and no others: this file is our whole dependency on the kernel. CO-RE
+ * relocates each access. No vmlinux.h, which would hide the dependencies, and no <linux/bpf.h>, which needs the
+ * headers of one architecture on the search path. */
 
 #include <stdbool.h>
 
@@ -50,7 +50,7 @@ struct cfs_rq {
 } CORE;
 
 struct sched_entity {
-	struct cfs_rq *cfs_rq; /* the same; of every class's task */
+	struct cfs_rq *cfs_rq; /* the same; for tasks of every class */
 } CORE;
 
 struct timerqueue_node {
@@ -71,21 +71,21 @@ struct hrtimer_cpu_base {
 
 struct hrtimer {
 	struct timerqueue_node node;
-	__s64 _softexpires; /* as asked for; node.expires has the slack added */
-	void *function; /* renamed or bit-packed in some versions: read only where it exists */
+	__s64 _softexpires; /* as requested; node.expires has the slack added */
+	void *function; /* renamed or a bit field in some versions: read only if it exists */
 	struct hrtimer_clock_base *base;
 	__u8 is_soft; /* expires in softirq context; since 4.16 */
 } CORE;
 
-/* Functions of timers, for their addresses: static ones, which BTF does not have; 0 where they are not known. */
-extern const void hrtimer_wakeup __ksym __weak; /* of whoever sleeps */
+/* Addresses of timer functions: static ones, which BTF does not list; 0: unknown. */
+extern const void hrtimer_wakeup __ksym __weak; /* the thread that sleeps */
 extern const void posix_timer_fn __ksym __weak;
 extern const void timerfd_tmrproc __ksym __weak;
 extern const void dl_task_timer __ksym __weak;
 
 struct sched_dl_entity {
-	struct hrtimer dl_timer;      /* brings a throttled task back with its next period */
-	unsigned int dl_yielded : 1; /* it waits for that; cleared when it comes back */
+	struct hrtimer dl_timer;      /* replenishes a throttled task at its next period */
+	unsigned int dl_yielded : 1; /* throttled until then; cleared when it is replenished */
 } CORE;
 
 struct mm_struct {
@@ -101,11 +101,11 @@ struct task_struct {
 	__u32 policy;	/* SCHED_* */
 	__s32 prio;	/* -1 deadline, 0..99 real time (lower wins), 100..139 fair */
 	__u32 flags;	/* PF_* */
-	__s32 wake_cpu; /* where it ran last */
-	unsigned long nvcsw; /* times that it blocked; counted before sched_switch */
+	__s32 wake_cpu; /* CPU it last ran on */
+	unsigned long nvcsw; /* number of times it blocked; incremented before sched_switch */
 	char comm[16];
 	void *stack;
-	struct mm_struct *mm; /* 0: of the kernel */
+	struct mm_struct *mm; /* 0: kernel thread */
 } CORE;
 
 #define TASK_STOPPED 0x4 /* include/linux/sched.h */
@@ -121,19 +121,19 @@ struct task_struct {
 #define SCHED_DEADLINE 6
 #define MAX_RT_PRIO 100	      /* include/linux/sched/prio.h */
 
-/* Without a call on arm64 (since 6.11); a call on x86 (seen in the code that 6.18 makes), so not twice in a program.
- * bpf_get_current_pid_tgid() is always one. */
+/* Not a call on arm64 (since 6.11); a call on x86 (as in the code of 6.18), so not twice in a program.
+ * bpf_get_current_pid_tgid() is always a call. */
 static __always_inline __s32 current_tid(void)
 {
 	return bpf_get_current_task_btf()->pid;
 }
 
-/* Stores where this CPU is the only writer, ordered against the stores around it for readers elsewhere. An exchange,
- * because an addition whose result nobody uses orders nothing on arm64 (STADD). */
+/* Stores where this CPU is the only writer, ordered with the stores around it for readers on other CPUs. An
+ * exchange, because an addition whose result is unused orders nothing on arm64 (STADD). */
 static __always_inline void publish(__u64 *to, __u64 value)
 {
 #if defined(__TARGET_ARCH_x86)
-	barrier(); /* stores are seen in their order */
+	barrier(); /* stores become visible in program order */
 	*(volatile __u64 *)to = value;
 	barrier();
 #else

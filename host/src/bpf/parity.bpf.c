@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Answers which bin the kernel side would put a latency into, so that a test can hold it equal to the Rust side.
+// Returns the kernel side's bin for a latency, so that a test can compare it with the Rust side.
 #include "kernel.h"
 #include "hist.h"
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Potential latencies: how long interrupts or preemption were off on a CPU, whether anybody waited or not.
+// Potential latencies: how long interrupts or preemption were off on a CPU, whether or not a task was waiting.
 //   irqsoff         irq_disable -> irq_enable
 //   preemptoff      preempt_disable -> preempt_enable
-//   preemptirqsoff  both are off -> the first of them is on again (the intersection, as the PREEMPT_RT patch's histograms
-//                   had it; ftrace's tracer of that name takes the union)
-// All on one CPU, gross: an interrupt within is part of it, and so is what being told of it costs. Not in it:
+//   preemptirqsoff  both are off -> the first of them is on again (the intersection, as in the PREEMPT_RT patch's
+//                   histograms; ftrace's tracer of that name takes the union)
+// All on one CPU, gross: interrupts within are included, and so is the cost of the tracepoints. Not in it:
 //   idle, where the kernel has both off while it waits for work (cpu_idle; kernel/sched/idle.c stops its own tracers
 //   there, too)
-//   the time in which a CPU is offline: it goes with both off, and comes back so
-//   interrupts off because of the tracepoints themselves: kernels that tell these events also where RCU does not watch
-//   (include/linux/tracepoint.h: rcuidle) make it watch at each, with interrupts off. That is most of all.
-// Kernels have these tracepoints with CONFIG_TRACE_IRQFLAGS or CONFIG_TRACE_PREEMPT_TOGGLE (debug kernels, the
-// irqsoff and preemptoff tracers). raw_tp and not tp_btf, so that the programs load, and can be tested, on any kernel.
+//   the time in which a CPU is offline: it goes down and comes back with both off
+//   interrupts turned off by the tracepoints themselves: kernels that report these events also where RCU is not
+//   watching (include/linux/tracepoint.h: rcuidle) turn interrupts off at each to make it watch: most events by far
+// Kernels have these tracepoints with CONFIG_TRACE_IRQFLAGS or CONFIG_TRACE_PREEMPT_TOGGLE (debug kernels, the irqsoff
+// and preemptoff tracers). raw_tp and not tp_btf, so that the programs load, and can be tested, on any kernel.
 #include "kernel.h"
 #include "hist.h"
 
@@ -21,12 +21,12 @@
 enum potential { P_IRQ, P_PREEMPT, P_BOTH };
 enum off { OFF_IRQ = 1, OFF_PREEMPT = 2, OFF_BOTH = 3 };
 
-/* The longest of one kind: who ended it, and from where. */
+/* The longest of one kind, the task that ended it, and where. */
 struct longest {
 	__u64 ns;
 	__u64 at;     /* when it ended */
-	__u64 begun;  /* where it was switched off: address in the kernel */
-	__u64 begun_by; /* who called that; 0 where the kernel cannot tell: without frame pointers */
+	__u64 begun;  /* kernel address where it was switched off */
+	__u64 begun_by; /* caller of that; 0 if unknown: without frame pointers */
 	__u64 ended;
 	__s32 tid;
 	__s32 prio;
@@ -38,7 +38,7 @@ struct longest {
 struct potential_block {
 	__u32 on;  /* record on this CPU */
 	__u32 off; /* enum off: what is off now */
-	__u64 seq[POTENTIALS]; /* odd while `hist` and `longest` of it are written */
+	__u64 seq[POTENTIALS]; /* odd while `hist` and `longest` are being written */
 	__u64 since[POTENTIALS];
 	__u64 from[POTENTIALS];
 	__u64 from_by[POTENTIALS];
@@ -58,7 +58,7 @@ struct {
 	__type(value, struct potential_block);
 } potentials SEC(".maps");
 
-/* Where the kernel turns interrupts off to tell an event: first address and the one after the last. None: zeroes. */
+/* Where the kernel turns interrupts off to report an event: first address and the one after the last. Zeroes: none. */
 const volatile __u64 telling[2][2] SEC(".rodata.telling") = {};
 
 /* A CPU is brought up (kernel/cpu.c; the value differs between kernels). */
@@ -139,7 +139,7 @@ static __always_inline int goes_on(void *ctx, __u32 bit, enum potential which, _
 	if (b->off == OFF_BOTH)
 		ends(b, ctx, P_BOTH, at, ip);
 	ends(b, ctx, which, at, ip);
-	/* Last: taking a stack may itself switch preemption off and on, which this program would not be told again. */
+	/* Last: taking a stack may itself toggle preemption, which would not be reported to this program recursively. */
 	b->off &= ~bit;
 	return 0;
 }
@@ -159,7 +159,7 @@ int BPF_PROG(on_preempt_disable, unsigned long ip, unsigned long by)
 SEC("raw_tp/preempt_enable")
 int BPF_PROG(on_preempt_enable, unsigned long ip) { return goes_on(ctx, OFF_PREEMPT, P_PREEMPT, ip); }
 
-/* Idle is no latency: what lasts so far is filed, and counts anew when it ends (state -1). */
+/* Idle is not a latency: the time until now is recorded, and counting restarts when idle ends (state -1). */
 SEC("raw_tp/cpu_idle")
 int BPF_PROG(on_idle, __u32 state)
 {
@@ -184,7 +184,7 @@ int BPF_PROG(on_idle, __u32 state)
 	return 0;
 }
 
-/* On another CPU, while `cpu` does not run yet. What it had off when it went is none of its potential latencies. */
+/* Runs on another CPU while `cpu` is still down. What was off when it went down is not part of its potential latencies. */
 SEC("raw_tp/cpuhp_enter")
 int BPF_PROG(on_hotplug, __u32 cpu, __s32 target, __s32 state)
 {

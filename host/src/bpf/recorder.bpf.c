@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The kernel recorder: one program a tracepoint, so that each event costs one call, serving three recorders at once:
-// latencies (wakeup.h), interference (interference.h), and the flight ring (flight.h). Here are only the attachments.
-// A program whose tracepoint this kernel lacks is not loaded (host/src/recorder/plan.rs decides).
+// The kernel recorder: one program per tracepoint, so that each event costs one call, for three recorders at once:
+// latencies (wakeup.h), interference (interference.h), and the flight ring (flight.h). This file only attaches. A
+// program whose tracepoint this kernel lacks is not loaded (host/src/recorder/plan.rs decides).
 #include "kernel.h"
 #include "hist.h"
 #include "block.h"
@@ -47,6 +47,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		flight_stack(b, ctx, at, STACK_LATE_SWITCH, prev->pid);
 		__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
 	}
+	if (!ordinary_left_out())
+		b->switched_at = at;
 	return 0;
 }
 
@@ -76,16 +78,9 @@ static __always_inline int wakes(struct task_struct *p, enum kind kind)
 }
 
 SEC("tp_btf/sched_waking")
-int BPF_PROG(on_waking, struct task_struct *p)
-{
-	return wakes(p, K_WAKING);
-}
-
+int BPF_PROG(on_waking, struct task_struct *p) { return wakes(p, K_WAKING); }
 SEC("tp_btf/sched_wakeup_new")
-int BPF_PROG(on_wakeup_new, struct task_struct *p)
-{
-	return wakes(p, K_WAKING_NEW);
-}
+int BPF_PROG(on_wakeup_new, struct task_struct *p) { return wakes(p, K_WAKING_NEW); }
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *p) { return thread_ends(any_block(), p); }
@@ -180,12 +175,12 @@ int BPF_PROG(on_idle, __u32 state)
 {
 	struct cpu_block *b = this_block();
 
-	if (b) /* up to Linux 6.2 the end comes with interrupts on */
+	if (b) /* up to Linux 6.2 the exit event comes with interrupts on */
 		flight_word(b, bpf_ktime_get_ns(), K_IDLE, state == ~0u ? IRQS_ON : IRQS_OFF, state);
 	return 0;
 }
 
-/* raw_tp: with types, the verifier lets no program read a pointer to a function. */
+/* raw_tp: in a typed program the verifier forbids reading a function pointer. */
 SEC("raw_tp/csd_function_entry")
 int BPF_PROG(on_csd_entry, __u64 function, __u64 csd)
 {
@@ -207,13 +202,16 @@ int BPF_PROG(on_csd_exit, __u64 function, __u64 csd)
 }
 
 SEC("tp_btf/page_fault_user")
-int BPF_PROG(on_page_fault, unsigned long address)
+int BPF_PROG(on_page_fault, unsigned long address, struct pt_regs *registers, unsigned long error_code)
 {
 	struct cpu_block *b = this_block();
 
 	if (!b || (ordinary_left_out() && !b->run_tid))
 		return 0;
 	b->fault_address = address;
+	/* Bit 0: a page that is there, bit 1: a write (arch/x86/include/asm/trap_pf.h). */
+	if (error_code & 2)
+		__sync_fetch_and_add(error_code & 1 ? &b->copies : &b->first_writes, 1);
 	__sync_fetch_and_add(&b->faults, 1);
 	return 0;
 }

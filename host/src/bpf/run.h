@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* How an activation (activation.h) is built: waking, switched in, preempted, resumed, blocks. Interrupts are off in all
- * of them but the waking, whose record belongs to its thread alone, and the turn, in which soft interrupts run: those that
- * may come then touch no activation. */
+/* Builds an activation (activation.h): waking, switched in, preempted, resumed, blocks. Interrupts are off in all of these
+ * except the waking, whose record belongs to its thread alone, and activation_turns(), in which softirqs can run: the
+ * interrupts that can arrive there touch no activation. */
 
 static __always_inline void copy_comm(char *to, const struct task_struct *p)
 {
@@ -10,7 +10,7 @@ static __always_inline void copy_comm(char *to, const struct task_struct *p)
 	*(__u64 *)&to[8] = *(const __u64 *)&p->comm[8];
 }
 
-/* The record that is being built. */
+/* The record under construction. */
 static __always_inline struct activation *open_activation(struct cpu_block *b)
 {
 	return &b->activation[b->activations & (ACTIVATION_SLOTS - 1)];
@@ -30,8 +30,8 @@ static __always_inline void activation_waking(struct cpu_block *b, struct waking
 	copy_comm(w->waker_comm, waker);
 }
 
-/* The registers with which `p` entered the kernel lie at the same place of every thread's stack. The helper that knows
- * is asked once: a call of the kernel costs more than all else that is done with them. */
+/* The offset of the registers with which `p` entered the kernel is the same on every thread's stack. The helper that knows
+ * it is called once: a kernel call costs more than everything else done with them. */
 static __always_inline void *entry_registers(struct cpu_block *b, struct task_struct *p)
 {
 	void *found;
@@ -45,7 +45,7 @@ static __always_inline void *entry_registers(struct cpu_block *b, struct task_st
 	return found;
 }
 
-/* Whether `p` is in a system call with a number of 32-bit programs: of one, or by int 0x80. */
+/* Whether `p` is in a system call with a 32-bit number: of a 32-bit program, or by int 0x80. */
 static __always_inline bool is_compat(struct task_struct *p)
 {
 #if defined(__TARGET_ARCH_arm64)
@@ -109,7 +109,7 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 	}
 }
 
-/* Not a wait of its own. Of version 2, the freezer has it sleep, as page faults do not. */
+/* Stopped rather than waiting. With cgroup v2 the freezer puts it to sleep interruptibly; page faults do not. */
 static __always_inline bool is_stop(__u32 state)
 {
 	return state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) || (state & TASK_FREEZER) == TASK_FREEZER;
@@ -120,12 +120,12 @@ static __always_inline bool is_real_time(__u32 policy)
 	return policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
 }
 
-/* A thread may take its name, its policy and its priority in its only activation. Who was real time at either end was. */
+/* A thread may change name, policy and priority in its only activation. It counts as real-time if it was at either end. */
 static __always_inline void named_in_the_end(struct activation *a, struct task_struct *p)
 {
 	bool renamed = *(__u64 *)&a->comm[0] != *(__u64 *)&p->comm[0] || *(__u64 *)&a->comm[8] != *(__u64 *)&p->comm[8];
 
-	if (renamed && (find_waking(p->pid) || p->flags & PF_EXITING)) /* else it gave up the name that was chosen */
+	if (renamed && (find_waking(p->pid) || p->flags & PF_EXITING)) /* else it dropped the selected name */
 		copy_comm(a->comm, p);
 	if (!is_real_time(p->policy) || is_real_time(a->policy))
 		return;
@@ -134,8 +134,8 @@ static __always_inline void named_in_the_end(struct activation *a, struct task_s
 		a->prio = p->prio;
 }
 
-/* `jobs`: ended by yielding, which the kernel does not count as blocking; `state`: in which it leaves; `current`: see
- * blocking_point(). */
+/* `jobs`: ended by yielding, which the kernel does not count as blocking; `state`: state in which it leaves the CPU;
+ * `current`: see blocking_point(). */
 static __always_inline void activation_ends(struct cpu_block *b, struct activation *a, __u64 at, struct task_struct *p,
 					    __u16 jobs, __u32 state, bool current)
 {
@@ -149,8 +149,8 @@ static __always_inline void activation_ends(struct cpu_block *b, struct activati
 	count_up(&b->activations);
 }
 
-/* Woken while it was switched out runnable: it had been preempted on its way to sleep, and its activation was over then.
- * Should it have blocked since, its way back was not seen, nor when it ended. */
+/* Woken while it was switched out runnable: it had been preempted on its way to sleep, and its activation was over then. If
+ * it blocked since, its next switch-in was missed, and the end of the activation is unknown. */
 static __noinline int activation_left(struct cpu_block *b, struct waking *w, struct task_struct *p)
 {
 	struct activation *a = open_activation(b);
@@ -169,6 +169,12 @@ static __noinline int activation_left(struct cpu_block *b, struct waking *w, str
 	a->flags |= ACT_STAYED;
 	activation_ends(b, a, a->out_at, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0, false);
 	return 0;
+}
+
+/* Whether `prev` had the CPU for less than half of the wait. Switches that are left out have no time. */
+static __always_inline bool after_several(struct cpu_block *b, __u64 at, __u64 waking)
+{
+	return b->switched_at > waking && (at - b->switched_at) * 2 < at - waking;
 }
 
 static __always_inline void activation_begins(struct cpu_block *b, __u64 at, struct waking *w, __u64 waking,
@@ -200,7 +206,7 @@ static __always_inline void activation_begins(struct cpu_block *b, __u64 at, str
 	a->late_by = 0;
 	a->source = w->source;
 	a->cpu = bpf_get_smp_processor_id();
-	a->via = w->via;
+	a->via = w->via | (after_several(b, at, waking) ? AFTER_SEVERAL : 0);
 	a->waker_cpu = w->waker_cpu;
 	a->flags = w->flags | (shared ? ACT_SHARED : 0);
 	a->policy = next->policy;
@@ -230,6 +236,8 @@ static __always_inline void activation_preempted(struct cpu_block *b, __u64 at, 
 	activation_leaves(b, a, at);
 	if (a->preemptions < MOST_16)
 		a->preemptions++;
+	if (p->policy == SCHED_DEADLINE)
+		a->via |= OF_RESERVED;
 	a->out_at = at;
 	a->blocks = p->nvcsw;
 	if (w) {
@@ -238,7 +246,7 @@ static __always_inline void activation_preempted(struct cpu_block *b, __u64 at, 
 	}
 }
 
-/* Preempted in an activation that was not seen to begin. */
+/* Preempted in an activation whose start was not seen. */
 static __always_inline void unseen_preempted(struct waking *w, struct task_struct *p)
 {
 	if (w->preempted)
@@ -270,7 +278,7 @@ static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, str
 	activation_ends(b, a, at, prev, jobs, state, true);
 }
 
-/* Its page faults so far, which no switch has counted. */
+/* Its page faults so far, not yet counted by a switch. */
 static __always_inline void stayed_faults(struct cpu_block *b, struct activation *a, __u64 end)
 {
 	__u64 count = __sync_lock_test_and_set(&b->faults, 0), faults = a->faults + count;
@@ -284,11 +292,11 @@ static __always_inline void stayed_faults(struct cpu_block *b, struct activation
 	r = flight_open(b, end, K_FAULTS, IRQS_ON, &stamp);
 	r->current = a->tid;
 	r->wide[0] = b->fault_address;
-	r->wide[1] = count;
+	kinds_of_faults(b, r, count);
 	flight_close(r, stamp);
 }
 
-/* It ended when the thread went to sleep for the timer that wakes it now, else at that waking. */
+/* The activation ended when the thread went to sleep for the timer that wakes it now, else at that waking. */
 static __always_inline void activation_stays(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
 {
 	struct activation *a = open_activation(b);
@@ -303,7 +311,7 @@ static __always_inline void activation_stays(struct cpu_block *b, __u64 at, stru
 	activation_ends(b, a, end, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0, true);
 }
 
-/* The calls in which a thread takes what a timer has brought: with them its next job begins, also when they do not wait. */
+/* Calls in which a thread consumes a timer's expiry: its next job begins with them, even if they do not block. */
 static __always_inline bool takes_a_release(struct cpu_block *b, struct task_struct *p)
 {
 	struct pt_regs___syscall *r = entry_registers(b, p);
@@ -320,8 +328,8 @@ static __always_inline bool takes_a_release(struct cpu_block *b, struct task_str
 #endif
 }
 
-/* A wait for a timer that has expired meanwhile returns at once: one activation is over, and the next begins, which was due
- * at that expiry (`late_sleep`). */
+/* A wait for a timer that has expired returns at once: one activation ends and the next begins, due at that expiry
+ * (`late_sleep`). */
 static __noinline int activation_returns(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
 {
 	struct activation *a = open_activation(b);
@@ -345,7 +353,7 @@ static __noinline int activation_returns(struct cpu_block *b, __u64 at, struct w
 	return 0;
 }
 
-/* Its thread ends: the kernel counts no block, and nothing follows. */
+/* Its thread exits: the kernel counts no block, and nothing follows. */
 static __always_inline void activation_exits(struct cpu_block *b, __u64 at, struct task_struct *p, __u16 jobs)
 {
 	struct activation *a = open_activation(b);
@@ -356,7 +364,7 @@ static __always_inline void activation_exits(struct cpu_block *b, __u64 at, stru
 	activation_ends(b, a, at, p, jobs, 0, true);
 }
 
-/* Woken while still on its way to sleep: one activation is over, seen to begin or not, and the next begins. */
+/* Woken while still going to sleep: one activation ends, whether or not its start was seen, and the next begins. */
 static __noinline int activation_turns(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
 {
 	if (b->run_tid == p->pid) {

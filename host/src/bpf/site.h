@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* Which of the program's calls led to a wait. Two waits with the same system call and arguments may be different steps of a
- * job; what tells them apart is the code that asked. The user's instruction pointer is in the C library, which keeps no
- * frame pointers, so the words on the stack are looked at: the first of them that point into the text of the program itself
- * are its return addresses, or look like them. As offsets, so that they are the same in each run.
- * Not exact: a word left over from an earlier call counts too, and text in libraries does not. So two sites may be one call,
- * and calls in a library that have the same stack pointer are one site. */
+/* The call site of a wait. Two waits with the same system call and arguments may be different steps of a job; they differ in
+ * the calling code. The user's instruction pointer is in the C library, which has no frame pointers, so the words on the
+ * stack are scanned: the first ones that point into the text of the program itself are its return addresses, or look like
+ * them. Stored as offsets, which are the same in each run.
+ * Not exact: a word left over from an earlier call counts too, and text in libraries does not. So one call may have two
+ * sites, and calls in a library with the same stack pointer share one. */
 
 #define SITE_CALLS 3
 
-/* Coroutines have stacks of their own, which code and arguments do not tell apart. */
+/* Coroutines have stacks of their own but share code and arguments. */
 static __always_inline __u16 hash_of(__u32 address)
 {
 	return address >> 5 ^ address >> 21;
@@ -20,7 +20,10 @@ static __always_inline __u64 mixed(__u64 hash, __u64 word)
 	return (hash ^ word) * 0x9e3779b97f4a7c15ull;
 }
 
-/* Of the current task, which blocks with this stack pointer; 0: not known. */
+/*
+ * Call site of the current task, which blocks with this stack pointer; 0: a kernel thread, 1: the stack cannot be read,
+ * or no word of it points into the program.
+ */
 static __noinline __u32 call_site(struct cpu_block *b, struct task_struct *p, __u64 sp)
 {
 	__u64 begin, length, offset, hash = 0;

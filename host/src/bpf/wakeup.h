@@ -4,15 +4,15 @@
  *   timer         programmed expiry -> its handler begins         (hrtimer_expire_entry), when it wakes such a task
  *   wakeup        waking -> switched in                           (sched_waking, sched_switch)
  *   timer+wakeup  programmed expiry -> switched in, when a timer woke the task
- *   sharedprio    waking -> switched in, when a task of equal real-time priority had the CPU meanwhile: the order of
- *                 SCHED_FIFO and no latency of the system, so it is in none of the others
+ *   sharedprio    waking -> switched in, when a task of equal real-time priority had the CPU in between: the order of
+ *                 SCHED_FIFO, not a latency of the system, so the others do not include it
  *   switch        switched in -> out of the scheduler                 (sched_switch, sched_exit_tp)
- * A task that is woken before it has left the CPU is not switched in: it has no wakeup, and if a timer woke it, a timer
- * and a timer+wakeup (to the waking).
- * All are filed under the CPU that the task was switched in on, also when another CPU's timer or waker was first:
- * so wakings are remembered on every CPU, recorded or not.
- * A preemption is not a wake-up: a task that was switched out runnable has no waking to be late after.
- * Not in it: the way from the switch to user space. */
+ * A task that is woken before it has left the CPU is not switched in: it has no wakeup, and if a timer woke it, a timer and
+ * a timer+wakeup (to the waking).
+ * All are recorded for the CPU that the task was switched in on, even if the timer or waker ran on another CPU: so wakings
+ * are tracked on every CPU, recorded or not.
+ * A preemption is not a wake-up: a task that was switched out runnable has no waking.
+ * Not in it: the path from the switch to user space. */
 
 static __always_inline bool is_measured(struct task_struct *p)
 {
@@ -21,8 +21,8 @@ static __always_inline bool is_measured(struct task_struct *p)
 	return (options & OPT_KERNEL_THREADS) || !(p->flags & PF_KTHREAD);
 }
 
-/* The timer whose callback this CPU runs in this context, if any. A soft timer's callback can be interrupted or,
- * on PREEMPT_RT, preempted: then the waking is not its. */
+/* The timer whose callback this CPU runs in this context, if any. A soft timer's callback can be interrupted or, on
+ * PREEMPT_RT, preempted: then the waking is not the timer's. */
 static __always_inline struct open_timer *running_timer(struct cpu_block *b, struct task_struct *current)
 {
 	if (b->timer[0].timer)
@@ -33,7 +33,7 @@ static __always_inline struct open_timer *running_timer(struct cpu_block *b, str
 	return 0;
 }
 
-/* Files a latency; true when it is large enough to keep the evidence. `waking` 0: it never waited for the CPU. */
+/* Records a latency; true if it is large enough to keep the evidence. `waking` 0: it never waited for the CPU. */
 static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct task_struct *p, __u64 waking,
 					 __u64 expires, __u64 entry, bool shared)
 {
@@ -51,7 +51,7 @@ static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct t
 	if (total < b->threshold_ns || shared)
 		return false;
 	if (b->victim_ns)
-		lose(b, LOST_NO_BUFFER); /* one of the two */
+		lose(b, LOST_NO_BUFFER); /* one of the two victims */
 	if (total > b->victim_ns) {
 		b->victim_ns = total;
 		b->victim_at = at;
@@ -63,14 +63,14 @@ static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct t
 	return true;
 }
 
-/* What the kernel adds to the time that was asked for. */
+/* Slack that the kernel added to the requested time. */
 static __always_inline __u64 slack_of(struct hrtimer *timer)
 {
 	return bpf_core_field_exists(timer->_softexpires) ? timer->node.expires - timer->_softexpires : 0;
 }
 
-/* The slack of a timer is programmed into its expiry. An ordinary thread is late from the time that it asked for; real-time
- * threads have none. */
+/* The slack of a timer is included in its expiry. An ordinary thread's lateness counts from the time it requested;
+ * real-time threads have no slack. */
 static __always_inline void slack_counts(struct waking *w, struct open_timer *t)
 {
 	struct hrtimer *timer = (struct hrtimer *)*(volatile __u64 *)&t->timer;
@@ -85,7 +85,7 @@ static __always_inline void slack_counts(struct waking *w, struct open_timer *t)
 	w->slack = end - w->expires;
 }
 
-/* The timer by which `waker` wakes, unless it was served before its expiry and `slack` does not count. */
+/* The timer by which `waker` wakes, unless it ran before its expiry and `slack` does not count. */
 static __always_inline struct open_timer *waking_timer(struct cpu_block *b, struct waking *w, struct task_struct *waker,
 						       bool slack)
 {
@@ -100,7 +100,7 @@ static __always_inline struct open_timer *waking_timer(struct cpu_block *b, stru
 	return t;
 }
 
-/* The task was still on its way to sleep: it goes on running, no switch will follow. */
+/* The task was still going to sleep: it keeps running, no switch will follow. */
 static __always_inline void wakeup_on_the_way(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
 {
 	w->at = 0;
@@ -120,7 +120,7 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 	struct waking *w;
 
 	w = find_waking(tid);
-	/* What a thread still does while it ends would take a slot that nobody gives back. */
+	/* A waking of an exiting thread would take a slot that is never freed. */
 	if (!w && !(options & OPT_CHOSEN_ONLY) && !(p->flags & PF_EXITING))
 		w = claim_waking(b, tid);
 	if (!w)
@@ -136,7 +136,7 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 		wakeup_on_the_way(b, at, w, p);
 }
 
-/* What the kernel still does for it is no part of its last turn. */
+/* What the kernel still does for it is not part of its last job. */
 static __always_inline int thread_ends(struct cpu_block *b, struct task_struct *p)
 {
 	struct waking *w = find_waking(p->pid);
@@ -149,9 +149,9 @@ static __always_inline int thread_ends(struct cpu_block *b, struct task_struct *
 	return 0;
 }
 
-/* The task that leaves is not the one last switched in: the kernel did not report the switches between. A kernel may hide
- * what some threads do, wakings in their context too; a 6.18 guest of Firecracker does so with those of its agent. Who came
- * by such a switch was woken, seen or not, unless it had been preempted. */
+/* The task that leaves is not the one last switched in: the kernel did not report the switches in between. A kernel may
+ * hide the switches of some threads, and wakings in their context; a 6.18 guest of Firecracker does so for its agent. A
+ * task switched in unseen was woken, seen or not, unless it had been preempted. */
 static __noinline int wakeup_unseen(struct cpu_block *b, struct task_struct *prev)
 {
 	struct waking *w = is_measured(prev) ? find_waking(prev->pid) : 0;
@@ -166,7 +166,7 @@ static __noinline int wakeup_unseen(struct cpu_block *b, struct task_struct *pre
 	return 0;
 }
 
-/* A task gets a CPU that is not recorded: should it come here later, it does not come late after that waking. */
+/* A task gets a CPU that is not recorded: a later switch-in here must not count as late after that waking. */
 static __always_inline void wakeup_elsewhere(struct task_struct *next)
 {
 	struct waking *w = is_measured(next) ? find_waking(next->pid) : 0;
@@ -177,8 +177,8 @@ static __always_inline void wakeup_elsewhere(struct task_struct *next)
 	w->preempted = 0;
 }
 
-/* Woken as a real-time task and ordinary by now, it gets a priority lent: whether it ran in between was not looked at, so
- * it does not come late after that waking. Who is given one by a system call is not seen here. */
+/* Woken as a real-time task, ordinary since, and now PI-boosted: it may have run in between, so the old waking no longer
+ * counts. A priority set by a system call is not seen here. */
 static __always_inline void wakeup_boosted(struct task_struct *p)
 {
 	struct waking *w = is_measured(p) ? 0 : find_waking(p->pid);
@@ -187,25 +187,25 @@ static __always_inline void wakeup_boosted(struct task_struct *p)
 		w->at = 0;
 }
 
-/* The stopper of a CPU (migration/N) shows the highest real-time priority and precedes all of them
+/* The stopper of a CPU (migration/N) shows the highest real-time priority and preempts all real-time tasks
  * (kernel/sched/core.c, sched_set_stop_task()). */
 static __always_inline bool is_stopper(struct task_struct *p)
 {
 	return !p->prio && (p->flags & PF_KTHREAD) && *(__u64 *)&p->comm[0] == 0x6f6974617267696dull; /* "migratio" */
 }
 
-/* Null for a task that is not real time (a deadline task has priority -1). */
+/* Null for a task that is not real-time (a deadline task has priority -1). */
 static __always_inline struct seen *seen_of(struct cpu_block *b, __u32 prio)
 {
 	if (prio >= MAX_RT_PRIO)
 		return 0;
-	barrier_var(prio); /* or the compiler drops the mask that the verifier needs to see */
+	barrier_var(prio); /* keeps the compiler from dropping the mask that the verifier needs */
 	return &b->seen[prio & (SEEN_SLOTS - 1)];
 }
 
-/* A deadline task ends its job by sched_yield(): it is throttled, runnable as it is, until the timer in it comes with
- * its next period. No event tells of that waking. The field is named from the task on: from `&p->dl` on, clang would
- * count the offset of `dl` twice. */
+/* A deadline task ends its job by sched_yield(): it is throttled while runnable until its own timer replenishes it at its
+ * next period. No event reports that waking. The field is accessed from the task on: from `&p->dl` on, clang would count
+ * the offset of `dl` twice. */
 static __always_inline bool ends_job(struct task_struct *p)
 {
 	return p->policy == SCHED_DEADLINE && BPF_CORE_READ_BITFIELD_PROBED(p, dl.dl_yielded);
@@ -234,7 +234,7 @@ static __always_inline void job_released(struct cpu_block *b, struct open_timer 
 	__s32 tid = 0;
 
 	bpf_probe_read_kernel(&tid, sizeof(tid), (void *)(task + bpf_core_field_offset(struct task_struct, pid)));
-	/* The kernel's deadline servers have such timers, too, and are in no task. */
+	/* The kernel's deadline servers have such timers too, and belong to no task. */
 	w = tid ? find_waking(tid) : 0;
 	if (!w || !w->job_ended || w->armed_timer != (__u32)timer)
 		return;
@@ -282,7 +282,7 @@ static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, s
 		unseen_preempted(w, prev);
 }
 
-/* Whether a task of the same real-time priority came or went on this CPU since `waking`. */
+/* Whether a task of the same real-time priority was switched in or out on this CPU since `waking`. */
 static __always_inline bool shares_priority(struct cpu_block *b, __u64 waking, struct task_struct *next)
 {
 	struct seen *seen = seen_of(b, next->prio);
@@ -290,7 +290,7 @@ static __always_inline bool shares_priority(struct cpu_block *b, __u64 waking, s
 	return seen && seen->at >= waking && seen->tid != next->pid;
 }
 
-/* True when the task came late enough to keep the evidence. */
+/* True if the task was switched in late enough to keep the evidence. */
 static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, struct task_struct *prev,
 					       struct task_struct *next)
 {
@@ -324,7 +324,7 @@ static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, st
 	return wakeup_ended(b, at, next, waking, expires, w->entry, shared);
 }
 
-/* The switch that sched_switch began is over. */
+/* The switch that started at sched_switch is complete. */
 static __always_inline void switch_ends(struct cpu_block *b, __u64 at)
 {
 	count_up(&b->hist_seq);
@@ -357,7 +357,7 @@ static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct h
 	t->entry = at;
 	t->tid = tid;
 	t->late = 0;
-	/* A timer with slack may be served before its expiry, together with another one: it is not late then. */
+	/* A timer with slack may run before its expiry, together with another one: it is not late then. */
 	t->early = expires > at;
 	t->armed_late = armed_late;
 	if (!soft && bpf_core_field_exists(timer->function) && &dl_task_timer &&
@@ -367,7 +367,7 @@ static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct h
 
 static __always_inline void timer_ends(struct cpu_block *b, void *ctx, __u64 at, struct hrtimer *timer)
 {
-	/* The callback may have freed the timer: its address is compared, nothing in it is read. */
+	/* The callback may have freed the timer: only its address is compared, it is not read. */
 	bool soft = b->timer[0].timer != (__u64)timer;
 	struct open_timer *t = &b->timer[soft];
 
@@ -375,8 +375,8 @@ static __always_inline void timer_ends(struct cpu_block *b, void *ctx, __u64 at,
 	if (!b->on)
 		return;
 	flight_wide(b, at, K_TIMER_EXIT, soft ? IRQS_ON : IRQS_OFF, (__u64)timer, 0);
-	/* What the interrupt interrupted is below us on the stack. Taken here, after the waking and only when that was
-	 * of a measured task, because a stack costs several us. */
+	/* The interrupted code is below us on the stack. Taken here, after the waking and only for a measured task, because a
+	 * stack costs several µs. */
 	if (t->late && !soft)
 		flight_stack(b, ctx, t->entry, STACK_TIMER_LATE, t->tid);
 }

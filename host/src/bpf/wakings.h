@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* Measured threads by their id: a thread sits in the slot of its low bits or in one of the next three. A lookup in a
- * hash map of the kernel costs ten times as much; task storage allocates, which PREEMPT_RT forbids here. */
+/* Measured threads by tid: a thread is in the slot of its low bits or in one of the next three. A lookup in a kernel
+ * hash map costs ten times as much; task storage allocates, which PREEMPT_RT forbids here. */
 
 #define WAKING_SLOTS 8192
 #define WAKING_PROBES 4
@@ -40,14 +40,14 @@ static __always_inline void forget(struct waking *w)
 	w->jobs = 0;
 }
 
-/* Nothing is left in it for a thread that user space puts there. */
+/* Leaves nothing behind for a thread that user space puts there. */
 static __always_inline void give_back(struct waking *w)
 {
 	forget(w);
-	__sync_lock_test_and_set(&w->tid, 0); /* after all of the above */
+	__sync_lock_test_and_set(&w->tid, 0); /* after all stores above */
 }
 
-/* Wakings of one thread come one after another, so it is claimed once. */
+/* Wakings of one thread are serialized, so it is claimed once. */
 static __always_inline struct waking *claim_waking(struct cpu_block *b, __s32 tid)
 {
 	struct waking *w;

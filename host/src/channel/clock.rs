@@ -1,4 +1,4 @@
-//! The counter that instrumented programs stamp their events with, and what the metadata needs to know about clocks.
+//! The counter that instrumented programs stamp events with, and the clock description in the metadata.
 
 use crate::{arch, clock};
 use std::fs;
@@ -46,7 +46,7 @@ pub fn iso8601(seconds: i64) -> String {
     format!("{year}-{month:02}-{:02}T{:02}:{:02}:{:02}+0000", tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec)
 }
 
-/// The kernel's id of this boot; empty where /proc is not there.
+/// The kernel's id of this boot; empty if /proc is not mounted.
 #[must_use]
 pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map_or(String::new(), |id| id.trim().to_owned())

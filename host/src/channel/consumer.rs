@@ -1,7 +1,7 @@
-//! The polling loop: finds programs, switches their events, drains their rings, and buries the dead.
+//! The polling loop: finds programs, enables their events, drains their rings, cleans up after those that ended.
 //!
-//! Nobody wakes it. It looks every 2 to 16 ms, the more often the fuller it finds the rings, for new programs and for a
-//! changed session every 50 ms. What it needs to go on after its own death is in the session's file and in the traces.
+//! No program wakes it. It drains every 2 to 16 ms, more often when rings are fuller, and looks for new programs and a
+//! changed session every 50 ms. The session's file and the traces contain what its successor needs after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -27,25 +27,25 @@ use super::snapshot;
 use crate::beneath::{Directory, Readers};
 use crate::error::{Error, Result};
 
-/// Against ordinary programs: of a CPU that one of them wants as well, this gets 29 parts of 30 when it needs them.
+/// Against ordinary programs: competing with one of them for a CPU, this process gets 29/30 of it if needed.
 pub(super) const NICE: libc::c_int = -15;
 
-/// Between two rounds of draining: a round costs some 50 µs beside the events, and the rings hold 100 ms and more.
+/// Between two rounds of draining: a round costs some 50 µs plus the events, and the rings hold 100 ms and more.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 const LOOK_AROUND: Duration = Duration::from_millis(50);
 const REPORT: Duration = Duration::from_millis(500);
 
-/// What the consumer says about itself, twice a second, in [`Place::status`].
+/// The consumer's own status, twice a second, in [`Place::status`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// Its process id.
     pub consumer: u32,
-    /// Where it writes.
+    /// Directory it writes to.
     pub dir: PathBuf,
-    /// Programs that it reads now: process id, name, events declared.
+    /// Programs being read: process id, name, events declared.
     pub programs: Vec<(u32, String, usize)>,
-    /// What became of the events.
+    /// Counts of events.
     pub tally: Tally,
     /// Bytes written.
     pub written_bytes: u64,
@@ -59,30 +59,30 @@ struct Attached {
     drains: Vec<Drain>,
 }
 
-/// A consumer, alone with its user's programs.
+/// The only consumer of its user's programs.
 pub struct Consumer {
     place: Place,
     session: Session,
     session_time: Option<SystemTime>,
     output: Rc<Directory>,
     programs: BTreeMap<Share, Attached>,
-    /// Programs that the session does not cover.
+    /// Programs that the session does not select.
     ignored: BTreeSet<Share>,
     quota: Quota,
     buried: Tally,
     problem: Option<String>,
     retry_at: Option<Instant>,
-    /// How full the fullest ring was in the last round, in percent.
+    /// Fill level of the fullest ring in the last round, in percent.
     fullest: u32,
     _lock: Lock,
     _programs: Option<Lock>,
 }
 
 impl Consumer {
-    /// Takes the lock, makes the session known to programs that start from now on.
+    /// Takes the lock and publishes the session for programs that start from now on.
     ///
     /// # Errors
-    /// Another consumer runs, or a place or directory cannot be written.
+    /// Another consumer is running, or a location or directory cannot be written.
     pub fn start(place: Place, session: Session) -> Result<Consumer> {
         let lock = lock::take(&place.state()?, place.lock().file_name().unwrap_or_default())?;
         let programs = place.claim_programs();
@@ -115,9 +115,9 @@ impl Consumer {
     /// Polls until `stop`, then ends the session: events off, everything drained, the session's file gone.
     ///
     /// # Errors
-    /// Where the last of it cannot be written.
+    /// The last events cannot be written.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Status> {
-        // Above the load where that is allowed: late looks are discarded events. Not real-time: it must not disturb.
+        // Above the load if allowed: a late round means discarded events. Not real-time: it must not disturb.
         // SAFETY: a plain call; without the right to do so it fails and changes nothing.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
         let (mut looked, mut reported) = (Instant::now(), Instant::now());
@@ -139,7 +139,7 @@ impl Consumer {
         self.finish()
     }
 
-    /// One look and one round of draining.
+    /// One check for changes and one round of draining.
     pub fn poll(&mut self) {
         self.look_around();
         self.drain_all();
@@ -174,7 +174,7 @@ impl Consumer {
         }
     }
 
-    /// What it does now.
+    /// Its current status.
     #[must_use]
     pub fn status(&self) -> Status {
         let mut tally = self.buried;
@@ -240,7 +240,7 @@ impl Consumer {
                 attached.program.remove();
                 self.bury(attached);
             } else {
-                self.programs.insert(share, attached); // no room: its memory keeps the events
+                self.programs.insert(share, attached); // disk full: the program's memory keeps the events
             }
         }
     }
@@ -290,14 +290,14 @@ impl Attached {
         attached
     }
 
-    /// Switches every event as the session wants it.
+    /// Enables and disables every event as the session specifies.
     fn apply(&self, session: &Session) {
         for event in self.program.events.iter() {
             self.program.enable(event.id, session.wants(&event.name));
         }
     }
 
-    /// How full its fullest ring was, in percent.
+    /// Fill level of its fullest ring, in percent.
     fn drain(&mut self, session: &Session, quota: &mut Quota) -> io::Result<u32> {
         for event in self.program.refresh() {
             self.program.enable(event.id, session.wants(&event.name));
@@ -324,7 +324,7 @@ impl Attached {
         tally
     }
 
-    /// The last of a program that has ended, or whose session ends.
+    /// Drains the rest of a program that has ended, or whose session ends.
     fn finish(&mut self, session: &Session, quota: &mut Quota) -> io::Result<Tally> {
         let mut tally = Tally { discarded: self.program.value(control::NO_RING), ..Tally::default() };
         if session.overwrite {
@@ -347,10 +347,10 @@ fn pause_after(before: Duration, fullest: u32) -> Duration {
     }
 }
 
-/// Writes the present content of all programs' rings into a new directory below the session's; what was written.
+/// Writes the content of all programs' rings into a new directory below the session's; returns what was written.
 ///
 /// # Errors
-/// Nothing can be written.
+/// Writing fails.
 pub fn snapshot_all(place: &Place, session: &Session) -> Result<(PathBuf, Tally)> {
     let shown = |number: u64| session.dir.join(format!("snapshot-{number}"));
     let number = (1..).find(|&number| fs::symlink_metadata(shown(number)).is_err()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! A consumer in the background: started, found and ended from any terminal.
+//! A consumer in the background: started, found and stopped from any terminal.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -31,10 +31,10 @@ pub fn stop_on_signals() -> &'static AtomicBool {
     &STOP
 }
 
-/// Starts a consumer that outlives this process and its terminal; returns once it consumes.
+/// Starts a consumer that outlives this process and its terminal; returns once it is consuming.
 ///
 /// # Errors
-/// What hindered the consumer.
+/// What kept the consumer from starting.
 ///
 /// # Panics
 /// Never: the child's only way out is `_exit`.
@@ -42,10 +42,10 @@ pub fn start(place: &Place, session: &Session) -> Result<u32> {
     spawn(place, session, false)
 }
 
-/// The same for one that ends with the calling thread, however that ends.
+/// The same for one that ends with the calling thread, even if that is killed.
 ///
 /// # Errors
-/// What hindered the consumer.
+/// What kept the consumer from starting.
 pub fn start_bound(place: &Place, session: &Session) -> Result<u32> {
     spawn(place, session, true)
 }
@@ -61,8 +61,8 @@ fn spawn(place: &Place, session: &Session, bound: bool) -> Result<u32> {
         0 => {
             drop(ours);
             if bound {
-                // SAFETY: plain calls. A parent that has died before the first sends no signal any more: then it is no
-                // longer the parent.
+                // SAFETY: plain calls. If the parent died before the first, no signal will come; the parent's id has
+                // changed then.
                 unsafe {
                     libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
                     if libc::getppid() as u32 != parent {
@@ -96,16 +96,16 @@ fn serve(place: Place, session: Session, mut parent: UnixStream) {
             libc::dup2(null, standard);
         }
     }
-    // This session is a group of its own for the scheduler (CONFIG_SCHED_AUTOGROUP), and among groups only the group's
-    // nice value counts: without it, 10 % of 5 million events a second were lost beside a load. Where it is refused, or
-    // there are no such groups, nothing is changed.
+    // This session is a scheduling group of its own (CONFIG_SCHED_AUTOGROUP), and between groups only the group's nice
+    // value counts: without it, 10 % of 5 million events a second were lost next to a load. If it is refused, or there
+    // are no such groups, nothing changes.
     let _ = fs::write("/proc/self/autogroup", NICE.to_string());
     let stop = stop_on_signals();
     match Consumer::start(place, session) {
         Ok(consumer) => {
             let _ = parent.write_all(b"ok");
             drop(parent);
-            let _ = consumer.run(stop); // its last report says how it went
+            let _ = consumer.run(stop); // its last report states the result
         }
         Err(error) => {
             let _ = parent.write_all(error.to_string().as_bytes());
@@ -113,7 +113,7 @@ fn serve(place: Place, session: Session, mut parent: UnixStream) {
     }
 }
 
-/// Ends the running consumer and returns its last report. Waits until everything is written.
+/// Stops the running consumer and returns its last report. Waits until everything is written.
 ///
 /// # Errors
 /// There is no session, or its consumer does not end within a minute.
@@ -134,7 +134,7 @@ pub fn stop(place: &Place) -> Result<Option<Status>> {
             return Err(Error::refused(
                 "stop",
                 format!("the consumer {}", consumer.pid),
-                "it still writes; try again",
+                "it is still writing; try again",
             ));
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -144,7 +144,7 @@ pub fn stop(place: &Place) -> Result<Option<Status>> {
     Ok(status)
 }
 
-/// Removes the report of a session that is no more: its consumer ended, and whoever would have read it was killed.
+/// Removes the report of a session that has ended, left when its reader was killed.
 pub fn remove_left(place: &Place) -> Option<(PathBuf, std::io::Result<()>)> {
     let path = place.status();
     let is_left = path.exists() && !place.session().exists() && !lock::is_held(&place.lock());

@@ -1,4 +1,4 @@
-//! A ring's committed records into its stream's file, and only then the memory back to the program.
+//! Copies a ring's committed records into its stream's file, and only then returns the memory to the program.
 
 use std::io;
 
@@ -8,18 +8,18 @@ use lathunt_core::trace::user_ring::{control, ring, Position};
 use super::output::{Quota, StreamFile, TraceDir};
 use super::program::Program;
 
-/// Written in one go, or little more: it stays in the processor's cache between conversion and write, and the program gets
+/// Written at once, or little more: it stays in the processor's cache between conversion and write, and the program gets
 /// its memory back early.
 const BATCH_BYTES: usize = 512 << 10;
 
-/// What became of the events of a ring, a program or a session.
+/// Counts of the events of a ring, a program or a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     /// In the trace.
     pub recorded: u64,
     /// Discarded by the program because there was no room (or no ring, or a record too large).
     pub discarded: u64,
-    /// Begun and not committed when the program died.
+    /// Begun but not committed when the program died.
     pub unfinished: u64,
     /// Overwritten by newer ones (flight recorder).
     pub overwritten: u64,
@@ -37,7 +37,7 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// One ring on its way into one file.
+/// One ring being written to one file.
 #[derive(Debug)]
 pub struct Drain {
     ring: usize,
@@ -47,10 +47,10 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Goes on where the file in `dir` ends, or begins where the program's memory does.
+    /// Continues where the file in `dir` ends, or starts where the program's memory does.
     ///
     /// # Errors
-    /// The file is there and cannot be opened.
+    /// The file exists and cannot be opened.
     pub fn open(program: &Program, ring: usize, dir: &mut TraceDir) -> io::Result<Drain> {
         let (uuid, instance) = (dir.trace.uuid, ring as u64);
         let memory = &program.rings[ring];
@@ -70,7 +70,7 @@ impl Drain {
         Ok(Drain { ring, stream, file, packet: Vec::new() })
     }
 
-    /// Drains what is committed now; how full the ring was, in percent.
+    /// Drains what is committed now; returns the fill level of the ring, in percent.
     ///
     /// # Errors
     /// Nothing could be written: the program keeps its memory, and the next call tries again.
@@ -81,7 +81,7 @@ impl Drain {
         Ok((packets * 100 / program.rings[self.ring].packets()) as u32)
     }
 
-    /// One batch; whether there is more.
+    /// One batch; returns whether there is more.
     fn batch(&mut self, program: &Program, dir: &mut TraceDir, quota: &mut Quota) -> io::Result<bool> {
         let memory = &program.rings[self.ring];
         let committed = memory.committed();
@@ -130,7 +130,7 @@ impl Drain {
         Ok(())
     }
 
-    /// What has become of the ring's events; at the end also written into the file.
+    /// Counts of the ring's events; at the end also written into the file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -157,7 +157,7 @@ impl Drain {
     }
 }
 
-/// The packet to read next and how far, where anything is new.
+/// The packet to read next and up to where, if there are new records.
 fn next_piece(position: Position, committed: Position) -> Option<(u32, Position)> {
     let closed = Position { words: Position::CLOSED, ..position };
     match position.packets_to(committed) {

@@ -1,7 +1,8 @@
-//! One consumer per user: an flock that the kernel drops when its holder dies, and a record lock that says who holds it.
+//! One consumer per user: an flock, which the kernel drops when its holder dies, and a record lock, which identifies the
+//! holder.
 //!
-//! The process id of the consumer comes from the kernel (`F_GETLK`), never from a file: whoever can write a file could name
-//! any process in it. It is used only while a pidfd proves that it is still the process that held the lock.
+//! The process id of the consumer comes from the kernel (`F_GETLK`), never from a file, whose writer could put any process
+//! id there. It is used only while a pidfd proves that it still is the process that held the lock.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,10 +17,10 @@ use crate::trusted::{self, Access, Owner};
 #[derive(Debug)]
 pub struct Lock(#[allow(dead_code)] File);
 
-/// Takes the lock `name` in `directory`; fails where another consumer has it.
+/// Takes the lock `name` in `directory`; fails if another consumer has it.
 ///
 /// # Errors
-/// Another consumer runs, or the file cannot be made.
+/// Another consumer is running, or the file cannot be created.
 pub fn take(directory: &Directory, name: &OsStr) -> Result<Lock> {
     let shown = || directory.path().join(name).display().to_string();
     let file = directory
@@ -34,7 +35,7 @@ pub fn take(directory: &Directory, name: &OsStr) -> Result<Lock> {
     })
 }
 
-/// Takes the locks of an open file; `None` where somebody has them.
+/// Takes the locks of an open file; `None` if another process has them.
 pub(super) fn hold(file: File) -> Option<Lock> {
     (flock(&file, libc::LOCK_EX) && record_lock(&file, libc::F_SETLK).is_some()).then_some(Lock(file))
 }
@@ -59,7 +60,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Who holds the lock at `path` now; `None` where nobody does.
+    /// The current holder of the lock at `path`; `None` if there is none.
     #[must_use]
     pub fn of(path: &Path) -> Option<Holder> {
         let file = trusted::open_in(rustix::fs::CWD, path, Owner::Me, u64::MAX, Access::ReadWrite).ok()?;
@@ -71,12 +72,12 @@ impl Holder {
         }
         // SAFETY: just opened, ours alone.
         let process = unsafe { OwnedFd::from_raw_fd(fd as i32) };
-        // The number was the holder's before the descriptor was made. If it still is, the descriptor is the holder's.
+        // The number was the holder's before the descriptor was opened. If it still is, the descriptor is the holder's.
         let still = record_lock(&file, libc::F_GETLK) == Some(pid);
         still.then_some(Holder { pid: pid as u32, process })
     }
 
-    /// Asks it to end; whether it was still there.
+    /// Sends it SIGTERM; returns whether it was still running.
     pub fn terminate(&self) -> bool {
         let info = std::ptr::null::<libc::siginfo_t>();
         let fd = self.process.as_raw_fd();
@@ -90,7 +91,7 @@ fn flock(file: &File, kind: libc::c_int) -> bool {
     unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) == 0 }
 }
 
-/// Sets or asks for the record lock; the process id that the kernel names (0: nobody, or taken).
+/// Sets or queries the record lock; returns the process id that the kernel reports (0: no holder, or lock taken).
 fn record_lock(file: &File, command: libc::c_int) -> Option<libc::pid_t> {
     // SAFETY: all-zero is a valid flock (the whole file); `whole` outlives the call.
     unsafe {

@@ -1,15 +1,15 @@
 //! A part of a program's file as 64-bit words, every access checked.
 //!
-//! The program may write at the same time, so words are read atomically and copied before anybody looks at them. Its
-//! owner could even shorten the file under us: the size is looked at first, and a page that vanishes later is replaced by
-//! zeros (see `survive_shrinking_files`).
+//! The program may write at the same time, so words are read atomically and copied before they are interpreted. Its owner
+//! could even truncate the file under us: the size is checked first, and a page that vanishes later is replaced by zeros (see
+//! `survive_shrinking_files`).
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::Once;
 
-/// A mapping, readable, and writable where the file is.
+/// A mapping, readable, and writable if the file is.
 #[derive(Debug)]
 pub struct Memory {
     start: *mut u8,
@@ -18,13 +18,13 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Maps `length` bytes at `at`; `None` where the file has fewer, or has no memory to give.
+    /// Maps `length` bytes at `at`; `None` if the file is shorter, or there is no memory.
     #[must_use]
     pub fn map(file: &File, at: u64, length: usize) -> Option<Memory> {
         Memory::map_with(file, at, length, true)
     }
 
-    /// The same, to be read alone where `writable` is false.
+    /// The same, read-only if `writable` is false.
     #[must_use]
     pub fn map_with(file: &File, at: u64, length: usize, writable: bool) -> Option<Memory> {
         let size = file.metadata().ok()?.len();
@@ -47,7 +47,7 @@ impl Memory {
         (start != libc::MAP_FAILED).then_some(Memory { start: start.cast(), length, writable })
     }
 
-    /// Stores a word, where the mapping may be written.
+    /// Stores a word, if the mapping is writable.
     ///
     /// # Panics
     /// As [`Memory::word`].
@@ -57,7 +57,7 @@ impl Memory {
         }
     }
 
-    /// Stores a byte, where the mapping may be written.
+    /// Stores a byte, if the mapping is writable.
     ///
     /// # Panics
     /// As [`Memory::byte`].
@@ -86,7 +86,7 @@ impl Memory {
         unsafe { &*self.start.add(at).cast() }
     }
 
-    /// Replaces `into` by the words in `from..to` (byte offsets, multiples of 8), each read at once.
+    /// Replaces `into` by the words in `from..to` (byte offsets, multiples of 8), each read atomically.
     pub fn copy(&self, from: usize, to: usize, into: &mut Vec<u8>) {
         let to = to.min(self.length);
         if from >= to {
@@ -96,13 +96,13 @@ impl Memory {
         into.resize(to - from, 0);
         let mut word = self.word(from).as_ptr().cast_const();
         for bytes in into.chunks_exact_mut(8) {
-            // SAFETY: between `from` and `to`, both of which have been checked; the program may write meanwhile, so each
+            // SAFETY: between `from` and `to`, both of which have been checked; the program may write concurrently, so each
             // word is read once and as a whole.
             let read = unsafe { AtomicU64::from_ptr(word.cast_mut()).load(Ordering::Relaxed) };
             if let Ok(bytes) = <&mut [u8; 8]>::try_from(bytes) {
                 *bytes = read.to_le_bytes();
             }
-            // SAFETY: at most one behind the last word.
+            // SAFETY: at most one past the last word.
             word = unsafe { word.add(1) };
         }
     }
@@ -124,7 +124,7 @@ impl Drop for Memory {
 // SAFETY: plain shared memory; all access is atomic.
 unsafe impl Send for Memory {}
 
-/// A page of a mapped file that its owner has cut off reads as zeros from then on, instead of killing the consumer.
+/// A page of a mapped file that its owner has truncated reads as zeros from then on, instead of killing the consumer.
 fn survive_shrinking_files() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -141,7 +141,8 @@ fn survive_shrinking_files() {
 
 extern "C" fn replace_by_zeros(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     const BEYOND_THE_FILE: libc::c_int = 2; // BUS_ADRERR
-                                            // SAFETY: the kernel passes a valid siginfo; a page is replaced that no longer has any content.
+                                            // SAFETY: the kernel passes a valid siginfo; the replaced page no longer has any
+                                            // content.
     unsafe {
         let page = (*info).si_addr() as usize & !4095;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
@@ -149,7 +150,7 @@ extern "C" fn replace_by_zeros(signal: libc::c_int, info: *mut libc::siginfo_t, 
         if (*info).si_code != BEYOND_THE_FILE
             || libc::mmap(page as *mut libc::c_void, 4096, rights, flags, -1, 0) == libc::MAP_FAILED
         {
-            libc::signal(signal, libc::SIG_DFL); // a real bus error: die of it
+            libc::signal(signal, libc::SIG_DFL); // a real bus error: let it kill us
         }
     }
 }

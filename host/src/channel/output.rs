@@ -1,7 +1,7 @@
-//! Trace directories: the metadata, one file per stream, only whole packets in it, within a limit of bytes.
+//! Trace directories: the metadata, and one file per stream with whole packets only, within a limit of bytes.
 //!
-//! A file says itself how far its ring has been drained (its last packet holds the position), so that a new consumer
-//! goes on exactly where a dead one stopped: the packets are the truth, whatever the memory says.
+//! A file states how far its ring has been drained (its last packet holds the position), so that a new consumer continues
+//! exactly where a dead one stopped: the packets are authoritative, not the memory.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,11 +15,11 @@ use rustix::fs::{fallocate, FallocateFlags};
 
 use crate::beneath::{Directory, Readers};
 
-/// Blocks are taken for as many bytes ahead as a stream has, and for this many at most: a write into blocks that are there
-/// already takes two thirds of the CPU time (ext4).
+/// Blocks are preallocated for as many bytes as a stream has, and for this many at most: writing into allocated blocks
+/// takes two thirds of the CPU time (ext4).
 const AHEAD: u64 = 16 << 20;
 
-/// What may still be written.
+/// How much may still be written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quota {
     /// Most bytes; `None`: until the disk is full.
@@ -40,7 +40,7 @@ pub struct TraceDir {
 }
 
 impl TraceDir {
-    /// A trace `name` below `parent`, which need not exist: nothing is made before there is something to write.
+    /// A trace `name` below `parent`, which need not exist: nothing is created before there is something to write.
     #[must_use]
     pub fn new(parent: Rc<Directory>, name: OsString, trace: Trace) -> TraceDir {
         TraceDir { parent, name, directory: None, trace, described: 0 }
@@ -68,7 +68,7 @@ impl TraceDir {
         Ok(())
     }
 
-    /// The file of a ring, as [`StreamFile::open`]; made where it is missing.
+    /// The file of a ring, as [`StreamFile::open`]; created if missing.
     ///
     /// # Errors
     /// As [`StreamFile::open`].
@@ -110,7 +110,7 @@ pub struct StreamFile {
 }
 
 impl Drop for StreamFile {
-    /// Gives back what was taken ahead.
+    /// Releases preallocated blocks.
     fn drop(&mut self) {
         if self.taken > self.length {
             let _ = self.file.set_len(self.length);
@@ -119,10 +119,10 @@ impl Drop for StreamFile {
 }
 
 impl StreamFile {
-    /// Opens or makes it; what is not a whole packet at its end is cut off. Also the head of its last packet.
+    /// Opens or creates it; an incomplete packet at its end is cut off. Also returns the head of its last packet.
     ///
     /// # Errors
-    /// The file cannot be opened, read or cut.
+    /// The file cannot be opened, read or truncated.
     pub fn open(
         directory: &Directory,
         name: &OsStr,
@@ -141,7 +141,7 @@ impl StreamFile {
                 _ => break,
             }
         }
-        file.set_len(at)?; // also what a consumer that was killed had taken ahead
+        file.set_len(at)?; // also blocks that a killed consumer had preallocated
         let last_packet_at = last.map(|(at, _)| at);
         Ok((StreamFile { file, length: at, taken: at, last_packet_at }, last.map(|(_, head)| head)))
     }
@@ -149,7 +149,7 @@ impl StreamFile {
     /// Appends whole packets, all of them or none.
     ///
     /// # Errors
-    /// The disk is full or the quota is used up; the file is as before.
+    /// The disk is full or the quota is used up; the file is unchanged.
     pub fn append(&mut self, packets: &[u8], uuid: [u8; 16], quota: &mut Quota) -> io::Result<()> {
         let length = packets.len() as u64;
         if quota.limit.is_some_and(|limit| quota.written + length > limit) {
@@ -170,7 +170,7 @@ impl StreamFile {
         Ok(())
     }
 
-    /// Takes blocks for the next `length` bytes and more. Where that cannot be, the write itself asks for its own.
+    /// Preallocates blocks for the next `length` bytes and more. If that fails, the write itself allocates.
     fn take_ahead(&mut self, length: u64) {
         let end = self.length + length;
         if end > self.taken {
@@ -179,7 +179,7 @@ impl StreamFile {
         }
     }
 
-    /// Corrects the number of discarded events in the last packet: those that no event came after.
+    /// Corrects the number of discarded events in the last packet: adds those after the last event.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -193,7 +193,7 @@ impl StreamFile {
     }
 }
 
-/// A uuid that depends on `parts` alone (FNV-1a, 128 bits; version 8 of RFC 9562): the same trace always gets the same.
+/// A uuid derived from `parts` alone (FNV-1a, 128 bits; version 8 of RFC 9562): the same trace always gets the same.
 #[must_use]
 pub fn uuid_of(parts: &[&str]) -> [u8; 16] {
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;

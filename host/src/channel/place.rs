@@ -1,10 +1,10 @@
-//! Where the shared memory, the session and the lock lie.
+//! Paths of the shared memory, the session and the lock.
 //!
-//! Programs of all users put their memory below `/dev/shm`, or where `LATHUNT_TRACE_DIR` says, which the traced programs
-//! read as well: anybody may place anything there. So nothing that is believed is read from there. The session, its lock
-//! and the consumer's report lie in a directory that only this user can write: `/run/lathunt` for root,
-//! `$XDG_RUNTIME_DIR/lathunt` or `/tmp/lathunt-UID` for others. Programs that start read a copy of the session's rules,
-//! which is written there for them, and never read back.
+//! Programs of all users put their memory below `/dev/shm`, or below `LATHUNT_TRACE_DIR`, which the traced programs read
+//! too: any user may place files there. So no trusted state is read from there. The session, its lock and the consumer's
+//! report are in a directory that only this user can write: `/run/lathunt` for root, `$XDG_RUNTIME_DIR/lathunt` or
+//! `/tmp/lathunt-UID` for others. Programs that start read a copy of the session's rules, which is written there for
+//! them and never read back.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -17,15 +17,15 @@ use crate::beneath::{Directory, Foreign, Readers};
 use crate::error::{Error, Result};
 use crate::trusted::{me, Owner};
 
-/// Where a user's consumer keeps others of root from reading the same rings: in the directory of that user's programs.
+/// Lock by which a user's consumer keeps root's from reading the same rings: in the directory of that user's programs.
 const CONSUMER_LOCK: &str = ".consumer";
 
-/// The directory of everything that a user's programs and the consumer share, and that of the consumer's own state.
+/// The directory that a user's programs and the consumer share, and that of the consumer's own state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     base: PathBuf,
     state: PathBuf,
-    /// Beginning of the names of the session's files.
+    /// Prefix of the names of the session's files.
     name: String,
     uid: u32,
 }
@@ -42,7 +42,7 @@ pub struct Share {
 }
 
 impl Place {
-    /// This user's.
+    /// The place of this user.
     #[must_use]
     pub fn from_environment() -> Place {
         let (base, name) = match std::env::var_os("LATHUNT_TRACE_DIR").map(PathBuf::from) {
@@ -56,7 +56,7 @@ impl Place {
         Place { base, state: crate::knob::default_directory(), name, uid: me() }
     }
 
-    /// This user's, below `base`, the state included.
+    /// The place of this user below `base`, including the state.
     #[must_use]
     pub fn new(base: PathBuf) -> Place {
         let uid = me();
@@ -69,42 +69,42 @@ impl Place {
         self.state.join(format!("{}.session", self.name))
     }
 
-    /// Held by the running consumer.
+    /// Lock file of the running consumer.
     #[must_use]
     pub fn lock(&self) -> PathBuf {
         self.state.join(format!("{}.lock", self.name))
     }
 
-    /// What the consumer reports about itself.
+    /// File of the consumer's status report.
     #[must_use]
     pub fn status(&self) -> PathBuf {
         self.state.join(format!("{}.status", self.name))
     }
 
-    /// The directory of the state, made where it is missing; refused where others can write it.
+    /// The directory of the state, created if missing; refused if others can write it.
     ///
     /// # Errors
-    /// As said, or it cannot be made.
+    /// It is refused, or cannot be created.
     pub fn state(&self) -> Result<Directory> {
         Directory::make(&self.state, Readers::Owner, Foreign::Refused)
             .and_then(Directory::private)
             .map_err(|source| Error::new("use", self.state.display().to_string(), source))
     }
 
-    /// Puts the session's rules where programs look that start, or takes them away. It is a copy for them alone; where
-    /// somebody has taken its name, programs learn what is wanted when the consumer finds them.
+    /// Publishes the session's rules for programs that start, or removes them. It is a copy for them only; if another
+    /// user has taken its name, programs get the rules when the consumer finds them.
     pub(super) fn publish(&self, rules: Option<&str>) {
         let name = OsString::from(format!("lathunt-{}.session", self.uid));
         let Ok(base) = Directory::open(&self.base, Foreign::Allowed) else { return };
         match rules {
-            // Everybody's programs read that of root; what is not ours is replaced where the kernel lets us.
+            // All users' programs read those of root; a file that is not ours is replaced if the kernel allows it.
             Some(rules) => drop(base.replace(&name, rules.as_bytes(), Readers::Everybody, false)),
             None => drop(base.remove(&name)),
         }
     }
 
-    /// The right to read this user's rings, against a consumer of root's. `None` where the directory cannot be had: then
-    /// there are no programs of this user either.
+    /// Claims this user's rings, against root's consumer. `None` if the directory does not exist or is refused: then
+    /// this user has no programs either.
     pub(super) fn claim_programs(&self) -> Option<lock::Lock> {
         let base = Directory::open(&self.base, Foreign::Allowed).ok()?;
         let own =
@@ -112,7 +112,7 @@ impl Place {
         lock::hold(own.open_or_create(OsStr::new(CONSUMER_LOCK), Readers::Owner).ok()?)
     }
 
-    /// Gives up what [`Place::claim_programs`] took, while the session's lock is still held.
+    /// Releases the claim of [`Place::claim_programs`], while the session's lock is still held.
     pub(super) fn leave_programs(&self) {
         let own = self.base.join(format!("lathunt-{}", self.uid));
         if let Ok(own) = of_user(&own, self.uid) {
@@ -120,8 +120,8 @@ impl Place {
         }
     }
 
-    /// The files of all programs we may see: our own; root sees everybody's, but those of users who run a consumer
-    /// themselves.
+    /// The files of all programs that we may read: our own; root reads those of all users, except users who run a
+    /// consumer themselves.
     #[must_use]
     pub fn programs(&self) -> Vec<Share> {
         let mut shares = Vec::new();
@@ -151,7 +151,7 @@ impl Share {
     /// Its directory, open.
     ///
     /// # Errors
-    /// It is no directory of that user, or a link.
+    /// It is not a directory of that user, or is a link.
     pub(super) fn open_directory(&self) -> io::Result<Directory> {
         of_user(&self.directory, self.uid)
     }
@@ -163,7 +163,7 @@ impl Share {
     }
 }
 
-/// A user's directory, which the user alone may have made.
+/// A user's directory, which must have been created by that user.
 fn of_user(path: &Path, uid: u32) -> io::Result<Directory> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = openat(CWD, path, flags, Mode::empty())?;
@@ -173,7 +173,7 @@ fn of_user(path: &Path, uid: u32) -> io::Result<Directory> {
     Ok(Directory::of_fd(fd, path.to_owned()))
 }
 
-/// `PID-START-N`: nothing else, and no terminal's escape sequences, becomes part of a path or a message.
+/// `PID-START-N`: nothing else, such as a terminal's escape sequences, becomes part of a path or a message.
 fn is_share(name: &OsStr) -> bool {
     let numbers = |text: &str| text.split('-').map(|part| part.parse::<u64>().is_ok()).collect::<Vec<_>>();
     name.to_str().is_some_and(|text| numbers(text) == [true, true, true])

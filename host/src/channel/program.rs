@@ -31,7 +31,7 @@ pub struct Program {
     pub events: Events,
     /// Rings known so far; number 0 is the init ring.
     pub rings: Vec<RingMemory>,
-    /// Lines of declarations that could not be read.
+    /// Declaration lines that could not be parsed.
     pub damaged_declarations: usize,
     directory: Directory,
     file: File,
@@ -49,16 +49,16 @@ pub struct RingMemory {
 }
 
 impl Program {
-    /// Opens a file of [`super::place::Place::programs`] to consume its events; `None` where it is not (or not yet) one.
+    /// Opens a file of [`super::place::Place::programs`] to consume its events; `None` if it is not (or not yet) one.
     ///
-    /// It lies where its user may rename and link what he likes while root looks: it is opened beneath its directory, and
-    /// must be a regular file of that user with no other name.
+    /// Its user may rename and link files there while root reads: it is opened beneath its directory, and must be a
+    /// regular file of that user with no other name.
     #[must_use]
     pub fn open(share: &Share) -> Option<Program> {
         Program::with(share, Access::ReadWrite)
     }
 
-    /// The same to look at it alone: nothing of the program is changed.
+    /// The same for reading only: nothing of the program is changed.
     #[must_use]
     pub fn look(share: &Share) -> Option<Program> {
         Program::with(share, Access::Read)
@@ -106,7 +106,7 @@ impl Program {
         place::remove(&self.directory, &self.share.name);
     }
 
-    /// Looks for new events and rings; the new events.
+    /// Looks for new events and rings; returns the new events.
     pub fn refresh(&mut self) -> Vec<Declaration> {
         let rings = self.value(control::RINGS).min(RINGS_MAX as u64) as usize;
         while self.rings.len() < rings {
@@ -129,14 +129,14 @@ impl Program {
         events
     }
 
-    /// Switches an event on or off, now.
+    /// Enables or disables an event, now.
     pub fn enable(&self, id: u16, on: bool) {
         if usize::from(id) < EVENTS_MAX {
             self.control.store_byte(ENABLED_AT + usize::from(id), u8::from(on));
         }
     }
 
-    /// Whether an event is on.
+    /// Whether an event is enabled.
     #[must_use]
     pub fn enabled(&self, id: u16) -> bool {
         usize::from(id) < EVENTS_MAX
@@ -155,8 +155,8 @@ impl Program {
         clock::anchor(self.value(control::CLOCK) == 1)
     }
 
-    /// Whether the program still runs. Its record lock says so at once; a program that closed all its descriptors
-    /// has lost the lock, and is then looked up by process id, start time and mapped file.
+    /// Whether the program is still running. Its record lock shows that at once; a program that closed all its
+    /// descriptors has lost the lock, and is then looked up by process id, start time and mapped file.
     #[must_use]
     pub fn alive(&self) -> bool {
         self.locked() || (self.started_at() == Some(self.value(control::START_TICKS)) && self.mapped())
@@ -209,32 +209,32 @@ impl RingMemory {
         Position::from_word(self.value(ring::COMMITTED))
     }
 
-    /// Packets it has room for.
+    /// Number of packets it holds.
     #[must_use]
     pub fn packets(&self) -> usize {
         self.packets
     }
 
-    /// Copies packet `seq` up to `words` (all of it at most).
+    /// Copies at most `words` words of packet `seq`.
     pub fn copy_packet(&self, seq: u32, words: usize, into: &mut Vec<u8>) {
         let from = RING_HEADER_BYTES + (seq as usize % self.packets) * self.packet_bytes;
         self.memory.copy(from, from + (words * 8).min(self.packet_bytes), into);
     }
 
-    /// Words used of the closed packet `seq`, as its header says, at most what a packet can hold.
+    /// Words used of the closed packet `seq`, according to its header, limited to the size of a packet.
     #[must_use]
     pub fn closed_words(&self, seq: u32) -> usize {
         let at = RING_HEADER_BYTES + (seq as usize % self.packets) * self.packet_bytes + 48;
         (self.value(at) as u32 as usize).min(self.packet_bytes / 8)
     }
 
-    /// Lets the program reuse all packets before `position`, and the next consumer go on there.
+    /// Lets the program reuse all packets before `position`, where the next consumer will continue.
     pub fn release(&self, position: Position) {
         self.memory.store(ring::DRAINED, position.word(), Ordering::Relaxed);
         self.memory.store(ring::CONSUMED, u64::from(position.seq), Ordering::Release);
     }
 
-    /// A session ends that has counted `discarded` events: the next one begins with what comes after.
+    /// Ends a session that has counted `discarded` events: the next session counts from there.
     pub fn end_session(&self, discarded: u64) {
         let before = self.memory.word(ring::DISCARDED_BEFORE).load(Ordering::Relaxed);
         self.memory.store(ring::DISCARDED_BEFORE, before.wrapping_add(discarded), Ordering::Relaxed);
@@ -245,7 +245,7 @@ impl RingMemory {
         self.memory.store(ring::OVERWRITE, u64::from(overwrite), Ordering::Relaxed);
     }
 
-    /// Records that were begun and never committed: of a dead program, those it died in.
+    /// Records that were begun and never committed: in a dead program, those interrupted by its death.
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         let (committed, reserved) = (self.committed(), Position::from_word(self.value(ring::RESERVE)));

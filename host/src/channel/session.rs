@@ -1,5 +1,5 @@
 //! What the user wants recorded: a small text file in the user's own state directory, and a copy of its rules (without
-//! where to and by whom) for programs that start.
+//! directory and user) for programs that start.
 //!
 //! ```text
 //! lathunt-session 1
@@ -19,7 +19,7 @@ use crate::trusted::{self, Owner};
 
 use super::place::Place;
 
-/// Most bytes of its file: what programs read at once.
+/// Maximum size of its file: programs read it at once.
 const MOST_BYTES: u64 = 8000;
 
 /// A session.
@@ -33,7 +33,7 @@ pub struct Session {
     pub comms: Vec<String>,
     /// Process ids; empty: all.
     pub pids: Vec<u32>,
-    /// Shell patterns of event names with `true` for enable; the last that matches decides.
+    /// Shell patterns of event names with `true` for enable; the last match decides.
     pub rules: Vec<(bool, String)>,
     /// Where traces are written.
     pub dir: PathBuf,
@@ -43,7 +43,7 @@ pub struct Session {
     pub clock_offset_ns: i64,
     /// Seconds since 1970.
     pub created: i64,
-    /// Directories of other users will do for `dir`.
+    /// Allow `dir` to belong to another user.
     pub foreign: bool,
 }
 
@@ -60,10 +60,10 @@ impl Session {
         }
     }
 
-    /// Its directory, made where it is missing.
+    /// Its directory, created if missing.
     ///
     /// # Errors
-    /// It cannot be made or written, or belongs to somebody else.
+    /// It cannot be created or written, or belongs to another user.
     pub fn open_dir(&self) -> std::io::Result<Directory> {
         let foreign = if self.foreign { Foreign::Allowed } else { Foreign::Refused };
         Directory::make(&self.dir, Readers::Owner, foreign)
@@ -79,17 +79,17 @@ impl Session {
             .is_some_and(|&(enable, _)| enable)
     }
 
-    /// Whether the program takes part.
+    /// Whether the program is selected.
     #[must_use]
     pub fn covers(&self, comm: &str, pid: u32) -> bool {
         (self.comms.is_empty() || self.comms.iter().any(|pattern| matches(pattern, comm)))
             && (self.pids.is_empty() || self.pids.contains(&pid))
     }
 
-    /// Reads the file; `None` where there is no session.
+    /// Reads the file; `None` if there is no session.
     ///
     /// # Errors
-    /// The file is there and cannot be read, or is not this user's alone.
+    /// The file exists and cannot be read, or is accessible to other users.
     pub fn read(path: &Path) -> Result<Option<Session>> {
         match trusted::read_text(path, Owner::Me, MOST_BYTES) {
             Ok(text) => Session::parse(&text).map(Some).ok_or_else(|| {
@@ -100,17 +100,17 @@ impl Session {
         }
     }
 
-    /// Writes the file at once, and the copy for programs: readers see the old or the new session.
+    /// Writes the file atomically, and the copy for programs: readers see the old or the new session.
     ///
     /// # Errors
-    /// The place cannot be written, or a pattern holds a line break.
+    /// The location cannot be written, or a pattern contains a line break.
     pub fn write(&self, place: &Place, consumer: Option<u32>) -> Result<()> {
         let (text, path) = (self.text(), place.session());
         if Session::parse(&text).as_ref() != Some(self) || text.len() as u64 > MOST_BYTES {
             return Err(Error::refused(
                 "keep the session",
                 path.display().to_string(),
-                "a name or pattern is too odd or too long",
+                "a name or pattern is too long or contains a line break",
             ));
         }
         let name = path.file_name().unwrap_or_default();
@@ -118,7 +118,7 @@ impl Session {
             .state()?
             .replace(name, text.as_bytes(), Readers::Owner, false)
             .map_err(|source| Error::new("write the session", path.display().to_string(), source))?;
-        // Who consumes is written for people and scripts: nobody of us believes it.
+        // The consumer's id is for people and scripts: lathunt does not rely on it.
         let consumer = consumer.map_or(String::new(), |pid| format!("consumer {pid}\n"));
         place.publish(Some(&(self.rules_text() + &consumer)));
         Ok(())
@@ -139,7 +139,7 @@ impl Session {
         text
     }
 
-    /// What programs that start need to know.
+    /// The rules for programs that start.
     fn rules_text(&self) -> String {
         let mut text = String::from("lathunt-session 1\n");
         let mut line = |key: &str, value: &dyn std::fmt::Display| {
@@ -180,7 +180,7 @@ impl Session {
     }
 }
 
-/// Shell pattern, as `fnmatch` reads it: the traced programs use the same function.
+/// Matches a shell pattern by `fnmatch`: the traced programs use the same function.
 fn matches(pattern: &str, text: &str) -> bool {
     let (Ok(pattern), Ok(text)) = (std::ffi::CString::new(pattern), std::ffi::CString::new(text)) else {
         return false;

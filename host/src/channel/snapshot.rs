@@ -1,7 +1,7 @@
-//! What a program's rings hold right now, without taking anything away: the flight recorder's content.
+//! The current content of a program's rings, without consuming it: the flight recorder's content.
 //!
-//! The program goes on writing meanwhile. A packet that it reuses while we copy shows another number afterwards
-//! and is left out; its events count as overwritten.
+//! The program keeps writing. A packet that it reuses during the copy shows another number afterwards and is
+//! left out; its events count as overwritten.
 
 use std::io;
 use std::sync::atomic::{fence, Ordering};
@@ -50,7 +50,7 @@ fn read_ring(program: &Program, ring: usize, uuid: [u8; 16]) -> (UserStream, Tal
         let numbers =
             [&bytes, &header].map(|words| words.first_chunk().map(|&first| u64::from_le_bytes(first) as u32));
         if numbers != [Some(seq), Some(seq)] || Packet::parse(&bytes).is_none() {
-            continue; // never used, or reused while we copied
+            continue; // never used, or reused during the copy
         }
         let to = if open { committed } else { Position { seq, events: 0, words: Position::CLOSED } };
         let tick_q32 = program.value(control::TICK_Q32);

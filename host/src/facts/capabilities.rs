@@ -1,4 +1,4 @@
-//! What may this process do, and what does it cost where it may not?
+//! What this process may do, and what it lacks without that right.
 
 use std::ffi::OsStr;
 
@@ -16,7 +16,7 @@ const CAP_SYSLOG: u32 = 34;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// Everything lathunt can make use of. `search_path` is `$PATH`.
+/// Every capability that lathunt can use. `search_path` is `$PATH`.
 #[must_use]
 pub fn read(tree: &Tree, search_path: Option<&OsStr>) -> Vec<Capability> {
     let rights = Rights::read(tree);
@@ -67,7 +67,7 @@ impl Rights {
     }
 }
 
-/// `lack` is empty when the capability is there.
+/// `lack` is empty if the capability is there.
 fn capability(name: &str, lack: impl Into<String>) -> Capability {
     let note = lack.into();
     Capability { name: name.to_owned(), present: note.is_empty(), note }
@@ -76,7 +76,7 @@ fn capability(name: &str, lack: impl Into<String>) -> Capability {
 fn root(rights: &Rights) -> Capability {
     let lack = match rights.uid {
         Some(0) => "",
-        _ => "not root: each right is looked at by itself, and no knob can be changed",
+        _ => "not root: each capability is checked separately, and no knob can be changed",
     };
     capability("root", lack)
 }
@@ -136,7 +136,7 @@ fn group_budget(tree: &Tree) -> Option<(String, i64)> {
     })
 }
 
-/// What an instrument locks: its program, libraries, stacks and histograms.
+/// Memory that an instrument locks: its program, libraries, stacks and histograms.
 const LOCKED_BYTES: u64 = 256 << 20;
 
 fn mlock(rights: &Rights) -> Capability {
@@ -149,7 +149,7 @@ fn mlock(rights: &Rights) -> Capability {
 fn pm_qos(tree: &Tree) -> Capability {
     let opened = std::fs::OpenOptions::new().write(true).open(tree.path("dev/cpu_dma_latency"));
     let lack = opened.err().map(|error| {
-        format!("/dev/cpu_dma_latency cannot be written ({error}): idle states cannot be held off, where that is asked")
+        format!("/dev/cpu_dma_latency cannot be written ({error}): idle states cannot be limited on request")
     });
     capability("pm_qos", lack.unwrap_or_default())
 }
@@ -179,7 +179,7 @@ fn kernel_log(tree: &Tree, rights: &Rights) -> Capability {
     capability("kernel_log", if there { "" } else { lack })
 }
 
-/// kptr_restrict: 0 shows addresses to those who may trace, 1 needs CAP_SYSLOG, 2 hides them from all.
+/// kptr_restrict: 0 shows addresses to processes that may trace, 1 needs CAP_SYSLOG, 2 hides them from all.
 fn kernel_symbols(tree: &Tree, rights: &Rights) -> Capability {
     let restricted: u32 = tree.number("proc/sys/kernel/kptr_restrict").unwrap_or(0);
     let there = match restricted {
@@ -197,7 +197,7 @@ fn kernel_symbols(tree: &Tree, rights: &Rights) -> Capability {
 fn smi_counter(tree: &Tree) -> Capability {
     let there = super::counters::smi_count(tree, lathunt_core::time::Cpu(0)).is_some();
     let lack = "system management interrupts are not countable here (Intel MSR 0x34 through /dev/cpu/*/msr): firmware \
-                time cannot be told from other hardware time";
+                cannot be distinguished from other hardware causes";
     capability("smi_counter", if there { "" } else { lack })
 }
 

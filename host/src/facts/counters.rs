@@ -1,5 +1,5 @@
-//! What happened while it was measured? Counters read before and after: stolen time, SMIs, thermal throttling, and
-//! what the kernel logged.
+//! What happened during the measurement? Counters read before and after: stolen time, SMIs, thermal throttling, and the
+//! kernel's log.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,14 +18,14 @@ use crate::tree::{Tree, LIVE};
 #[derive(Debug)]
 pub struct Counters {
     steal: Option<BTreeMap<Cpu, Ns>>,
-    smi: Option<BTreeMap<Cpu, (fs::File, u64)>>, // open: at the end the right to open them may be given up
+    smi: Option<BTreeMap<Cpu, (fs::File, u64)>>, // kept open: the right to open it may have been dropped at the end
     thermal: Option<BTreeMap<Cpu, u64>>,
     log: Option<fs::File>, // positioned at the end of the kernel's log
     presence: Option<Presence>,
 }
 
 impl Counters {
-    /// Reads them for `cpus` of the system below `root`.
+    /// Reads the counters of `cpus` of the system below `root`.
     #[must_use]
     pub fn read(root: &Path, cpus: &CpuSet) -> Counters {
         let tree = Tree::new(root);
@@ -43,8 +43,8 @@ impl Counters {
         }
     }
 
-    /// The same of this machine, before threads measure on `cpus`: another lathunt that does so at the same time is told,
-    /// and told of.
+    /// The same for this machine, before threads measure on `cpus`: announces this measurement to, and learns of, any other
+    /// lathunt that measures on them at the same time.
     #[must_use]
     pub fn of_measurement(cpus: &CpuSet) -> Counters {
         Counters { presence: Some(Presence::announce(cpus)), ..Counters::read(Path::new(LIVE), cpus) }
@@ -56,7 +56,7 @@ impl Counters {
         self.presence.as_ref().map(Presence::neighbours).unwrap_or_default()
     }
 
-    /// What happened since, on the same CPUs.
+    /// Changes since then, on the same CPUs.
     #[must_use]
     pub fn during(self, root: &Path, cpus: &CpuSet) -> During {
         let neighbours = self.neighbours();
@@ -149,8 +149,8 @@ fn smi_of(device: &fs::File) -> Option<u64> {
     Some(u64::from_le_bytes(value) & 0xffff_ffff)
 }
 
-/// What a counter grew by; `None`: not known, or it was begun anew in between: that of SMIs when the machine slept, that of
-/// stolen time when a guest moved to another host.
+/// Growth of a counter; `None`: unknown, or the counter was reset in between: that of SMIs when the machine was suspended,
+/// that of stolen time when a guest migrated to another host.
 #[must_use]
 pub fn grown(before: Option<u64>, now: Option<u64>) -> Option<u64> {
     now?.checked_sub(before?)
@@ -163,7 +163,7 @@ fn thermal_count(tree: &Tree, cpu: Cpu) -> Option<u64> {
     Some(core + tree.number::<u64>(&format!("{base}/package_throttle_count")).unwrap_or(0))
 }
 
-/// Opens the kernel's log behind its last message.
+/// Opens the kernel's log after its last message.
 fn log_from_now(tree: &Tree) -> Option<fs::File> {
     let mut options = fs::OpenOptions::new();
     let mut log = options.read(true).custom_flags(libc::O_NONBLOCK).open(tree.path("dev/kmsg")).ok()?;
@@ -171,7 +171,7 @@ fn log_from_now(tree: &Tree) -> Option<fs::File> {
     Some(log)
 }
 
-/// What a message of the kernel's log must contain to matter here.
+/// Relevant messages of the kernel's log contain one of these.
 const SIGNS: [&str; 14] = [
     "RT throttling activated",
     "DL replenish lagged too much",
@@ -189,7 +189,8 @@ const SIGNS: [&str; 14] = [
     "workqueue lockup",
 ];
 
-/// Messages since the file was opened that matter, at most 20; each read gives one record (Documentation/ABI/testing/dev-kmsg).
+/// Relevant messages since the file was opened, at most 20; each read returns one record
+/// (Documentation/ABI/testing/dev-kmsg).
 fn matters_in(mut log: fs::File) -> Vec<String> {
     let mut found = Vec::new();
     let mut record = [0; 8192];
@@ -197,14 +198,14 @@ fn matters_in(mut log: fs::File) -> Vec<String> {
         match log.read(&mut record) {
             Ok(0) => break,
             Ok(length) => found.extend(message(&record[..length])),
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => {} // overwritten before it was read; go on
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {} // overwritten before it was read; continue
             Err(_) => break,                                          // EAGAIN: no more
         }
     }
     found
 }
 
-/// The text of a record `priority,sequence,time,flags;text\n continuation…` that matters.
+/// The text of a record `priority,sequence,time,flags;text\n continuation…`, if it is relevant.
 fn message(record: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(record);
     let line = text.split_once(';')?.1.lines().next()?.to_owned();

@@ -1,4 +1,5 @@
-//! How deep may the CPU sleep, and who forbids it? Idle states, and `/dev/cpu_dma_latency` with its holders.
+//! How deep may the CPU sleep, and what limits that? Idle states, and `/dev/cpu_dma_latency` with its
+//! holders.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use crate::tree::Tree;
 
 const DEVICE: &str = "dev/cpu_dma_latency";
 
-/// Idle states of `cpu`, shallow first; empty where the kernel shows none.
+/// Idle states of `cpu`, shallow first; empty if the kernel shows none.
 #[must_use]
 pub fn states(tree: &Tree, cpu: Cpu) -> Vec<IdleState> {
     let base = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle");
@@ -31,9 +32,9 @@ pub fn states(tree: &Tree, cpu: Cpu) -> Vec<IdleState> {
         .collect()
 }
 
-/// The exit latency now allowed, µs: the least that anybody asked for; 2 000 000 000 means no limit.
+/// The exit latency now allowed, µs: the lowest request; 2 000 000 000 means no limit.
 ///
-/// Reading needs the right to open the device; it asks for nothing itself (`PM_QOS_DEFAULT_VALUE`).
+/// Reading needs the right to open the device; it makes no request itself (`PM_QOS_DEFAULT_VALUE`).
 #[must_use]
 pub fn allowed_latency_us(tree: &Tree) -> Option<i32> {
     use std::io::Read;
@@ -49,7 +50,7 @@ pub fn allowed_latency_us(tree: &Tree) -> Option<i32> {
 
 /// Processes other than this one that hold the device open, as `comm/pid`.
 ///
-/// Processes of other users are invisible without root; that is noted, since the list is then no proof.
+/// Processes of other users are invisible without root; that is noted, since the list is then incomplete.
 #[must_use]
 pub fn holders(tree: &Tree) -> Vec<String> {
     let device = tree.path(DEVICE);
@@ -65,7 +66,7 @@ pub fn holders(tree: &Tree) -> Vec<String> {
     };
     let pids: Vec<String> = processes.filter(|pid| *pid != own).filter(holding).collect();
     if hidden > 0 {
-        tree.note(format!("/{DEVICE}: {hidden} processes of others could not be asked whether they hold it"));
+        tree.note(format!("/{DEVICE}: {hidden} processes of other users may hold it, too"));
     }
     let comm = |pid: &String| tree.text(&format!("proc/{pid}/comm")).unwrap_or_else(|| "?".to_owned());
     pids.iter().map(|pid| format!("{}/{pid}", comm(pid))).collect()

@@ -1,4 +1,4 @@
-//! Which kernel is it? Preemption as compiled and as in force, tick, build options that cost latency.
+//! The kernel: preemption as compiled and as in force, tick, build options that cost latency.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -8,7 +8,7 @@ use lathunt_core::conditions::Kernel;
 use crate::debugfs;
 use crate::tree::Tree;
 
-/// Build options worth knowing beside a latency: preemption, tick, and debugging that costs worst-case time.
+/// Build options relevant to latency: preemption, tick, and debugging that costs worst-case time.
 const OPTIONS: [&str; 38] = [
     "PREEMPT_NONE",
     "PREEMPT_VOLUNTARY",
@@ -71,7 +71,8 @@ pub fn read(tree: &Tree) -> Kernel {
     }
 }
 
-/// The kernel's configuration: `/proc/config.gz`, else the distribution's file; `None` and noted where there is none.
+/// The kernel's configuration: `/proc/config.gz`, else the distribution's file; `None`, with a note, if there is
+/// none.
 pub(super) fn config_text(tree: &Tree) -> Option<String> {
     let unpacked = tree.bytes("proc/config.gz").and_then(|bytes| {
         let mut text = String::new();
@@ -84,7 +85,7 @@ pub(super) fn config_text(tree: &Tree) -> Option<String> {
         places.iter().find_map(|place| tree.text(place))
     });
     if text.is_none() {
-        tree.note("kernel configuration: neither /proc/config.gz nor /boot/config-* is there, build options are unknown");
+        tree.note("kernel configuration: neither /proc/config.gz nor /boot/config-* exists, build options are unknown");
     }
     text
 }
@@ -117,7 +118,7 @@ fn realtime(tree: &Tree, preemption: Option<&str>) -> Option<bool> {
     }
 }
 
-/// The model that rules now. Only a dynamic kernel can differ from its build.
+/// The model in force now. Only a dynamic kernel can differ from its build.
 fn in_force(
     tree: &Tree,
     config: &BTreeMap<String, String>,
@@ -158,7 +159,7 @@ fn in_force(
     by_build().or_else(|| matches!(preemption, "PREEMPT_RT" | "PREEMPT").then(|| "full".to_owned()))
 }
 
-/// The chosen word of `none voluntary (full) lazy` or `always [madvise] never`.
+/// The selected word of `none voluntary (full) lazy` or `always [madvise] never`.
 pub(super) fn bracketed(text: &str) -> Option<&str> {
     text.split_ascii_whitespace().find_map(|word| {
         word.strip_prefix('(')

@@ -1,4 +1,4 @@
-//! Which settings change latency here? Clock, governors, idle, throttling, isolation, memory, watchdogs.
+//! Settings that change latency: clock, governors, idle, throttling, isolation, memory, watchdogs.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::idle;
 use crate::debugfs;
 use crate::tree::Tree;
 
-/// Files kept by path in `other`, where they exist.
+/// Files kept by path in `other`, if they exist.
 const OTHER: [&str; 40] = [
     "proc/irq/default_smp_affinity",
     "proc/loadavg",
@@ -91,7 +91,7 @@ pub fn read(tree: &Tree, measured: &CpuSet) -> Knobs {
     }
 }
 
-/// Governor by CPU list: CPUs of the same governor together.
+/// CPU lists by governor.
 fn governors(tree: &Tree) -> BTreeMap<String, String> {
     let mut by_governor: BTreeMap<String, Vec<Cpu>> = BTreeMap::new();
     for cpu in tree.cpus() {
@@ -105,14 +105,14 @@ fn governors(tree: &Tree) -> BTreeMap<String, String> {
     by_governor.into_iter().map(|(governor, cpus)| (list(cpus), governor)).collect()
 }
 
-/// Time that fair tasks are granted against real-time ones (since 6.12), `runtime/period` in ns by CPU.
+/// Time reserved for fair tasks against real-time ones (since 6.12), `runtime/period` in ns by CPU.
 fn fair_server(tree: &Tree, measured: &CpuSet) -> BTreeMap<String, String> {
     let of = |cpu: Cpu| {
         let runtime = debugfs::read(tree, &format!("sched/fair_server/cpu{cpu}/runtime"))?;
         let period = debugfs::read(tree, &format!("sched/fair_server/cpu{cpu}/period"))?;
         Some((cpu.to_string(), format!("{runtime}/{period}")))
     };
-    // One refusal stands for all: the answer would be the same a thousand times on a large machine.
+    // One refusal is enough: all CPUs of a large machine would give the same error.
     let mut cpus = measured.iter();
     let Some(first) = cpus.next().and_then(of) else { return BTreeMap::new() };
     std::iter::once(first).chain(cpus.filter_map(of)).collect()
@@ -130,7 +130,7 @@ fn other(tree: &Tree) -> BTreeMap<String, String> {
         );
     }
     let command_line = tree.text("proc/cmdline").unwrap_or_default();
-    // After "--" the words are init's, not the kernel's.
+    // Words after "--" are for init, not the kernel.
     for word in command_line.split_ascii_whitespace().take_while(|&word| word != "--") {
         let (name, value) = word.split_once('=').unwrap_or((word, "set"));
         if PARAMETERS.contains(&name) {

@@ -1,4 +1,4 @@
-//! Which machine is it? CPU, memory, firmware, hypervisor, SMT.
+//! The machine: CPU, memory, firmware, hypervisor, SMT.
 
 use lathunt_core::conditions::Machine;
 use procfs::FromRead;
@@ -23,7 +23,8 @@ pub fn read(tree: &Tree) -> Machine {
     }
 }
 
-/// `/proc/sys/kernel/arch` exists since 6.1; before, the running program tells for the live system.
+/// `/proc/sys/kernel/arch` exists since 6.1; before, the running program's architecture is used for the live
+/// system.
 fn architecture(tree: &Tree) -> Option<String> {
     tree.text("proc/sys/kernel/arch").or_else(|| tree.is_live().then(|| std::env::consts::ARCH.to_owned()))
 }
@@ -36,7 +37,7 @@ fn field<'t>(cpuinfo: &'t str, key: &str) -> Option<&'t str> {
     })
 }
 
-/// x86 prints a name. 64-bit ARM prints numbers only; the core is then named from its part number where known.
+/// x86 prints a name. 64-bit ARM prints numbers only; the core is then named from its part number if known.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     if let Some(name) = field(cpuinfo, "model name") {
         return Some(name.to_owned());
@@ -110,7 +111,7 @@ fn memory_bytes(tree: &Tree) -> Option<u64> {
     }
 }
 
-/// DMI where firmware has it, else the device tree's model.
+/// DMI if the firmware has it, else the device tree's model.
 fn product(tree: &Tree) -> Option<String> {
     let dmi = |name: &str| tree.text(&format!("sys/class/dmi/id/{name}")).filter(|text| !text.is_empty());
     let name: Vec<String> = ["sys_vendor", "product_name"].into_iter().filter_map(dmi).collect();
@@ -130,7 +131,7 @@ fn product(tree: &Tree) -> Option<String> {
     model
 }
 
-/// What the CPU, the kernel or the firmware says of a hypervisor; `none` only where the CPU would say so.
+/// The hypervisor according to the CPU, the kernel or the firmware; `none` only if the CPU would report one.
 fn hypervisor(tree: &Tree, cpuinfo: &str) -> Option<String> {
     let live = tree.is_live().then(arch::hypervisor).flatten();
     let named = live
@@ -147,7 +148,7 @@ fn hypervisor(tree: &Tree, cpuinfo: &str) -> Option<String> {
         }
         Some(_) => Some("none".to_owned()),
         None => {
-            tree.note("hypervisor: this CPU does not say whether there is one");
+            tree.note("hypervisor: unknown; this CPU has no flag for one");
             None
         }
     }

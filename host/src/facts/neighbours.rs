@@ -1,10 +1,10 @@
 //! Does another lathunt measure on the same CPUs at the same time? Two measurements disturb each other: each finds the
 //! other's threads as the cause of its worst cases.
 //!
-//! Each measurement binds a datagram socket with an abstract name that carries its process, start and CPUs. Who starts
-//! later finds the names of the others in `/proc/net/unix` and sends its own to them, so that both know, without a look at
-//! the process table while they measure. No file is left behind by a process that is killed. Anybody may bind such a name:
-//! all that it costs is a doubt. Measurements in another network namespace are not seen.
+//! Each measurement binds a datagram socket with an abstract name that contains its process, start and CPUs. One that
+//! starts later finds the names of the others in `/proc/net/unix` and sends them its own, so that both know, without
+//! scanning the process table while they measure. A killed process leaves no file behind. Any user may bind such a name:
+//! the only effect is a doubt. Measurements in another network namespace are not seen.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
@@ -18,10 +18,10 @@ use crate::wall;
 const PREFIX: &str = "lathunt/measures/";
 /// Length of an abstract name (`sun_path` without its first byte).
 const NAME: usize = 107;
-/// Neighbours that are told and kept: anybody can bind a million of such names.
+/// Maximum number of neighbours to notify and keep: any user can bind a million of such names.
 const MOST: usize = 64;
 
-/// A measurement that others can find, as long as this lives.
+/// A measurement that others can find while this lives.
 #[derive(Debug)]
 pub struct Presence {
     socket: Option<UnixDatagram>,
@@ -30,7 +30,7 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Announces a measurement on `cpus`. Where the kernel refuses a socket, neighbours that start later are not noticed.
+    /// Announces a measurement on `cpus`. If the kernel refuses a socket, neighbours that start later are not noticed.
     #[must_use]
     pub fn announce(cpus: &CpuSet) -> Presence {
         let own = name_of(std::process::id(), &wall::now_rfc3339().unwrap_or_default(), cpus);
@@ -38,7 +38,7 @@ impl Presence {
             .and_then(|address| UnixDatagram::bind_addr(&address))
             .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
             .ok();
-        // Names of other programs may be no text.
+        // Names of other programs may not be text.
         let names = fs::read("/proc/net/unix").unwrap_or_default();
         let names = String::from_utf8_lossy(&names);
         let (mut before, mut told) = (Vec::new(), Vec::new());
@@ -53,14 +53,14 @@ impl Presence {
             }
         }
         for (socket, name) in socket.iter().flat_map(|socket| told.iter().map(move |name| (socket, name))) {
-            // Who does not listen any more has ended.
+            // A closed socket's measurement has ended.
             let _ = SocketAddr::from_abstract_name(name)
                 .and_then(|address| socket.send_to_addr(own.as_bytes(), &address));
         }
         Presence { socket, cpus: cpus.clone(), before }
     }
 
-    /// Those that measured on one of its CPUs already, and those that have started since.
+    /// Measurements that were running on one of its CPUs already, and those started since.
     #[must_use]
     pub fn neighbours(&self) -> Vec<Neighbour> {
         let mut all = self.before.clone();
@@ -78,7 +78,7 @@ impl Presence {
     }
 }
 
-/// A long list of CPUs becomes the range around it: no overlap is overlooked.
+/// A long list of CPUs becomes the range around it: no overlap is missed.
 fn name_of(process: u32, since: &str, cpus: &CpuSet) -> String {
     let whole = format!("{PREFIX}{process}/{since}/{cpus}");
     match (whole.len() > NAME, cpus.iter().next(), cpus.iter().next_back()) {
@@ -95,7 +95,7 @@ fn named(text: &str) -> impl Iterator<Item = (&str, Neighbour)> {
     })
 }
 
-/// Nothing but digits and the marks of a time reaches the result.
+/// Only digits and the separators of a time reach the result.
 fn parse(name: &str) -> Option<Neighbour> {
     let mut parts = name.strip_prefix(PREFIX)?.split('/');
     let (process, since, cpus) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn only_a_measurement_on_the_same_cpus_is_a_neighbour() {
-        // In this process: its own names are left out, so that a second process is played by a message.
+        // In this process: its own names are skipped, so a message plays the second process.
         let here: CpuSet = "4000-4001".parse().unwrap();
         let first = Presence::announce(&here);
         let sender = UnixDatagram::unbound().unwrap();
@@ -139,7 +139,7 @@ mod tests {
         let own = format!("{PREFIX}{}/", std::process::id());
         let own = name.split('@').find(|name| name.starts_with(&own) && name.contains("4000-4001")).unwrap();
         let address = SocketAddr::from_abstract_name(own.lines().next().unwrap()).unwrap();
-        // A name that is no text hides no other, and a crowd of them takes no longer than a few.
+        // A name that is not text hides no other, and many of them take no longer than a few.
         let strange =
             SocketAddr::from_abstract_name(b"\xff\xfe not text").and_then(|it| UnixDatagram::bind_addr(&it));
         let crowd: Vec<UnixDatagram> = (0..300)

@@ -1,13 +1,13 @@
-//! Reading a file that may be packed, as `/proc/config.gz` is.
+//! Reads a file that may be compressed, as `/proc/config.gz` is.
 
 use std::fs::File;
 use std::io::{Error, Read, Result};
 use std::path::Path;
 
-/// The bytes of `path`, unpacked where they are gzip.
+/// The bytes of `path`, decompressed if gzip.
 ///
 /// # Errors
-/// As opening and reading; damaged gzip; more than `limit` bytes.
+/// Opening or reading fails; damaged gzip; more than `limit` bytes.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;

@@ -1,8 +1,8 @@
-//! Takes the snapshot that the rules of `lathunt check` look at, from the running system or from a copy of another.
+//! Takes the snapshot that the rules of `lathunt check` evaluate, from the running system or from a copy of another.
 //!
-//! Which files is told by the rules (`core::check::rules`). What no file shows is read here under a name with `@`
+//! The rules name the files (`core::check::rules`). Facts that are in no file are read here under a name with `@`
 //! (`live.rs`), on the running system only. Opens devices for reading only, changes nothing; debugfs and tracefs are read
-//! through detached mounts where they are not mounted.
+//! through detached mounts if they are not mounted.
 
 mod live;
 mod network;
@@ -24,7 +24,7 @@ use crate::tree::Tree;
 const LIMIT: u64 = 4 << 20;
 
 /// The facts of the system below `root` (`/` is this machine); counters are read again after `watch`, on the running
-/// system only, because a copy does not move.
+/// system only, because they do not advance in a copy.
 #[must_use]
 pub fn take(root: &Path, watch: Duration) -> Snapshot {
     let tree = Tree::new(root);
@@ -57,14 +57,14 @@ fn is_counter(name: &str) -> bool {
     rules::TWICE.iter().any(|pattern| matches(pattern, name))
 }
 
-/// The build options that rules look at; one that a configuration does not name is not set.
+/// The build options that rules use; one that is not in a configuration is not set.
 fn of_interest(text: &str) -> BTreeMap<String, String> {
     let all = kconfig(text);
     let value = |name: &str| all.get(name).cloned().unwrap_or_else(|| "n".to_owned());
     rules::options().into_iter().map(|name| (name.to_owned(), value(name))).collect()
 }
 
-/// Reads names with stars below a root.
+/// Reads file names with wildcards below a root.
 struct Reader {
     root: PathBuf,
     mounts: Vec<(&'static str, DetachedMount)>,
@@ -96,7 +96,7 @@ impl Reader {
         reader
     }
 
-    /// Where the file of this name lies.
+    /// Path of the file of this name.
     fn place(&self, name: &str) -> PathBuf {
         let mounted = self.mounts.iter().find_map(|(at, mount)| {
             let rest = name.strip_prefix(at)?;
@@ -110,7 +110,7 @@ impl Reader {
             let place = self.place(&name);
             let read =
                 if name.ends_with('/') { names(&place).map(|names| names.join("\n")) } else { text(&place) };
-            // Of a thread's status one line is looked at; the rest is 1.5 KB a thread.
+            // Of a thread's status only one line is used; the rest is 1.5 KB per thread.
             let of_thread = pattern.contains("/task/") && pattern.ends_with("/status");
             self.keep(&name, if of_thread { read.map(|text| allowed_cpus(&text)) } else { read });
         }
@@ -121,7 +121,7 @@ impl Reader {
             Ok(text) => {
                 self.files.insert(name.to_owned(), text);
             }
-            // A file may also go while a process ends (ESRCH).
+            // A file may also vanish while a process ends (ESRCH).
             Err(error) if gone(&error) => {}
             Err(error) => {
                 self.unreadable.insert(name.to_owned(), error.to_string());
@@ -166,7 +166,7 @@ fn gone(error: &std::io::Error) -> bool {
 
 fn text(place: &Path) -> std::io::Result<String> {
     if place.is_dir() {
-        return Err(ErrorKind::NotFound.into()); // a star may match directories as well
+        return Err(ErrorKind::NotFound.into()); // a wildcard may match directories too
     }
     let mut bytes = Vec::new();
     fs::File::open(place)?.take(LIMIT).read_to_end(&mut bytes)?;

@@ -79,7 +79,7 @@ impl Programs {
         self.shared().end_ns.store(0, Release);
     }
 
-    /// What the program reported. A pulse on another CPU than asked for did not happen.
+    /// The pulse reported by the program. A pulse on another CPU than requested did not happen.
     fn taken(&self, cpu: Cpu) -> Result<Pulse> {
         let end = self.shared().end_ns.load(Acquire);
         let (begin, on) = (self.shared().begin_ns.load(Relaxed), self.shared().cpu.load(Relaxed));
@@ -112,7 +112,7 @@ impl Programs {
         self.taken(options.cpu)
     }
 
-    /// Starts the timer at whose start the program holds this CPU.
+    /// Starts the timer; the program holds this CPU in that call.
     pub fn by_timer(&mut self, options: &Options<'_>, timer: &Timer) -> Result<Pulse> {
         self.ready(options.length);
         self.shared().expires_ns.store(Timer::EXPIRES.0, Release);
@@ -121,12 +121,12 @@ impl Programs {
         started.and_then(|()| self.taken(options.cpu))
     }
 
-    /// Arms the program and sends the packet whose reception it holds. The softirq runs before `send` returns.
+    /// Arms the program and sends the packet whose reception it delays. The softirq runs before `send` returns.
     pub fn by_packet(&mut self, options: &Options<'_>, softirq: &Softirq) -> Result<Pulse> {
         self.ready(options.length);
         self.shared().armed.store(options.cpu.0 + 1, Release);
         softirq.trigger()?;
-        // Where softirqs are threads (PREEMPT_RT), it may still be running: at most its length and a second more.
+        // If softirqs are threads (PREEMPT_RT), it may still be running: at most its length and one second more.
         for _ in 0..1_000 {
             if self.shared().end_ns.load(Acquire) != 0 {
                 break;
@@ -145,7 +145,7 @@ impl Drop for Programs {
     }
 }
 
-/// A packet to ourselves: loopback hands it to NET_RX on the CPU that sends.
+/// A packet to ourselves: loopback passes it to NET_RX on the sending CPU.
 pub(super) struct Softirq {
     from: UdpSocket,
     to: UdpSocket,
@@ -171,15 +171,15 @@ impl Softirq {
     }
 }
 
-/// A timer that is started and never expires.
+/// A timer that is started but never expires.
 pub(super) struct Timer(OwnedFd);
 
 impl Timer {
-    /// When it would expire, since 1970: in the year 2043. No other timer does then, to the nanosecond.
+    /// Its expiry, ns since 1970: in the year 2043. No other timer has exactly this value.
     const EXPIRES: Ns = Ns((1 << 61) + 1);
 
     pub fn new() -> Result<Timer> {
-        // The kernel shifts the clocks that time namespaces have; this one it leaves as it is told.
+        // In a time namespace the kernel shifts some clocks, but not this one.
         // SAFETY: plain values.
         let fd = unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_CLOEXEC) };
         if fd < 0 {

@@ -1,4 +1,4 @@
-//! Which means serves which kind of disturbance on this kernel.
+//! Which method produces which kind of disturbance on this kernel.
 
 use std::fmt;
 use std::str::FromStr;
@@ -64,7 +64,7 @@ impl FromStr for Kind {
 pub(super) enum Method {
     /// `syscall` program that turns interrupts off.
     IrqsOff(Programs),
-    /// Where the kernel has them off to start a timer.
+    /// In hrtimer_start(), where the kernel has them off.
     IrqsOffAtTimer(Programs, Timer),
     /// `raw_tp` program.
     PreemptOff(Programs),
@@ -74,7 +74,7 @@ pub(super) enum Method {
 }
 
 impl Method {
-    /// Loads and allocates what `kind` needs.
+    /// Loads and allocates the resources for `kind`.
     pub fn prepare(kind: Kind) -> Result<Method> {
         Ok(match kind {
             Kind::Irqoff => match Programs::load("hold_irqs_off") {
@@ -88,7 +88,7 @@ impl Method {
         })
     }
 
-    /// How it is done, for the report.
+    /// Name of the method, for the report.
     pub fn name(&self) -> &'static str {
         match self {
             Method::IrqsOff(_) => "BPF program with bpf_local_irq_save, on the CPU itself",
@@ -100,7 +100,7 @@ impl Method {
         }
     }
 
-    /// Side effects worth knowing.
+    /// Notable side effects.
     pub fn notes(&self, options: &Options<'_>) -> Vec<String> {
         match self {
             Method::Thread | Method::Faults(_) => threads::throttling(options.length).into_iter().collect(),
@@ -108,13 +108,13 @@ impl Method {
         }
     }
 
-    /// Takes the calling thread to where the pulses are made.
+    /// Moves the calling thread to where pulses are produced.
     pub fn enter(&self, options: &Options<'_>) -> Result<()> {
         threads::pin(options.cpu)?;
         match self {
             Method::Thread | Method::Faults(_) => threads::fifo(options.priority, options.length),
-            // Above ordinary load so that a pulse begins on time, below every measured thread. Without the right to
-            // do so, pulses come when the scheduler lets us.
+            // Above ordinary load so that a pulse starts on time, below every measured thread. Without the right to
+            // do so, pulses come when the scheduler runs this thread.
             _ => {
                 let _ = threads::fifo(1, options.length);
                 Ok(())

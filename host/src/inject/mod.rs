@@ -1,10 +1,10 @@
-//! A known disturbance: hold one CPU for a given time, again and again, so that instruments can be proved to see it.
+//! A known disturbance: holds one CPU for a given time, repeatedly, to prove that instruments detect it.
 //!
-//! No kernel module: BPF programs that spin on the clock (src/bpf/inject.bpf.c), or plain threads. What is reported are
-//! the clock readings at both ends of every pulse, not what was asked for.
+//! No kernel module: BPF programs that spin on the clock (src/bpf/inject.bpf.c), or plain threads. The report contains
+//! the clock readings at both ends of every pulse, not the requested values.
 //!
 //! Bounded by construction: every pulse ends by the clock, a pulse over [`LONGEST`] needs `yes_really`, and a machine's
-//! only CPU is not held, but for [`LONGEST_ALONE`] by tests in a machine of their own. Peers: OSADL's blocksys and
+//! only CPU is not held, except for [`LONGEST_ALONE`] by tests in a machine of their own. Peers: OSADL's blocksys and
 //! mklatency (kernel modules).
 
 mod bpf;
@@ -24,10 +24,10 @@ use crate::clock::mono as now;
 use crate::error::{Error, Result};
 use method::Method;
 
-/// The longest pulse without `yes_really`: as long as an unprivileged user may be expected to forgive.
+/// The longest pulse without `yes_really`: as much as an unprivileged user may be expected to tolerate.
 pub const LONGEST: Ns = Ns(1_000_000_000);
 
-/// Name of the thread that injects: who is to blame in recordings.
+/// Name of the injecting thread: the culprit in recordings.
 pub const WORKER: &str = "lathunt-inject";
 
 /// Beyond this, watchdogs and other machines notice; not even `yes_really` allows it.
@@ -43,22 +43,22 @@ pub struct Options<'a> {
     pub cpu: Cpu,
     /// How long each time.
     pub length: Ns,
-    /// From the beginning of one pulse to the next.
+    /// From the start of one pulse to the next.
     pub every: Ns,
     /// How many.
     pub count: u32,
     /// FIFO priority of the `thread` and `pagefault` kinds.
     pub priority: i32,
-    /// When the first pulse begins (the others follow by `every`); `None`: at once. Kept to a few µs when the CPU
-    /// is not taken by a higher priority: how late the pulses before it began is made up for.
+    /// When the first pulse starts (the others follow by `every`); `None`: at once. Accurate to a few µs unless a
+    /// higher priority holds the CPU: the lateness of earlier pulses is compensated.
     pub first: Option<Mono>,
-    /// How long before a pulse its thread watches the clock instead of sleeping. Above how late this machine wakes a
-    /// sleeper, pulses begin in time; below the distance of two activations, they disturb nobody before.
+    /// How long before a pulse its thread polls the clock instead of sleeping. Longer than this machine's wake-up
+    /// latency, pulses start on time; shorter than the victim's period, they disturb no activation before.
     pub watch: Ns,
     /// Allow pulses longer than [`LONGEST`].
     pub yes_really: bool,
     /// Allow pulses up to [`LONGEST_ALONE`] on the machine's only CPU. For tests in a machine of their own; no command
-    /// asks for it.
+    /// sets it.
     pub only_cpu: bool,
     /// Ends after the pulse in which it becomes true.
     pub stop: Option<&'a AtomicBool>,
@@ -107,11 +107,11 @@ pub struct Report {
     pub kind: Kind,
     /// Where.
     pub cpu: Cpu,
-    /// By which means.
+    /// The method.
     pub method: &'static str,
-    /// Length asked for.
+    /// Requested length.
     pub requested_ns: Ns,
-    /// Pulses asked for.
+    /// Requested number of pulses.
     pub requested_count: u32,
     /// Pulses that happened.
     pub count: u32,
@@ -127,10 +127,10 @@ pub struct Report {
     pub pulses: Vec<Pulse>,
 }
 
-/// Holds the CPU as asked, and returns when the last pulse is over.
+/// Holds the CPU as requested; returns when the last pulse is over.
 ///
 /// # Errors
-/// When the request is refused (length, count, the only CPU), when rights are missing, or when a pulse did not happen.
+/// If the request is refused (length, count, the only CPU), rights are missing, or a pulse did not happen.
 pub fn inject(kind: Kind, options: &Options<'_>) -> Result<Report> {
     let online = online_cpus()?;
     check(options, &online)?;
@@ -175,7 +175,7 @@ fn check(options: &Options<'_>, online: &[Cpu]) -> Result<()> {
     Ok(())
 }
 
-/// The pulses, one after another, in a thread of their own (it changes its CPU and priority).
+/// The pulses in sequence, in a thread of their own (it changes its CPU and priority).
 fn run(method: &mut Method, options: &Options<'_>) -> Result<Vec<Pulse>> {
     method.enter(options)?;
     let mut pulses = Vec::with_capacity(options.count as usize);
@@ -187,17 +187,17 @@ fn run(method: &mut Method, options: &Options<'_>) -> Result<Vec<Pulse>> {
             break;
         }
         let pulse = method.pulse(options)?;
-        // Smoothed, so that one pulse that the machine held up does not throw the next off.
+        // Smoothed, so that one delayed pulse does not shift the next.
         early = Ns((3 * early.0 + pulse.begin.since(start).0) / 4).min(options.watch);
         pulses.push(pulse);
-        // A pulse that came late moves those after it by whole periods: the phase is kept.
+        // A late pulse shifts those after it by whole periods: the phase is kept.
         let periods = now().since(next).0 / options.every.0.max(1) + 1;
         next = next + Ns(options.every.0.saturating_mul(periods));
     }
     Ok(pulses)
 }
 
-/// Sleeps, then watches the clock for the last stretch. False when it is to stop.
+/// Sleeps, then polls the clock for the last stretch. False if it is to stop.
 fn wait_until(moment: Mono, options: &Options<'_>) -> bool {
     loop {
         if options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
@@ -233,7 +233,7 @@ fn report(kind: Kind, options: &Options<'_>, method: &Method, pulses: Vec<Pulse>
     }
 }
 
-/// The middle one of ascending lengths, or the mean of the two in the middle.
+/// The middle of ascending lengths, or the mean of the two in the middle.
 fn median(lengths: &[Ns]) -> Option<Ns> {
     let (low, high) = (lengths.get(lengths.len().saturating_sub(1) / 2)?, lengths.get(lengths.len() / 2)?);
     Some(Ns(low.0.midpoint(high.0)))

@@ -1,4 +1,4 @@
-//! Pulses made by a thread of high priority, and the scheduling that pulses need.
+//! Pulses produced by a thread of high priority, and the scheduling that pulses need.
 
 use std::ptr::NonNull;
 
@@ -25,8 +25,8 @@ pub(super) fn pin(cpu: Cpu) -> Result<()> {
     }
 }
 
-/// Makes the calling thread SCHED_FIFO and exact in its sleeps. Should it spin on by mistake, the kernel ends the
-/// process: RLIMIT_RTTIME is `longest` and two seconds more.
+/// Makes the calling thread SCHED_FIFO with precise sleeps. If it spins on by mistake, the kernel kills the process:
+/// RLIMIT_RTTIME is `longest` plus two seconds.
 pub(super) fn fifo(priority: i32, longest: Ns) -> Result<()> {
     watchdog(longest + Ns::from_ms(2_000));
     let param = libc::sched_param { sched_priority: priority };
@@ -41,7 +41,7 @@ pub(super) fn fifo(priority: i32, longest: Ns) -> Result<()> {
     }
 }
 
-/// Lowers the soft RLIMIT_RTTIME where it allows more than `limit` without a sleep.
+/// Lowers the soft RLIMIT_RTTIME if it allows more than `limit` without a sleep.
 fn watchdog(limit: Ns) {
     let us = limit.0.div_ceil(1_000);
     // SAFETY: a valid structure of plain numbers; failure leaves the limit as it was.
@@ -54,7 +54,7 @@ fn watchdog(limit: Ns) {
     }
 }
 
-/// Real-time throttling interrupts a FIFO thread that is long enough; then the pulse is longer than its CPU time.
+/// Real-time throttling interrupts a FIFO thread that runs long enough; the pulse is then longer than its CPU time.
 pub(super) fn throttling(length: Ns) -> Option<String> {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
     let runtime_us: u64 = read("sched_rt_runtime_us")?.trim().parse().ok()?; // -1, no throttling, does not parse
@@ -63,7 +63,7 @@ pub(super) fn throttling(length: Ns) -> Option<String> {
     })
 }
 
-/// Holds the CPU by watching the clock.
+/// Holds the CPU by polling the clock.
 pub(super) fn spin(length: Ns) -> Pulse {
     let begin = now();
     loop {
@@ -74,7 +74,7 @@ pub(super) fn spin(length: Ns) -> Pulse {
     }
 }
 
-/// Memory that is given back and touched again: each touch is a page fault.
+/// Memory that is discarded and touched again: each touch is a page fault.
 pub(super) struct Faults {
     memory: NonNull<u8>,
 }
@@ -98,7 +98,7 @@ impl Faults {
         let memory = NonNull::new(memory.cast::<u8>())
             .filter(|at| at.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED)
             .ok_or_else(|| Error::last_os("allocate", "memory for page faults"))?;
-        // SAFETY: our own mapping. Memory that the process has locked (mlockall) cannot be given back: undo that here.
+        // SAFETY: our own mapping. Locked memory (mlockall) cannot be discarded: unlock it here.
         unsafe { libc::munlock(memory.as_ptr().cast(), PAGE * PAGES) };
         Ok(Faults { memory })
     }
@@ -107,7 +107,7 @@ impl Faults {
     pub fn pulse(&mut self, length: Ns) -> Pulse {
         let begin = now();
         loop {
-            // SAFETY: our own mapping of PAGES pages; giving it back leaves zero pages behind.
+            // SAFETY: our own mapping of PAGES pages; discarding it leaves zero pages behind.
             unsafe { libc::madvise(self.memory.as_ptr().cast(), PAGE * PAGES, libc::MADV_DONTNEED) };
             for page in 0..PAGES {
                 // SAFETY: inside the mapping.

@@ -1,4 +1,4 @@
-//! A histogram that one thread counts and others read at any time.
+//! A histogram that one thread writes and others read at any time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use lathunt_core::time::Ns;
 
 const RELAXED: Ordering = Ordering::Relaxed;
 
-/// Adds without a locked instruction: right only because one thread writes.
+/// Adds without a locked instruction: correct only with a single writer.
 #[inline]
 pub(crate) fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(RELAXED).wrapping_add(by), RELAXED);
@@ -53,7 +53,7 @@ impl Counters {
         }
     }
 
-    /// Records `first`, `first - step`, `first - 2 step`, … as long as they are above zero; says how many they were.
+    /// Records `first`, `first - step`, `first - 2 step`, … while they are above zero; returns how many there were.
     /// The cost is bounded by the number of bins, not by the length of the stall.
     pub(crate) fn record_descending(&self, first: Ns, step: Ns) -> u64 {
         self.record_at_most(first, step, u64::MAX)
@@ -92,7 +92,7 @@ impl Counters {
     }
 }
 
-/// A copy of [`Counters`], of one moment when the sequence counter says so.
+/// A copy of [`Counters`], consistent if the sequence counter confirms it.
 pub(crate) struct Copied {
     bins: Vec<u64>,
     exact: Exact,
@@ -103,7 +103,7 @@ impl Copied {
         let mut histogram = and.clone();
         let occupied: Vec<(usize, u64)> = self.bins.into_iter().enumerate().filter(|(_, n)| *n > 0).collect();
         if let (Some((first, _)), Some((last, _))) = (occupied.first(), occupied.last()) {
-            // Only a copy that could not be taken at one moment has extremes outside its outermost bins.
+            // Only an inconsistent copy has extremes outside its outermost bins.
             let within = |value: Ns, bin: usize| value.clamp(layout.lower(bin), layout.upper(bin));
             let (min, max) = (within(self.exact.min, *first), within(self.exact.max, *last));
             let exact = Exact { min: min.min(max), max, ..self.exact };

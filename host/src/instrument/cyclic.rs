@@ -1,16 +1,16 @@
 //! How late does a timed thread wake up? One measuring thread per CPU sleeps until an absolute time, reads the clock
-//! as its first act, and counts the difference: the quantity that cyclictest prints.
+//! first thing after waking, and counts the difference: the quantity that cyclictest prints.
 //!
-//! The measuring loop allocates nothing, takes no lock and makes no system call but the sleep (the clock is read in
-//! user space). Its counters are relaxed atomics written by that thread alone and read by anybody, guarded by a
-//! sequence counter (`shared`): a reader never disturbs the measurement, and what was measured up to this moment
-//! can be saved while it runs.
+//! The measuring loop allocates nothing, takes no lock and makes no system call except the sleep (the clock is read
+//! in user space). Its counters are relaxed atomics written by that thread only and readable by any thread, guarded
+//! by a sequence counter (`shared`): a reader never disturbs the measurement, and intermediate results can be saved
+//! while it runs.
 //!
-//! Both views of a stall are kept. Like cyclictest, an activation that lies in the past when the thread gets to it
-//! is skipped; here it is counted as missed, and entered at the latency it would have had in the replayed histogram.
+//! Both views of a stall are kept. As in cyclictest, an activation that has already passed when the thread gets to
+//! it is skipped; here it is counted as missed, and its would-be latency enters the replayed histogram.
 //!
-//! Not here: what made a wake-up late. A hook ([`OnPeak`]) runs in the measuring thread, on its CPU, the moment a
-//! latency enters the list of the worst; the flight recorder freezes from there.
+//! Not here: the cause of a late wake-up. A hook ([`OnPeak`]) runs in the measuring thread, on its CPU, as soon as a
+//! latency enters the list of the worst; it freezes the flight recorder.
 
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -39,7 +39,7 @@ pub use clock::{Clock, Wait};
 pub use hooks::{Hooks, OnPeak, OnSample};
 pub use options::{Alignment, Options, Reservation, ThreadSpec};
 
-/// What a thread has measured so far; each figure exact, all of nearly the same moment.
+/// Figures of a thread so far; each is exact, all are of nearly the same moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
     /// Thread id.
@@ -48,13 +48,13 @@ pub struct Live {
     pub count: u64,
     /// Smallest latency.
     pub min: Option<Ns>,
-    /// The latest latency.
+    /// The most recent latency.
     pub now: Option<Ns>,
     /// Arithmetic mean in ns.
     pub avg_ns: Option<f64>,
     /// Largest latency.
     pub max: Option<Ns>,
-    /// Activations that passed inside a stall.
+    /// Activations that passed during a stall.
     pub missed: u64,
     /// The thread has ended.
     pub done: bool,
@@ -71,7 +71,7 @@ pub struct WorstSample {
     pub latency: Ns,
     /// What [`OnPeak::peak`] answered.
     pub freeze: Option<u64>,
-    /// The CPU that the thread was on then.
+    /// CPU of the thread at that time.
     pub cpu: Cpu,
 }
 
@@ -82,15 +82,15 @@ pub struct ThreadResult {
     pub series: Series,
     /// The worst samples, worst first.
     pub worst: Vec<WorstSample>,
-    /// The latest latency.
+    /// The most recent latency.
     pub last: Option<Ns>,
-    /// The latency by which this thread, as the first of all, broke the measurement off.
+    /// The latency by which this thread, as the first of all, ended the measurement.
     pub broke: Option<Ns>,
     /// Why the thread ended early.
     pub error: Option<String>,
-    /// That the thread was not on its CPU all the time.
+    /// Set if the thread was not on its CPU all the time.
     pub left: Option<LeftCpu>,
-    /// That somebody changed its policy or its priority.
+    /// Set if another process changed its policy or its priority.
     pub rescheduled: Option<String>,
 }
 
@@ -120,8 +120,8 @@ impl Cyclic {
     /// per thread.
     ///
     /// # Errors
-    /// When a thread cannot get its policy, CPU or memory (the reason is named), or an interval is zero. Nothing
-    /// runs on then.
+    /// If a thread cannot get its policy, CPU or memory (the reason is named), or an interval is zero. No thread
+    /// keeps running then.
     pub fn start(options: Options, hooks: Vec<Hooks>) -> Result<Cyclic> {
         check(&options)?;
         if options.lock_memory {
@@ -204,13 +204,13 @@ impl Cyclic {
         self.threads[index].shared.tid()
     }
 
-    /// Thread `index`, as it was started.
+    /// Specification of thread `index`.
     #[must_use]
     pub fn thread(&self, index: usize) -> Thread {
         self.threads[index].shared.thread(&self.options, index)
     }
 
-    /// Figures of thread `index`. A few loads: costs the thread nothing.
+    /// Figures of thread `index`. A few loads: does not disturb the thread.
     #[must_use]
     pub fn live(&self, index: usize) -> Live {
         self.threads[index].shared.live()
@@ -222,14 +222,14 @@ impl Cyclic {
         self.threads[index].shared.quantile(q)
     }
 
-    /// How many threads have ended by themselves.
+    /// Number of threads that have ended by themselves.
     #[must_use]
     pub fn done(&self) -> usize {
         self.threads.iter().filter(|thread| thread.shared.is_done()).count()
     }
 
-    /// Whether the measurement goes on: not stopped, not broken, duration not over, some thread alive. Call it at
-    /// least once a second: it also ends what the threads cannot end themselves.
+    /// Whether the measurement goes on: not stopped, no break limit hit, duration not over, some thread alive. Call
+    /// it at least once a second: it also ends threads that cannot end themselves.
     #[must_use]
     pub fn is_running(&self) -> bool {
         let length = self.options.duration.map(|length| length + self.options.warm_up.unwrap_or_default());
@@ -243,20 +243,20 @@ impl Cyclic {
         !self.control.stop.load(Ordering::Relaxed) && self.done() < self.threads.len()
     }
 
-    /// The thread (by index) and latency that broke the measurement off.
+    /// The thread (by index) and latency that triggered the break limit.
     #[must_use]
     pub fn broke(&self) -> Option<(usize, Ns)> {
         let thread = usize::try_from(self.control.broke_thread.load(Ordering::Acquire)).ok()?;
         Some((thread, Ns(self.control.broke_ns.load(Ordering::Acquire))))
     }
 
-    /// Everything measured so far, while it goes on: for display and for files that survive a kill.
+    /// All results so far, while it goes on: for display and for files that survive a kill.
     #[must_use]
     pub fn snapshot(&self) -> Vec<ThreadResult> {
         (0..self.threads.len()).map(|index| self.result(index)).collect()
     }
 
-    /// What the threads measured in [`Options::warm_up`], so far; empty: none was asked for.
+    /// Results of [`Options::warm_up`] so far; empty if there is none.
     #[must_use]
     pub fn warm_up(&self) -> Vec<ThreadResult> {
         let shared =
@@ -281,13 +281,13 @@ impl Cyclic {
         }
     }
 
-    /// Stops, waits for the threads (milliseconds), and hands out what they measured.
+    /// Stops, waits for the threads (milliseconds), and returns their results.
     #[must_use]
     pub fn finish(self) -> Vec<ThreadResult> {
         self.finish_all().0
     }
 
-    /// The same, and with it what they measured in [`Options::warm_up`].
+    /// The same, with the results of [`Options::warm_up`].
     #[must_use]
     pub fn finish_all(mut self) -> (Vec<ThreadResult>, Vec<ThreadResult>) {
         let errors = self.join();
@@ -302,7 +302,7 @@ impl Cyclic {
 
     fn join(&mut self) -> Vec<Option<String>> {
         while self.threads.iter().any(|t| t.handle.as_ref().is_some_and(|handle| !handle.is_finished())) {
-            self.stop(); // again: a signal that came between the look at the flag and the sleep has no effect
+            self.stop(); // again: a signal between the check of the flag and the sleep has no effect
             std::thread::sleep(Duration::from_millis(1));
         }
         let panicked = || Some("the measuring thread panicked".to_owned());
@@ -324,7 +324,7 @@ impl Drop for Cyclic {
 const RUNAWAY: &str =
     "a real-time thread ran too long without sleeping: the interval is too short for this machine";
 
-/// The thread says that it is set up; then it is told when to begin.
+/// The thread reports that it is set up; then it receives the start time.
 type Gate = (mpsc::Receiver<Result<()>>, mpsc::SyncSender<Option<u64>>);
 
 fn check(options: &Options) -> Result<()> {

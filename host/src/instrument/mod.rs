@@ -1,4 +1,4 @@
-//! Instruments: what takes samples in user space. One file (or folder) each.
+//! Instruments: take samples in user space. One file (or folder) each.
 
 pub mod clock;
 pub(crate) mod counters;

@@ -1,8 +1,8 @@
 //! Is a measuring thread still on its CPU, and at its priority? Affinity, a cpuset or hotplug may move it after it was
-//! bound, and anybody with the right may lower it. A priority that was changed and restored in between is not seen.
+//! bound, and a privileged process may lower it. A priority that was changed and restored in between is not seen.
 //!
-//! The C library reads the CPU from the rseq area that the kernel keeps in each thread (the vDSO where there is none):
-//! a few ns a sample, no system call.
+//! The C library reads the CPU from the rseq area that the kernel maintains in each thread (else by the vDSO): a few
+//! ns per sample, no system call.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;
@@ -14,18 +14,18 @@ use lathunt_core::time::Cpu;
 use crate::sched::{self, Policy};
 use crate::tasks::policy;
 
-/// What was seen of the CPUs of one thread; the thread writes, anybody reads.
+/// CPUs that one thread was seen on; the thread writes, any thread reads.
 #[derive(Debug)]
 pub struct OwnCpu {
     wanted: Option<Cpu>,
     elsewhere: AtomicU64,
     last: AtomicU64,    // number of the other CPU
-    unbound: AtomicU64, // 1: its affinity was another one at the end
+    unbound: AtomicU64, // 1: its affinity had changed at the end
     changed: OnceLock<String>,
 }
 
 impl OwnCpu {
-    /// Of a thread that is bound to `wanted`; `None`: it may move.
+    /// For a thread bound to `wanted`; `None`: it may move.
     #[must_use]
     pub fn new(wanted: Option<Cpu>) -> OwnCpu {
         OwnCpu {
@@ -37,7 +37,7 @@ impl OwnCpu {
         }
     }
 
-    /// Notes where the calling thread is; once a sample.
+    /// Records the calling thread's CPU; once per sample.
     #[inline]
     pub fn look(&self) {
         if let Some(wanted) = self.wanted {
@@ -50,14 +50,14 @@ impl OwnCpu {
         }
     }
 
-    /// Notes whether the calling thread is still bound; a system call, at its end.
+    /// Records whether the calling thread is still bound; a system call, at its end.
     pub fn look_at_affinity(&self) {
         let Some(wanted) = self.wanted else { return };
         let bound = sched::affinity().map(|cpus| cpus.iter().eq([wanted])).unwrap_or(true);
         self.unbound.store(u64::from(!bound), Relaxed);
     }
 
-    /// Notes whether the calling thread is still scheduled as it was to be; two system calls, at its end.
+    /// Records whether the calling thread still has its policy and priority; two system calls, at its end.
     pub fn look_at_policy(&self, policy: Policy, priority: i32) {
         sched::changed_from(policy, priority).into_iter().for_each(|how| drop(self.changed.set(how)));
     }
@@ -67,20 +67,20 @@ impl OwnCpu {
         policy::changed_from(rule).into_iter().for_each(|how| drop(self.changed.set(how)));
     }
 
-    /// What else than this process changed of how the thread is scheduled.
+    /// Changes by another process to how the thread is scheduled.
     #[must_use]
     pub fn rescheduled(&self) -> Option<String> {
         let how = self.changed.get()?;
-        Some(format!("somebody changed how its measuring thread is scheduled: it ended as {how}"))
+        Some(format!("another process changed the scheduling of its measuring thread: it ended as {how}"))
     }
 
-    /// What voids the CPU, if anything does.
+    /// What invalidates the CPU of the samples, if anything.
     #[must_use]
     pub fn left(&self) -> Option<LeftCpu> {
         let (samples, unbound) = (self.elsewhere.load(Relaxed), self.unbound.load(Relaxed) == 1);
         let cpu = self.wanted.filter(|_| samples > 0 || unbound)?;
         let on = (samples > 0).then(|| Cpu(self.last.load(Relaxed) as u32));
-        let why = if unbound { "its affinity was changed" } else { "it was moved and came back" };
+        let why = if unbound { "its affinity was changed" } else { "it was moved away and back" };
         Some(LeftCpu { cpu, samples: Some(samples), on, why: why.to_owned() })
     }
 }

@@ -1,6 +1,7 @@
-//! From a measuring thread to the thread that explains: new peaks, without a lock, a system call or an allocation.
+//! Passes new peaks from a measuring thread to the explaining thread, without a lock, a system call or an
+//! allocation.
 //!
-//! When the queue is full the newest is dropped and counted: the measuring thread never waits.
+//! If the queue is full the newest is dropped and counted: the measuring thread never waits.
 
 use std::sync::Arc;
 
@@ -19,17 +20,17 @@ pub struct NewPeak {
     pub woken: Mono,
     /// `woken - expected`.
     pub latency: Ns,
-    /// The flight buffer that was frozen for it; `None` when none was free.
+    /// The flight buffer frozen for it; `None` if none was free.
     pub freeze: Option<u64>,
-    /// The CPU that the thread was on then.
+    /// CPU of the thread at that time.
     pub cpu: Cpu,
 }
 
-/// The end that the measuring thread holds.
+/// The measuring thread's end.
 #[derive(Debug)]
 pub struct PeakSender(Arc<Ring<4>>); // expected, woken, freeze id + 1 (0: none), CPU
 
-/// The end that the explaining thread holds.
+/// The explaining thread's end.
 #[derive(Debug)]
 pub struct PeakReceiver(Arc<Ring<4>>);
 
@@ -41,7 +42,7 @@ pub fn peak_queue() -> (PeakSender, PeakReceiver) {
 }
 
 impl PeakSender {
-    /// Hands a peak over; a few nanoseconds. Drops and counts it when nobody read for long.
+    /// Queues a peak; a few nanoseconds. Drops and counts it if the queue is full.
     pub fn send(&mut self, peak: NewPeak) {
         let freeze = peak.freeze.map_or(0, |id| id + 1);
         self.0.push([peak.expected.0, peak.woken.0, freeze, u64::from(peak.cpu.0)]);
@@ -49,7 +50,7 @@ impl PeakSender {
 }
 
 impl PeakReceiver {
-    /// The oldest peak that was not yet taken.
+    /// The oldest queued peak.
     pub fn take(&mut self) -> Option<NewPeak> {
         let [expected, woken, freeze, cpu] = self.0.pop()?;
         let (expected, woken) = (Mono(expected), Mono(woken));

@@ -1,5 +1,5 @@
-//! Doing what a plan says, in an order that leaves no gap: first what brings new work, then the cpusets, then what is
-//! there, until a turn finds nothing more.
+//! Carries out a plan in an order that leaves no gap: first the sources of new work, then the cpusets, then existing
+//! work, until a scan finds nothing more.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,21 +14,21 @@ use crate::error::{Error, Result};
 use crate::knob::{Kind, Knobs, Restored};
 use crate::tree::{Tree, LIVE};
 
-/// CPUs that are isolated. When dropped, everything is put back, unless it is to stay ([`Isolation::keep`]).
+/// CPUs that are isolated. When dropped, everything is restored, unless it is to stay ([`Isolation::keep`]).
 #[derive(Debug)]
 pub struct Isolation {
     knobs: Knobs,
     request: Request,
     cpusets: Cpusets,
-    /// What was planned, with the mechanism that worked.
+    /// The plan, with the mechanism that worked.
     pub plan: Plan,
     /// What could not be moved, as the kernel said.
     pub stays: Vec<Stays>,
-    /// What somebody else has put onto the isolated CPUs since; left alone.
+    /// Settings that another process has changed on the isolated CPUs since; left alone.
     pub drifted: BTreeSet<String>,
 }
 
-/// How many things one turn moved away.
+/// Number of objects that one scan moved away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Interrupts.
@@ -39,15 +39,15 @@ pub struct Moved {
     pub settings: usize,
 }
 
-/// Turns after which what still comes is left to the next re-scan.
+/// Scans after which remaining newcomers are left to the next re-scan.
 const TURNS: usize = 10;
 
 impl Isolation {
-    /// Isolates; the list is what a killed predecessor had left and was put back first.
+    /// Isolates; the list contains the changes that a killed predecessor had left and that were restored first.
     ///
     /// # Errors
-    /// When the request makes no sense here, another lathunt holds an isolation, or the kernel refuses something
-    /// essential. Then everything is as it was before.
+    /// If the request makes no sense here, another lathunt holds an isolation, or the kernel refuses something
+    /// essential. Everything is unchanged then.
     pub fn apply(
         directory: &Path,
         request: &Request,
@@ -76,17 +76,17 @@ impl Isolation {
                 let restored = isolation.restore()?;
                 let left = restored.iter().filter(|one| one.outcome.is_due()).count();
                 Err(match left {
-                    0 => error.and("everything was put back"),
-                    _ => error.and("not everything could be put back: `lathunt isolate restore` tries again"),
+                    0 => error.and("everything was restored"),
+                    _ => error.and("not everything could be restored; run `lathunt isolate restore`"),
                 })
             }
         }
     }
 
-    /// Takes up an isolation that was to stay.
+    /// Resumes an isolation that was to stay.
     ///
     /// # Errors
-    /// When there is none, or its CPUs are no longer what they were.
+    /// If there is none, or its CPUs have changed.
     pub fn resume(directory: &Path) -> Result<Isolation> {
         let about = about(directory)?;
         let list = |text: &str| text.parse().unwrap_or_default();
@@ -139,8 +139,8 @@ impl Isolation {
         self.make_cpusets()
     }
 
-    /// Before 6.2 a cpuset forgets the CPUs that a thread was given by itself ("sched: Always preserve the user
-    /// requested cpumask").
+    /// Before 6.2 a cpuset forgets the affinity that a thread had set itself ("sched: Always preserve the user requested
+    /// cpumask").
     fn remember_affinities(&mut self) -> Result<()> {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let mut numbers = release.split(['.', '-']).map(|part| part.trim().parse::<u32>().unwrap_or(0));
@@ -153,7 +153,7 @@ impl Isolation {
         for thread in survey.threads.iter().filter(|thread| !thread.bound && !thread.comm.starts_with("irq/"))
         {
             if survey.online.minus(&thread.cpus).is_empty() {
-                continue; // everywhere: the kernel gives it that again
+                continue; // all CPUs: the kernel restores that by itself
             }
             let path = PathBuf::from(format!("/proc/{}/task/{}", thread.pid, thread.tid));
             match self.knobs.remember(&path, &made) {
@@ -164,11 +164,11 @@ impl Isolation {
         Ok(())
     }
 
-    /// Moves away what has come since; `tenants` are the threads that belong on the isolated CPUs besides those in
-    /// the isolated cgroup.
+    /// Moves newcomers away; `tenants` are the threads that belong on the isolated CPUs besides those in the isolated
+    /// cgroup.
     ///
     /// # Errors
-    /// When the kernel refuses something essential.
+    /// If the kernel refuses something essential.
     pub fn turn(&mut self, tenants: &[i32]) -> Result<Moved> {
         let mut moved = Moved::default();
         let stay = self.request.keep.clone();
@@ -193,11 +193,11 @@ impl Isolation {
         inside.into_iter().chain(more.iter().copied()).collect()
     }
 
-    /// Whether somebody has undone what we did to this very object. We do not fight: it is noted, once.
+    /// Whether another process has undone our change to this very object. We do not fight it: it is noted, once.
     fn is_drift(&mut self, change: &Planned) -> bool {
         let drift = self.knobs.holds(kind(change.what), Path::new(&change.path))
             && !self.knobs.changes().iter().any(|one| {
-                // Remembered only, or narrowed by a cpuset that then let go: ours to move.
+                // Only remembered, or narrowed by a cpuset that was then removed: ours to move.
                 one.path == Path::new(&change.path) && one.old == one.new
             });
         if drift {
@@ -231,17 +231,17 @@ impl Isolation {
         Ok(())
     }
 
-    /// The cgroup that a program joins to run on the isolated CPUs, where there is one.
+    /// The cgroup that a program joins to run on the isolated CPUs, if there is one.
     #[must_use]
     pub fn cgroup(&self) -> Option<PathBuf> {
         self.cpusets.isolated(self.plan.mechanism)
     }
 
-    /// Numbers of interrupts that come to the isolated CPUs by their driver's decision, and of those that have been told
-    /// to go and do so at their next arrival.
+    /// Numbers of interrupts that stay on the isolated CPUs by their driver's decision, and of those that will move at
+    /// their next arrival.
     ///
     /// # Errors
-    /// When the machine cannot be surveyed.
+    /// If the machine cannot be surveyed.
     pub fn interrupts(&self) -> Result<(Vec<String>, Vec<String>)> {
         let survey = survey::read(Path::new(LIVE))?;
         let refused = |number: u32| {
@@ -259,7 +259,7 @@ impl Isolation {
         Ok((managed, moving))
     }
 
-    /// Lets it stay beyond the end of this process.
+    /// Keeps it beyond the end of this process.
     ///
     /// # Errors
     /// As [`Knobs::keep`].
@@ -267,7 +267,7 @@ impl Isolation {
         self.knobs.keep()
     }
 
-    /// Puts everything back.
+    /// Restores everything.
     ///
     /// # Errors
     /// As [`Knobs::restore`].
@@ -291,7 +291,7 @@ fn refuse_what_is_isolated(directory: &Path) -> Result<()> {
     }
 }
 
-/// What the journal in `directory` says; an error when nothing is isolated.
+/// What the journal in `directory` says; an error if nothing is isolated.
 pub(super) fn about(directory: &Path) -> Result<About> {
     let left = crate::knob::left(directory)?;
     let nothing =
@@ -302,7 +302,7 @@ pub(super) fn about(directory: &Path) -> Result<About> {
     }
 }
 
-/// Kernel threads live in the root set; so does who is to stay.
+/// Kernel threads are in the root set; so are processes that are to stay.
 fn is_not_to_move(survey: &Survey, pid: i32, keep: &[String], tenants: &[i32]) -> bool {
     let Some(thread) = survey.threads.iter().find(|thread| thread.tid == pid) else { return false };
     thread.kernel || tenants.contains(&pid) || plan::is_kept(thread, &survey.threads, keep)
@@ -320,8 +320,7 @@ fn is_gone(error: &Error) -> bool {
     matches!(error.errno(), Some(libc::ENOENT | libc::ESRCH | libc::ENODEV))
 }
 
-/// Refusals with which the rest still makes sense: the object decides for itself. A read-only `/proc` is not among
-/// them.
+/// Refusals that do not make the rest pointless: the kernel decides per object. A read-only `/proc` is not one of them.
 fn refused(change: &Planned, error: &Error) -> Option<Stays> {
     let code = error.errno()?;
     let alone = match change.what {

@@ -1,8 +1,8 @@
-//! Where cpusets are mounted, and the two ways to isolate with them.
+//! Mount points of cpusets, and the two ways to isolate with them.
 //!
-//! cgroup v2: an isolated partition takes its CPUs from everybody else, now and later; the kernel narrows all threads
-//! and widens them again (Documentation/admin-guide/cgroup-v2.rst, "isolated" since 6.1). cgroup v1: an exclusive set
-//! for the isolated CPUs, another for all programs, and no load balancing in the root
+//! cgroup v2: an isolated partition takes its CPUs from all other groups, now and later; the kernel narrows all
+//! threads and widens them again (Documentation/admin-guide/cgroup-v2.rst, "isolated" since 6.1). cgroup v1: an
+//! exclusive set for the isolated CPUs, another for all programs, and no load balancing in the root
 //! (Documentation/admin-guide/cgroup-v1/cpusets.rst).
 
 use std::collections::BTreeSet;
@@ -16,19 +16,19 @@ use crate::error::{Error, Result};
 use crate::knob::{Kind, Knobs};
 use crate::tree::Tree;
 
-/// Name of the cgroup for what is to run isolated.
+/// Name of the cgroup for programs that run isolated.
 pub const ISOLATED: &str = "lathunt-isolated";
 /// Name of the cgroup v1 for everything else.
 pub const HOUSEKEEPING: &str = "lathunt-housekeeping";
 
-/// Where cpusets are.
+/// Mount points of cpusets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpusets {
     /// Mount point of cgroup v2 with the cpuset controller.
     pub v2: Option<PathBuf>,
     /// Mount point of the cpuset hierarchy of v1.
     pub v1: Option<PathBuf>,
-    /// Why one of them is not there.
+    /// Why one of them is missing.
     pub missing: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ pub fn find(tree: &Tree) -> Cpusets {
             && kind.get(2).is_some_and(|options| options.split(',').any(|one| one == "cpuset"));
         let of_v2 = kind.first() == Some(&"cgroup2");
         if (of_v1 || of_v2) && *root != "/" {
-            container = true; // a part of the hierarchy, as containers see it
+            container = true; // a part of the hierarchy, as in containers
         } else if of_v1 {
             found.v1 = Some(PathBuf::from(point));
         } else if of_v2 && controls_cpusets(tree, point) {
@@ -72,7 +72,7 @@ fn controls_cpusets(tree: &Tree, point: &str) -> bool {
 }
 
 impl Cpusets {
-    /// What can be used here, best first.
+    /// Usable mechanisms, best first.
     #[must_use]
     pub fn mechanisms(&self) -> Vec<Mechanism> {
         let v2 = self.v2.as_ref().map(|_| Mechanism::Cgroup2);
@@ -99,10 +99,10 @@ impl Cpusets {
         lists.iter().flatten().flat_map(|text| text.lines()).filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Makes the cpusets of `plan`.
+    /// Creates the cpusets of `plan`.
     ///
     /// # Errors
-    /// When the kernel refuses; what was done until then is in the journal.
+    /// If the kernel refuses; changes made so far are in the journal.
     pub fn make(&self, knobs: &mut Knobs, plan: &Plan) -> Result<()> {
         match (plan.mechanism, &self.v2, &self.v1) {
             (Mechanism::Cgroup2, Some(mount), _) => partition(knobs, mount, plan),
@@ -119,7 +119,7 @@ fn partition(knobs: &mut Knobs, mount: &Path, plan: &Plan) -> Result<()> {
     put(&directory.join("cpuset.cpus"), &plan.cpus.to_string())?;
     let state = directory.join("cpuset.cpus.partition");
     put(&state, "isolated")?;
-    // The kernel takes the word and shows "isolated invalid (reason)".
+    // The kernel accepts the word and then shows "isolated invalid (reason)".
     let shown = fs::read_to_string(&state).unwrap_or_default();
     match shown.trim() {
         "isolated" => Ok(()),
@@ -143,7 +143,7 @@ fn exclusive_sets(knobs: &mut Knobs, mount: &Path, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Files of a cgroup of ours need no journal: they go with it.
+/// Files of our own cgroup need no journal: they vanish with it.
 fn put(path: &Path, value: &str) -> Result<()> {
     fs::write(path, value).map_err(|error| {
         let hint = match error.raw_os_error() {
@@ -161,8 +161,8 @@ fn own_cgroup(mount: &Path) -> PathBuf {
     mount.join(own)
 }
 
-/// Moves the programs of the root set of cgroup v1 into the one for the rest; true when some were there. Those that
-/// fork meanwhile are found in the next turn.
+/// Moves the programs of the root set of cgroup v1 into the one for the rest; true if there were any. Children forked
+/// in between are found by the next scan.
 pub(super) fn move_programs(mount: &Path, stay: &dyn Fn(i32) -> bool) -> bool {
     let procs = fs::read_to_string(mount.join("cgroup.procs")).unwrap_or_default();
     let target = mount.join(HOUSEKEEPING).join("cgroup.procs");

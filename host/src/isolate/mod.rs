@@ -1,10 +1,10 @@
-//! Gives CPUs to real time, and puts everything back.
+//! Reserves CPUs for real-time tasks, and restores everything.
 //!
 //! Every change is journalled before it is made (`knob`), so that a `kill -9` at any moment leaves nothing behind: the
-//! next `lathunt isolate` or `lathunt restore` undoes it. The journal is one of its own, so that measurements, which
+//! next `lathunt isolate` or `lathunt restore` undoes it. The journal is a separate one, so that measurements, which
 //! have a journal too, can run while CPUs are isolated.
 //!
-//! Planning is `core::isolate`; here it is surveyed ([`survey`]), done ([`Isolation`]), and done again for newcomers.
+//! `core::isolate` plans; this module surveys ([`survey`]), applies ([`Isolation`]), and repeats that for newcomers.
 
 mod apply;
 pub mod cgroup;
@@ -29,7 +29,7 @@ pub use apply::{Isolation, Moved};
 pub struct About {
     /// The isolated CPUs.
     pub cpus: String,
-    /// Those for the rest.
+    /// Those for everything else.
     pub housekeeping: String,
     /// How.
     pub mechanism: String,
@@ -45,11 +45,11 @@ pub fn default_directory() -> PathBuf {
     knob::default_directory().join("isolate")
 }
 
-/// Puts everything back, whether it was to stay or was left by a killed lathunt. Waits at most `patience` for
-/// interrupts to arrive where they were before.
+/// Restores everything, whether it was to stay or was left by a killed lathunt. Waits at most `patience` for
+/// interrupts to move back.
 ///
 /// # Errors
-/// When a running lathunt holds it, or the journal cannot be read.
+/// If a running lathunt holds it, or the journal cannot be read.
 pub fn restore(directory: &Path, patience: Duration) -> Result<Vec<Restored>> {
     let left = knob::left(directory)?;
     match left.kept && !left.booted_since {
@@ -65,7 +65,7 @@ pub fn mechanism(name: &str) -> Option<Mechanism> {
     all.into_iter().find(|one| one.name() == name)
 }
 
-/// Threads and processes in the isolated cgroup of `mechanism`; empty where it needs none.
+/// Threads and processes in the isolated cgroup of `mechanism`; empty if it needs none.
 #[must_use]
 pub fn tenants(mechanism: &str) -> BTreeSet<i32> {
     let cpusets = cgroup::find(&Tree::new(Path::new(LIVE)));

@@ -1,4 +1,4 @@
-//! What runs where on this machine, read from `/proc` and `/sys`.
+//! Threads, interrupts and settings of this machine by CPU, read from `/proc` and `/sys`.
 
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::isolate::survey::{CpuFile, CpuSetting, Interrupt, Mask, Survey, Thread};
@@ -11,7 +11,7 @@ use crate::tree::Tree;
 /// Reads all of it below `root` (`/` is this machine). Takes some 10 µs for each thread.
 ///
 /// # Errors
-/// When the list of online CPUs is not readable.
+/// If the list of online CPUs is not readable.
 pub fn read(root: &std::path::Path) -> Result<Survey> {
     let topology = Topology::read(root)?;
     let tree = Tree::new(root);
@@ -55,8 +55,7 @@ fn interrupts(tree: &Tree) -> Vec<Interrupt> {
     all
 }
 
-/// Newer kernels take the right to write from the file where the driver decides (kernel/irq/proc.c); older ones refuse
-/// the write.
+/// Newer kernels make the file read-only if the driver decides (kernel/irq/proc.c); older ones refuse the write.
 fn is_read_only(tree: &Tree, path: &str) -> bool {
     use std::os::unix::fs::PermissionsExt;
     std::fs::metadata(tree.path(path)).is_ok_and(|meta| meta.permissions().mode() & 0o200 == 0)
@@ -65,7 +64,7 @@ fn is_read_only(tree: &Tree, path: &str) -> bool {
 fn masks(tree: &Tree) -> Vec<Mask> {
     let mut paths = Vec::new();
     const QUEUES: &str = "sys/devices/virtual/workqueue";
-    // Before the single queues: they may use what all may.
+    // Before the single queues: those may use the CPUs allowed for all.
     paths.push((format!("{QUEUES}/cpumask"), "work queues that are bound to no CPU"));
     for name in tree.names(QUEUES) {
         paths.push((format!("{QUEUES}/{name}/cpumask"), "a work queue"));
@@ -78,7 +77,7 @@ fn masks(tree: &Tree) -> Vec<Mask> {
         }
     }
     let read = |(path, about): (String, &'static str)| {
-        // A device with one queue has the file, and an error for those who read it.
+        // A device with one queue has the file, and reading it fails.
         let cpus = CpuSet::from_mask(std::fs::read_to_string(tree.path(&path)).ok()?.trim())?;
         Some(Mask { path: format!("/{path}"), about, cpus })
     };
@@ -95,7 +94,7 @@ fn threads(tree: &Tree) -> Vec<Thread> {
     all
 }
 
-/// `None` when it has ended meanwhile.
+/// `None` if it has ended since.
 fn thread(tree: &Tree, pid: i32, tid: i32) -> Option<Thread> {
     const KERNEL: u64 = 0x0020_0000; // PF_KTHREAD, include/linux/sched.h
     const BOUND: u64 = 0x0400_0000; // PF_NO_SETAFFINITY

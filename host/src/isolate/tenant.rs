@@ -1,7 +1,7 @@
-//! A program that runs on the isolated CPUs, and all that it starts.
+//! A program that runs on the isolated CPUs, and its descendants.
 //!
 //! It joins the isolated cgroup between fork and exec, so that it never runs elsewhere. This process becomes the parent
-//! of its orphans (`PR_SET_CHILD_SUBREAPER`): what it leaves running can still be told from newcomers.
+//! of its orphans (`PR_SET_CHILD_SUBREAPER`): processes it leaves behind can still be distinguished from newcomers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -22,19 +22,19 @@ use crate::sched;
 #[derive(Debug)]
 pub struct Tenant {
     child: Child,
-    said: Option<fs::File>, // what it writes to stdout, in memory
+    said: Option<fs::File>, // its stdout, in memory
 }
 
 impl Tenant {
-    /// Starts `command` on `cpus`, in `cgroup` where there is one.
+    /// Starts `command` on `cpus`, in `cgroup` if there is one.
     ///
     /// # Errors
-    /// When it cannot be found, or may not run there.
+    /// If it cannot be found, or may not run there.
     pub fn start(command: &[OsString], cpus: &CpuSet, cgroup: Option<&Path>) -> Result<Tenant> {
         Tenant::start_with(command, cpus, cgroup, None)
     }
 
-    /// The same; what it writes to stdout is kept for [`Tenant::said`].
+    /// The same; its stdout is kept for [`Tenant::said`].
     ///
     /// # Errors
     /// As [`Tenant::start`].
@@ -57,7 +57,7 @@ impl Tenant {
         said: Option<fs::File>,
     ) -> Result<Tenant> {
         let [program, arguments @ ..] = command else {
-            return Err(Error::refused("start", "nothing", "give a command behind --"));
+            return Err(Error::refused("start", "nothing", "give a command after --"));
         };
         let procs = match cgroup.map(|directory| directory.join("cgroup.procs")) {
             Some(path) => Some(
@@ -104,10 +104,10 @@ impl Tenant {
         self.child.id().cast_signed()
     }
 
-    /// What it wrote to stdout so far; empty when that was not kept.
+    /// Its stdout so far; empty if that was not kept.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn said(&mut self) -> Result<String> {
         let mut bytes = Vec::new();
         if let Some(file) = &mut self.said {
@@ -120,12 +120,12 @@ impl Tenant {
     /// How it ended, if it did.
     ///
     /// # Errors
-    /// When the kernel does not know it.
+    /// If the kernel does not know it.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().map_err(|error| Error::new("wait for", "the command", error))
     }
 
-    /// Sends it `signal`, unless the terminal has done so: Ctrl-C reaches all of the foreground.
+    /// Sends it `signal`, unless the terminal has done so: Ctrl-C reaches the whole foreground group.
     pub fn pass_on(&self, signal: i32) {
         // SAFETY: no pointers; a process that has ended and was not waited for keeps its id.
         unsafe {
@@ -136,14 +136,14 @@ impl Tenant {
         }
     }
 
-    /// Ends it for good.
+    /// Kills it.
     pub fn kill(&mut self) {
         let _ = self.child.kill(); // it may have ended
         let _ = self.child.wait();
     }
 }
 
-/// The exit code that tells of `status`: that of the program, or 128 and its signal, as shells do.
+/// The exit code for `status`: that of the program, or 128 plus its signal, as shells do.
 #[must_use]
 pub fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));

@@ -1,5 +1,5 @@
-//! Is this still the object whose knob was changed? Numbers are given out again: an interrupt's, a thread's, a cgroup's
-//! name.
+//! Is this still the object whose knob was changed? Identifiers are reused: interrupt numbers, thread ids, cgroup
+//! names.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,8 @@ use std::path::Path;
 
 use super::kind::Kind;
 
-/// What tells the object behind `path` from a later one of the same name; empty where a path always means the same.
+/// Distinguishes the object behind `path` from a later one of the same name; empty if the path always means the same
+/// object.
 pub(super) fn of(kind: Kind, path: &Path) -> String {
     let Some(directory) = path.parent() else { return String::new() };
     match kind {

@@ -1,7 +1,7 @@
-//! The journal of changed knobs: one JSON object a line, each on disk before the step that follows it.
+//! The journal of changed knobs: one JSON object per line, each on disk before the step that follows it.
 //!
-//! `begin` names the boot; `change` comes before a knob is written, `seen` after (with what the kernel made of the
-//! value), `settled` when it is back. A torn last line belongs to a step that was not taken. The file exists only
+//! `begin` names the boot; `change` precedes the write of a knob, `seen` follows it (with the value that the kernel
+//! made of it), `settled` means restored. A torn last line belongs to a step that was not taken. The file exists only
 //! while something is changed.
 
 use std::collections::BTreeSet;
@@ -30,22 +30,22 @@ pub struct Change {
     /// What kind of knob.
     #[serde(default, skip_serializing_if = "Kind::is_file")]
     pub kind: Kind,
-    /// The file, or what stands for the object.
+    /// The file, or a path that identifies the object.
     pub path: PathBuf,
-    /// What tells its object from a later one of the same name.
+    /// Distinguishes its object from a later one of the same name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
     /// The value before.
     pub old: String,
     /// The value written.
     pub new: String,
-    /// What the kernel showed after that; `None`: not known to be written.
+    /// Value read back after the write; `None`: not known to be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<String>,
-    /// What goes with it: an interrupt's CPU, the cgroup to which members go back ([`Kind`]).
+    /// Additional data: an interrupt's CPU, the cgroup to which members return ([`Kind`]).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub aside: String,
-    /// Whether an interrupt may hold `aside`, on its way back.
+    /// Whether an interrupt may be pinned to `aside`, on its way back.
     #[serde(skip)]
     pub pinned: bool,
 }
@@ -73,27 +73,27 @@ enum Line {
     Kept,
 }
 
-/// What an earlier run left changed.
+/// Changes left by an earlier run.
 #[derive(Clone, Debug, Default)]
 pub struct Left {
     /// In the order made.
     pub changes: Vec<Change>,
-    /// The boot since has undone them.
+    /// A reboot has undone them.
     pub booted_since: bool,
-    /// Left on purpose, to stay until somebody asks for the end.
+    /// Left on purpose, until a user restores them.
     pub kept: bool,
-    /// What its owner wrote about itself.
+    /// Its owner's description of itself.
     pub about: String,
     /// Process that made them.
     pub pid: u32,
-    /// Lines that cannot be read: each may be a change that is still to be put back.
+    /// Unreadable lines: each may be a change that has not been restored.
     pub unreadable: usize,
 }
 
-/// Discards what the journal in `directory` holds: nothing of it is put back.
+/// Discards the contents of the journal in `directory`: nothing is restored.
 ///
 /// # Errors
-/// Another lathunt has it, or it cannot be removed.
+/// Another lathunt holds it, or it cannot be removed.
 pub fn forget(directory: &Path) -> Result<usize> {
     if !directory.join(FILE).exists() {
         return Ok(0);
@@ -112,12 +112,12 @@ pub(super) struct Journal {
     file: Option<File>, // `None` until the first change
     due: BTreeSet<u64>, // numbers of the changes that are not settled, of earlier runs too
     torn: bool,         // the last line may lack its end
-    unreadable: usize,  // lines that may be changes nobody can put back
+    unreadable: usize,  // lines that may be changes that cannot be restored
     _lock: Lock,
 }
 
-/// The right to change knobs. Given back explicitly: a process that another thread has just forked shares the open file
-/// until it executes its program, and would keep the lock as long.
+/// The right to change knobs. Released explicitly: a process that another thread has just forked shares the open file
+/// until its exec, and would hold the lock that long.
 #[derive(Debug)]
 struct Lock(File);
 
@@ -136,7 +136,7 @@ pub fn default_directory() -> PathBuf {
         return PathBuf::from("/run/lathunt");
     }
     let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let usual = PathBuf::from(format!("/run/user/{uid}")); // also where the variable is not set: cron, su
+    let usual = PathBuf::from(format!("/run/user/{uid}")); // also if the variable is not set: cron, su
     let own =
         |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid);
     match given.into_iter().chain([usual]).find(own) {
@@ -145,15 +145,15 @@ pub fn default_directory() -> PathBuf {
     }
 }
 
-/// Changes that the journal in `directory` still holds, without touching anything.
+/// Changes that the journal in `directory` still holds; read-only.
 ///
 /// # Errors
-/// When a journal is there and cannot be read.
+/// If a journal exists and cannot be read.
 pub fn pending(directory: &Path) -> Result<Vec<Change>> {
     left(directory).map(|left| left.changes)
 }
 
-/// The same with what the journal says about them.
+/// The same with the journal's description of them.
 ///
 /// # Errors
 /// As [`pending`].
@@ -169,7 +169,7 @@ pub fn left(directory: &Path) -> Result<Left> {
 }
 
 impl Journal {
-    /// Takes the lock and reads what was left.
+    /// Takes the lock and reads the earlier changes.
     pub(super) fn open(directory: &Path, about: &str) -> Result<(Journal, Left)> {
         prepare(directory)?;
         let lock = lock(directory)?;
@@ -197,7 +197,7 @@ impl Journal {
                 journal.unreadable = left.unreadable;
                 let whole = text.len() - torn_tail(&text).len();
                 if whole < text.len() {
-                    // The step it was to announce was not taken. Cut off, it cannot be taken for a damaged line later.
+                    // The step that it announced was not taken. Cut off, it is not mistaken for a damaged line later.
                     file.set_len(whole as u64).map_err(|error| journal.cannot("repair", error))?;
                 }
                 journal.torn = whole > 0 && !text[..whole].ends_with('\n');
@@ -209,7 +209,7 @@ impl Journal {
         Ok((journal, left))
     }
 
-    /// Writes down a change that is about to be made.
+    /// Journals a change that is about to be made.
     pub(super) fn will_change(&mut self, change: &Change) -> Result<()> {
         if self.file.is_none() {
             let created = OpenOptions::new()
@@ -232,40 +232,40 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes down what the kernel made of it.
+    /// Journals the value that the kernel made of it.
     pub(super) fn changed(&mut self, change: &Change) -> Result<()> {
         let value = change.seen.clone().unwrap_or_else(|| change.new.clone());
         self.append(&Line::Seen { number: change.number, value })
     }
 
-    /// Writes down that nothing is left to do for it.
+    /// Journals that it is restored.
     pub(super) fn settled(&mut self, change: &Change) -> Result<()> {
         self.due.remove(&change.number);
         self.append(&Line::Settled { number: change.number })
     }
 
-    /// Writes down that an interrupt is about to be pinned to the CPU it came from.
+    /// Journals that an interrupt is about to be pinned to the CPU it came from.
     pub(super) fn will_pin(&mut self, change: &Change) -> Result<()> {
         self.append(&Line::Pinned { number: change.number })
     }
 
-    /// Writes down that the changes are to stay.
+    /// Journals that the changes are to stay.
     pub(super) fn keep(&mut self) -> Result<()> {
         self.append(&Line::Kept)
     }
 
-    /// The machine was booted since: nothing is left to do for any change.
+    /// The machine was rebooted since: no change is left to restore.
     pub(super) fn all_settled(&mut self) {
         self.due.clear();
         self.unreadable = 0;
     }
 
-    /// Lines that cannot be read, and where.
+    /// Number and place of unreadable lines.
     pub(super) fn unreadable(&self) -> Option<(usize, PathBuf)> {
         (self.unreadable > 0).then(|| (self.unreadable, self.directory.join(FILE)))
     }
 
-    /// Removes the journal when nothing is changed any more.
+    /// Removes the journal if nothing is changed any more.
     pub(super) fn clear(&mut self) -> Result<()> {
         if !self.due.is_empty() || self.unreadable > 0 {
             return Ok(());
@@ -291,7 +291,7 @@ impl Journal {
                 torn = written.is_err() && before.and_then(|length| file.set_len(length)).is_err();
                 written
             }
-            None => Ok(()), // settled although never written down: nothing to remember
+            None => Ok(()), // settled but never journalled: nothing to remember
         };
         self.torn = torn;
         written.map_err(|error| self.cannot("write", error))
@@ -306,7 +306,7 @@ impl Journal {
     }
 }
 
-/// What of the text is the beginning of a line of ours, cut off by a kill; zeros and other text are damage.
+/// The part of the text that is the start of one of our lines, cut off by a kill; zeros and other text are damage.
 fn torn_tail(text: &str) -> &str {
     let tail = &text[text.rfind('\n').map_or(0, |end| end + 1)..];
     if tail.starts_with('{') && !tail.contains('\0') {
@@ -316,7 +316,7 @@ fn torn_tail(text: &str) -> &str {
     }
 }
 
-/// Lines that are whole; a torn last one belongs to a step not taken.
+/// Complete lines; a torn last one belongs to a step not taken.
 fn parse(text: &str) -> Left {
     let mut left = Left::default();
     let last = &text[text.rfind('\n').map_or(0, |end| end + 1)..];
@@ -350,7 +350,7 @@ fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// Makes the directory, or refuses one that others may write: a journal tells root what to write where.
+/// Creates the directory, or refuses one that others may write: a journal directs root's writes.
 fn prepare(directory: &Path) -> Result<()> {
     let cannot = |error| Error::new("use", directory.display().to_string(), error);
     for one in directory.parent().into_iter().chain([directory]).filter(|one| !one.exists()) {
@@ -384,13 +384,13 @@ fn lock(directory: &Path) -> Result<Lock> {
     // SAFETY: flock on a descriptor that we own.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
         let mut holder = String::new();
-        let _ = file.read_to_string(&mut holder); // only to name it
+        let _ = file.read_to_string(&mut holder); // only to name the holder
         let who = match holder.trim() {
-            "" => "another lathunt".to_owned(), // it has not said yet who it is
+            "" => "another lathunt".to_owned(), // it has not written its id yet
             pid => format!("another lathunt (pid {pid})"),
         };
         let what = directory.display().to_string();
-        let hint = format!("{who} changes settings or has changed them: wait for it or end it");
+        let hint = format!("{who} is changing settings or has changed them: wait until it ends, or stop it");
         return Err(Error::refused("write the journal in", what, hint));
     }
     file.set_len(0).map_err(cannot)?;

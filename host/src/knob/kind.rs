@@ -1,5 +1,5 @@
-//! How a knob of each kind is read and written. Most are files; the others stand for what is no file: the CPUs of a
-//! thread, a cgroup that exists or does not.
+//! Reads and writes a knob of each kind. Most are files; the others represent objects: the CPUs of a thread, the
+//! existence of a cgroup.
 
 use std::fs;
 use std::io::{Error, ErrorKind, Result, Write};
@@ -15,14 +15,14 @@ use crate::sched;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A cgroup of ours, `present` or `absent`. Aside: the directory to which what runs in it goes when it is removed.
+    /// A cgroup of ours, `present` or `absent`. Aside: the directory to which its members move when it is removed.
     Cgroup,
     /// Whether children of a cgroup have cpusets: its `cgroup.subtree_control`, `+cpuset` or `-cpuset`.
     Subtree,
     /// A file that holds a value.
     #[default]
     File,
-    /// The CPUs of an interrupt, `/proc/irq/N/smp_affinity_list`. Aside: the CPU on which it came.
+    /// The CPUs of an interrupt, `/proc/irq/N/smp_affinity_list`. Aside: the CPU on which it arrived.
     Interrupt,
     /// The CPUs of a thread, `/proc/PID/task/TID`. Aside: what the kernel may make of it when a cpuset ends.
     Affinity,
@@ -35,7 +35,7 @@ impl Kind {
         *self == Kind::File
     }
 
-    /// The value that the knob holds; of `always [madvise] never` the chosen word.
+    /// The present value of the knob; of `always [madvise] never` the selected word.
     pub(super) fn read(self, path: &Path) -> Result<String> {
         match self {
             Kind::File | Kind::Interrupt => {
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// Gives the knob `value`. Never creates or truncates a file.
+    /// Sets the knob to `value`. Never creates or truncates a file.
     pub(super) fn write(self, path: &Path, value: &str, aside: &str) -> Result<()> {
         match (self, value.trim()) {
             (Kind::Affinity, value) => {
@@ -85,16 +85,16 @@ fn allowed(path: &Path) -> Result<CpuSet> {
     list.and_then(|list| list.trim().parse().ok()).ok_or_else(|| ErrorKind::InvalidData.into())
 }
 
-/// Linux 6.1 widens threads to the CPUs that are online when a partition ends, and never looks again
-/// (cpuset_hotplug_workfn: "we don't mess with cpumasks of tasks in top_cpuset"): with one of its CPUs offline, every
-/// thread of the root group would lose that for good.
+/// Linux 6.1 widens threads to the CPUs that are online when a partition ends, and never again (cpuset_hotplug_workfn:
+/// "we don't mess with cpumasks of tasks in top_cpuset"): if one of its CPUs is offline, every thread of the root
+/// group would lose that CPU for good.
 fn refuse_while_offline(path: &Path) -> Result<()> {
     let list =
         |path: &Path| fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<CpuSet>().ok());
     let online = list(Path::new("/sys/devices/system/cpu/online")).unwrap_or_default();
     let own = list(&path.join("cpuset.cpus")).unwrap_or_default();
     let absent = own.minus(&online);
-    // A CPU that has just come back is given to its partition a moment later; until then it counts as offline here.
+    // A CPU that has just come online is given to its partition a moment later; until then it counts as offline here.
     let given = || own.minus(&list(&path.join("cpuset.cpus.effective")).unwrap_or_default()).is_empty();
     for _ in 0..200 {
         if !absent.is_empty() || given() {
@@ -105,13 +105,13 @@ fn refuse_while_offline(path: &Path) -> Result<()> {
     match absent.is_empty() {
         true => Ok(()),
         false => Err(Error::other(format!(
-            "CPU {absent} is offline, and threads would not get it back; again when it is online"
+            "CPU {absent} is offline, and threads would not get it back; try again when it is online"
         ))),
     }
 }
 
-/// Moves what runs in the cgroup to `home` (its parent where that is gone), and removes it. What forks meanwhile is
-/// moved in the next turn.
+/// Moves the members of the cgroup to `home` (or its parent if that is gone), and removes it. Children forked in
+/// between are moved by the next scan.
 fn remove_cgroup(path: &Path, home: &Path) -> Result<()> {
     let parent = path.parent().ok_or(ErrorKind::InvalidInput)?;
     let home = if !home.as_os_str().is_empty() && home.is_dir() { home } else { parent };
@@ -125,7 +125,7 @@ fn remove_cgroup(path: &Path, home: &Path) -> Result<()> {
         for list in ["cgroup.procs", "tasks"] {
             let members = fs::read_to_string(path.join(list)).unwrap_or_default();
             for member in members.lines() {
-                // One that ended meanwhile needs no home; others show up again in the next turn.
+                // A member that has ended needs no move; others show up again in the next scan.
                 let _ = fs::write(home.join(list), member);
             }
         }

@@ -1,13 +1,13 @@
-//! Putting back: compare, then set. What somebody else has changed since is left alone and reported.
+//! Restores knobs: compare, then set. A value that another process has changed since is left alone and reported.
 //!
-//! cgroups go first, because the CPUs of threads and load balancing depend on them. An interrupt moves at its next
-//! arrival only, and of a wide mask the kernel keeps the CPU it is on: so it is first pinned to the CPU on which it was
-//! before, then waited for, and then given its old mask.
+//! cgroups go first, because the CPUs of threads and load balancing depend on them. An interrupt moves only at its next
+//! arrival, and the kernel keeps its present CPU if the mask contains it: so it is first pinned to its former CPU, then
+//! waited for, and then given its old mask.
 //!
-//! What depends on a cgroup waits for it. Taking the cpuset controller away from a partition that could not be removed
-//! ends it all the same, and if one of its CPUs is offline at that moment, Linux 6.1 never gives that CPU back to
-//! the threads of the root group (kernel/cgroup/cpuset.c: "we don't mess with cpumasks of tasks in top_cpuset"). And the
-//! CPUs of threads are judged only when the cpuset has let go of them.
+//! Changes that depend on a cgroup wait for it. Removing the cpuset controller from a partition that could not be
+//! removed ends it all the same, and if one of its CPUs is offline at that moment, Linux 6.1 never returns that CPU to
+//! the threads of the root group (kernel/cgroup/cpuset.c: "we don't mess with cpumasks of tasks in top_cpuset"). The
+//! CPUs of threads are compared only after the cpuset has released them.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -21,69 +21,69 @@ use super::kind::Kind;
 use super::{identity, same};
 use crate::error::Result;
 
-/// What became of one knob.
+/// Outcome for one knob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Restored {
-    /// The file, or what stands for the object.
+    /// The file, or a path that identifies the object.
     pub path: PathBuf,
     /// What was done.
     pub outcome: Outcome,
 }
 
-/// Ways in which putting back can end.
+/// Ways in which restoring can end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The old value is back.
+    /// The old value is restored.
     PutBack {
         /// That value.
         value: String,
     },
-    /// An interrupt's old CPUs are back, but none came since that would have moved it to the CPU it was on.
+    /// An interrupt's old CPUs are restored, but it has not arrived since, which would have moved it to its former CPU.
     NotMovedYet {
         /// Its CPUs.
         value: String,
-        /// Where it still comes.
+        /// CPU on which it arrives now.
         on: String,
-        /// Where it came before.
+        /// CPU on which it arrived before.
         before: String,
     },
     /// It had the old value already.
     AlreadyBack,
-    /// Somebody else changed it since; left alone.
+    /// Another process changed it since; left alone.
     ChangedByOther {
-        /// What it holds.
+        /// The value found.
         found: String,
-        /// What we had written.
+        /// The value that we had written.
         ours: String,
-        /// What it held before us.
+        /// The value before that.
         before: String,
     },
     /// The file is gone, or belongs to another object now.
     Gone,
-    /// The machine was booted since, which undid it.
+    /// The machine was rebooted since, which undid it.
     BootedSince,
-    /// Not possible; stays in the journal for another try.
+    /// Failed; stays in the journal for another try.
     Failed {
         /// Why.
         error: String,
     },
-    /// Not tried, because something else has to be put back first; stays in the journal.
+    /// Not tried, because another change has to be restored first; stays in the journal.
     Waits {
-        /// For what.
+        /// That change.
         until: PathBuf,
     },
 }
 
 impl Outcome {
-    /// Whether it is still to be done.
+    /// Whether it remains to be done.
     #[must_use]
     pub fn is_due(&self) -> bool {
         matches!(self, Outcome::Failed { .. } | Outcome::Waits { .. })
     }
 }
 
-/// Puts back everything, and removes the journal when nothing is left in it.
+/// Restores everything, and removes the journal if nothing is left in it.
 pub(super) fn all(journal: &mut Journal, mut left: Left, patience: Duration) -> Result<Vec<Restored>> {
     let of = |change: &Change, outcome| Restored { path: change.path.clone(), outcome };
     let mut restored: Vec<Restored> = Vec::new();
@@ -108,7 +108,7 @@ pub(super) fn all(journal: &mut Journal, mut left: Left, patience: Duration) -> 
     Ok(restored)
 }
 
-/// Puts back `changes`, sorted by kind; what depends on a cgroup that stays waits.
+/// Restores `changes`, sorted by kind; those that depend on a cgroup that stays wait.
 pub(super) fn in_order(journal: &mut Journal, changes: &[Change]) -> Vec<Restored> {
     let mut stays: Option<PathBuf> = None;
     let mut restored = Vec::with_capacity(changes.len());
@@ -127,11 +127,11 @@ pub(super) fn in_order(journal: &mut Journal, changes: &[Change]) -> Vec<Restore
     restored
 }
 
-/// Puts back one knob and writes down that it is settled.
+/// Restores one knob and journals that it is settled.
 pub(super) fn one(journal: &mut Journal, change: &Change) -> Restored {
     let outcome = compare_and_set(change);
     if !outcome.is_due() {
-        let _ = journal.settled(change); // when this fails, the next start finds the old value in place
+        let _ = journal.settled(change); // if this fails, the next start finds the old value in place
     }
     Restored { path: change.path.clone(), outcome }
 }
@@ -156,7 +156,7 @@ fn compare_and_set(change: &Change) -> Outcome {
         Ok(now) if same(&now, &change.old) => put_back(change, now),
         Ok(now) => Outcome::Failed { error: format!("wrote '{}', but it holds '{now}'", change.old) },
         Err(error) if is_gone(&error) => Outcome::Gone,
-        // Somebody has come to need the controller since.
+        // Another cgroup needs the controller now.
         Err(error) if change.kind == Kind::Subtree && error.kind() == ErrorKind::ResourceBusy => {
             Outcome::ChangedByOther { found, ours: change.new.clone(), before: change.old.clone() }
         }
@@ -172,13 +172,13 @@ fn put_back(change: &Change, value: String) -> Outcome {
     }
 }
 
-/// A cgroup that did not exist when its change was written down has no identity yet.
+/// A cgroup that did not exist when its change was journalled has no identity yet.
 fn is_same_object(change: &Change, found: &str) -> bool {
     change.kind == Kind::Cgroup && (found == "absent" || change.identity.is_empty())
         || identity::of(change.kind, &change.path) == change.identity
 }
 
-/// Whether the knob holds what we gave it, or what that became by the kernel's own doing.
+/// Whether the knob holds our value, or what the kernel itself made of that.
 fn is_ours(change: &Change, found: &str) -> bool {
     let ours = change.seen.as_ref().unwrap_or(&change.new);
     let by_kernel = change.pinned || change.kind == Kind::Affinity;
@@ -188,7 +188,7 @@ fn is_ours(change: &Change, found: &str) -> bool {
 fn why(change: &Change, error: &std::io::Error) -> String {
     match (change.kind, error.raw_os_error()) {
         (Kind::Affinity | Kind::Interrupt, Some(libc::EINVAL)) => {
-            format!("none of CPU {} is online; again when one is", change.old)
+            format!("none of CPU {} is online; try again when one is", change.old)
         }
         _ => error.to_string(),
     }
@@ -208,7 +208,7 @@ fn pin_interrupts(journal: &mut Journal, changes: &mut [Change], patience: Durat
         if change.aside.is_empty() || !away || !is_ours(change, &found) || !is_same_object(change, &found) {
             continue;
         }
-        // Without the line a kill between pin and mask would look like a change by somebody else.
+        // Without this entry, a kill between pin and mask would look like a change by another process.
         if journal.will_pin(change).is_ok() && change.kind.write(&change.path, &change.aside, "").is_ok() {
             change.pinned = true;
             awaited.push((change.path.clone(), change.aside.clone()));
@@ -222,7 +222,7 @@ fn pin_interrupts(journal: &mut Journal, changes: &mut [Change], patience: Durat
     }
 }
 
-/// The value that a change's knob holds now when that is neither ours nor the old one.
+/// The present value of a change's knob if it is neither ours nor the old one.
 #[must_use]
 pub fn changed_by_other(change: &Change) -> Option<String> {
     let found = change.kind.read(&change.path).ok()?;
@@ -230,7 +230,7 @@ pub fn changed_by_other(change: &Change) -> Option<String> {
     (!known).then_some(found)
 }
 
-/// The CPU on which an interrupt comes now.
+/// The CPU on which an interrupt arrives now.
 fn effective(smp_affinity_list: &Path) -> Option<String> {
     let text = fs::read_to_string(smp_affinity_list.with_file_name("effective_affinity_list")).ok()?;
     Some(text.trim().to_owned())
@@ -240,20 +240,20 @@ impl std::fmt::Display for Restored {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = self.path.display();
         match &self.outcome {
-            Outcome::PutBack { value } => write!(f, "{path}: put back to '{value}'"),
+            Outcome::PutBack { value } => write!(f, "{path}: restored to '{value}'"),
             Outcome::NotMovedYet { value, on, before } => write!(
                 f,
-                "{path}: put back to '{value}'; still comes to CPU {on}, before to {before}: none came that could be moved"
+                "{path}: restored to '{value}'; still arrives on CPU {on}, before on {before}: none arrived that could be moved"
             ),
             Outcome::AlreadyBack => write!(f, "{path}: had its old value already"),
             Outcome::ChangedByOther { found, ours, before } => write!(
                 f,
-                "{path}: left alone at '{found}', which somebody else wrote (ours was '{ours}', before that '{before}')"
+                "{path}: left alone at '{found}', written by another process (ours was '{ours}', before that '{before}')"
             ),
             Outcome::Gone => write!(f, "{path}: is gone"),
             Outcome::BootedSince => write!(f, "{path}: undone by the boot since"),
-            Outcome::Failed { error } => write!(f, "{path}: could not be put back: {error}"),
-            Outcome::Waits { until } => write!(f, "{path}: waits for {} to be put back", until.display()),
+            Outcome::Failed { error } => write!(f, "{path}: could not be restored: {error}"),
+            Outcome::Waits { until } => write!(f, "{path}: waits until {} is restored", until.display()),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What the kernel did while an answer was late: copied out of the flight rings of all CPUs when the round trip is over.
+//! Kernel events of a late answer: copied out of the flight rings of all CPUs when the round trip is over.
 //!
-//! Nothing is frozen: the measuring thread hands its round trips over ([`super::trips`]), and the collector reads the rings a few ms
-//! later.
-//! A ring holds 4096 events of a CPU; where it was overwritten by then, the explanation says from when on events are known.
+//! Nothing is frozen: the measuring thread queues its round trips ([`super::trips`]), and the collector reads the rings a few
+//! ms later. A ring holds 4096 events of a CPU; if it was overwritten by then, the explanation says from when on events are
+//! known.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::recorder::{self, Recorder};
 use crate::recording::Packed;
 use crate::symbols::Symbols;
 
-/// How far before the begin events are read: locks may have been taken then.
+/// How long before the begin events are read: locks may have been taken then.
 const BEFORE: Ns = Ns::from_ms(5);
 
 /// The recorder of the kernel's events.
@@ -36,8 +36,8 @@ pub struct Evidence {
 pub type Rings = Arc<Packed>;
 
 impl Evidence {
-    /// Loads and attaches: tens of ms, before threads measure. `activations`: those of the threads of [`Evidence::watch`].
-    /// `preemption` is the kernel's model, for the wording of causes.
+    /// Loads and attaches: tens of ms, before threads measure. `activations`: record those of the threads of
+    /// [`Evidence::watch`]. `preemption` is the kernel's model, for the wording of causes.
     ///
     /// # Errors
     /// One line: what the kernel refuses or lacks.
@@ -49,12 +49,12 @@ impl Evidence {
         Ok(Evidence { recorder, symbols, preemption, overwritten: 0 })
     }
 
-    /// Drains what has not been asked for, so that the rings do not fill up. Call it every few ms, then [`Evidence::since`].
+    /// Drains unrequested events, so that the rings do not fill up. Call it every few ms, then [`Evidence::since`].
     pub fn poll(&mut self) {
         self.recorder.poll_each(drop);
     }
 
-    /// Records the activations of this thread, too.
+    /// Records the activations of this thread too.
     ///
     /// # Errors
     /// If the map of followed threads is full.
@@ -67,16 +67,16 @@ impl Evidence {
         self.overwritten += self.recorder.activations(see);
     }
 
-    /// The events since shortly before `from`; some ms.
+    /// The events since shortly before `from`; takes some ms.
     #[must_use]
     pub fn since(&self, from: Mono) -> Rings {
         Arc::new(Packed::new(self.recorder.peek(Mono(from.0.saturating_sub(BEFORE.0)))))
     }
 
-    /// What `explain` makes of the events; some ms.
+    /// The explanation of the events; takes some ms.
     ///
     /// # Errors
-    /// When the record is damaged.
+    /// If the record is damaged.
     pub fn explain(
         &self,
         rings: &Rings,
@@ -91,7 +91,7 @@ impl Evidence {
         Ok(explain(&mut window))
     }
 
-    /// What was lost so far. It is evidence: every round trip is in the figures.
+    /// Lost evidence so far; every round trip is in the figures.
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
         let mut losses = self.recorder.losses();
@@ -103,14 +103,14 @@ impl Evidence {
         losses
     }
 
-    /// What this kernel cannot record, one line each.
+    /// Events that this kernel cannot record, one line each.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         self.recorder.notes()
     }
 }
 
-/// The worst round trips of one channel with what the kernel did meanwhile, where that is recorded.
+/// The worst round trips of one channel with the kernel events during each, if recorded.
 pub struct Book<T> {
     worst: Worst<(T, Option<Rings>)>,
 }
@@ -122,7 +122,7 @@ impl<T> Book<T> {
         Book { worst: Worst::new(limit) }
     }
 
-    /// Takes cases that are over: (how long, since when, the rest). `since` is asked once for all of them.
+    /// Adds finished cases: (how long, since when, the rest). `since` is called once for all of them.
     pub fn take(
         &mut self,
         cases: impl Iterator<Item = (Ns, Mono, T)>,
@@ -145,7 +145,7 @@ impl<T> Book<T> {
 }
 
 impl Book<Trip> {
-    /// That of stimulus `sequence`.
+    /// The case of stimulus `sequence`.
     #[must_use]
     pub fn of(&self, sequence: u64) -> Option<(&Trip, &Rings)> {
         let (_, trip, rings) = self.cases().find(|(_, trip, _)| trip.sequence == sequence)?;

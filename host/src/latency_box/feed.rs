@@ -1,4 +1,4 @@
-//! Latencies one by one, from the thread that receives answers to one that sends them on.
+//! Latencies one by one, from the receiving thread to one that forwards them.
 
 use lathunt_core::time::Ns;
 
@@ -7,7 +7,7 @@ use crate::ring::Ring;
 /// Room: two thirds of a second at 100,000 a second.
 const ROOM: usize = 1 << 16;
 
-/// The latencies that are not sent on yet.
+/// The latencies not forwarded yet.
 #[derive(Debug)]
 pub struct Feed(Ring<1>);
 
@@ -18,7 +18,7 @@ impl Default for Feed {
 }
 
 impl Feed {
-    /// Adds one; where the reader is too far behind it is dropped and counted.
+    /// Adds one; if the reader is too far behind it is dropped and counted.
     #[inline]
     pub(super) fn push(&self, latency: Ns) {
         self.0.push([latency.0]);

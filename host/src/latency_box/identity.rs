@@ -1,4 +1,4 @@
-//! Which clock the other end has: two ends of one boot share `CLOCK_MONOTONIC`.
+//! Identifies the clock of the other end: two ends of one boot share `CLOCK_MONOTONIC`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,7 @@ use lathunt_core::time::Tid;
 
 use crate::error::{Error, Result};
 
-/// A number for this boot and time namespace; 0 where it cannot be known.
+/// A number for this boot and time namespace; 0 if unknown.
 #[must_use]
 pub fn of_boot() -> u64 {
     let Ok(boot) = fs::read_to_string("/proc/sys/kernel/random/boot_id") else { return 0 };
@@ -17,8 +17,7 @@ pub fn of_boot() -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The id of the calling thread as the kernel's own events have it; `None` in a PID namespace, where it is known by another
-/// one.
+/// The id of the calling thread as in the kernel's own events; `None` in a PID namespace, where it has a different id.
 #[must_use]
 pub fn of_thread() -> Option<Tid> {
     /// Inode of the first PID namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO, since 3.8).
@@ -33,7 +32,7 @@ pub fn of_thread() -> Option<Tid> {
 /// As getrandom(2).
 pub fn random_key() -> Result<u64> {
     let mut key = 0u64;
-    // SAFETY: eight bytes, as told.
+    // SAFETY: eight bytes, as stated.
     let got = unsafe { libc::getrandom((&raw mut key).cast(), 8, 0) };
     if got == 8 {
         Ok(key)

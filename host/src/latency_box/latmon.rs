@@ -1,5 +1,4 @@
-//! Sockets of latmon and latmus: who listens, who connects, how they find each other. The protocol is
-//! `lathunt_core::latency_box::latmon`.
+//! Sockets of latmon and latmus: listening, connecting, discovery. The protocol is in `lathunt_core::latency_box::latmon`.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{
@@ -13,9 +12,9 @@ use lathunt_core::latency_box::latmon::wire::announcement;
 use crate::error::{Error, Result};
 use crate::link::descriptor::is_ready;
 
-/// While nobody is connected, latmon tells its address as often.
+/// Interval at which latmon announces its address while no client is connected.
 const ANNOUNCE: Duration = Duration::from_secs(5);
-/// A peer that takes nothing for so long is gone.
+/// A peer that accepts nothing for this long is gone.
 const SEND_LIMIT: Duration = Duration::from_secs(2);
 
 /// A connection, at either end.
@@ -33,10 +32,10 @@ impl Peer {
         Ok(Peer { stream, name: peer.to_string() })
     }
 
-    /// latmus's end: IPv4, as latmon has nothing else.
+    /// latmus's end: IPv4 only, like latmon.
     ///
     /// # Errors
-    /// When there is no such host or nobody listens there.
+    /// If there is no such host or no listener.
     pub fn connect(host: &str, port: u16) -> Result<Peer> {
         let name = format!("latmon at {host}:{port}");
         let found = (host, port).to_socket_addrs().map_err(|error| {
@@ -57,12 +56,12 @@ impl Peer {
     /// Sends all of it.
     ///
     /// # Errors
-    /// When the peer is gone or takes nothing for two seconds.
+    /// If the peer is gone or accepts nothing for two seconds.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    /// What came within `ms`; `None`: nothing. 0 bytes: the peer is gone.
+    /// Data received within `ms`; `None`: none. 0 bytes: the peer is gone.
     ///
     /// # Errors
     /// As recv(2).
@@ -73,23 +72,23 @@ impl Peer {
         match self.stream.read(buffer) {
             Ok(n) => Ok(Some(n)),
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => Ok(None),
-            // It closed with bytes of ours unread.
+            // It closed with unread bytes of ours.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(Some(0)),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Waits until a latmon tells its address on UDP `port`. The sender's address counts, as with latmus; the text is returned
-/// beside it. `None`: `is_over` said so first.
+/// Waits until a latmon announces its address on UDP `port`. The sender's address counts, as in latmus; the text is
+/// returned too. `None`: `is_over` returned true first.
 ///
 /// # Errors
-/// When the port is in use.
+/// If the port is in use.
 pub fn discover(port: u16, is_over: &dyn Fn() -> bool) -> Result<Option<(Ipv4Addr, String)>> {
     let what = format!("UDP port {port} for the address of a latmon");
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).map_err(|error| {
         Error::new("listen on", what.clone(), error)
-            .hint("another latmus may wait there; or name the host instead of broadcast")
+            .hint("another latmus may use it: stop it, or name the host instead of broadcast")
     })?;
     let mut buffer = [0; 64];
     while !is_over() {
@@ -103,7 +102,7 @@ pub fn discover(port: u16, is_over: &dyn Fn() -> bool) -> Result<Option<(Ipv4Add
     Ok(None)
 }
 
-/// latmon's place: one client at a time, IPv4.
+/// latmon's end: one client at a time, IPv4.
 pub struct Server {
     listener: TcpListener,
     at: SocketAddrV4,
@@ -111,10 +110,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens.
+    /// Starts listening.
     ///
     /// # Errors
-    /// When the address is not of this machine or in use.
+    /// If the address is not of this machine or in use.
     pub fn bind(at: SocketAddrV4) -> Result<Server> {
         let failed = |error: io::Error| {
             let hint = match error.kind() {
@@ -134,7 +133,7 @@ impl Server {
         Ok(Server { listener, at, announced: Instant::now() })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddrV4 {
         self.at
@@ -146,22 +145,22 @@ impl Server {
         is_ready(self.listener.as_raw_fd(), ms)
     }
 
-    /// Waits at most 100 ms for a client; tells the address of this place each five seconds.
+    /// Waits at most 100 ms for a client; announces its address every five seconds.
     #[must_use]
     pub fn wait(&mut self) -> Option<Peer> {
         if !self.is_wanted(100) {
             if self.announced.elapsed() >= ANNOUNCE {
                 self.announced = Instant::now();
-                let _ = self.announce(); // nobody need be there
+                let _ = self.announce(); // there may be no receiver
             }
             return None;
         }
-        let (stream, from) = self.listener.accept().ok()?; // it left before it was taken
+        let (stream, from) = self.listener.accept().ok()?; // it left before it was accepted
         self.announced = Instant::now();
         Peer::new(stream, from).ok()
     }
 
-    /// One datagram to everybody: on loopback to loopback only.
+    /// One broadcast datagram: on loopback to loopback only.
     fn announce(&self) -> io::Result<()> {
         let own = *self.at.ip();
         let socket = UdpSocket::bind((own, 0))?;

@@ -1,10 +1,10 @@
-//! The box and the responder: who sends stimuli on a schedule, who receives the answers, who answers.
+//! The box and the responder: threads that send stimuli on a schedule, receive the answers, and answer.
 //!
-//! A box has two threads a channel: the `sender` sleeps until a stimulus is due and never waits for an answer; the `receiver`
-//! blocks on the channel, takes the time as its first act, and counts into the [`tally`]. What each answer is says
-//! `lathunt_core::latency_box::ledger`. The [`responder`] is one thread that answers.
+//! A box has two threads per channel: the `sender` sleeps until a stimulus is due and never waits for an answer; the
+//! `receiver` blocks on the channel, reads the clock first thing after waking, and counts into the [`tally`].
+//! `lathunt_core::latency_box::ledger` classifies each answer. The [`responder`] is one thread that answers.
 //!
-//! No thread allocates, locks or makes a system call while it measures, but for the channel's own and the sleep.
+//! While it measures, no thread allocates, locks or makes a system call except the channel's own and the sleep.
 
 pub mod evidence;
 pub mod feed;

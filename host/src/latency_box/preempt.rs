@@ -1,9 +1,9 @@
 //! Does a thread of higher priority preempt a lower one at once? Threads of rising priority on one CPU, each released while
-//! the next lower one computes: what preempt-test of rt-tests showed, here with the latency of each preemption.
+//! the next lower one computes: the question of rt-tests' preempt-test, here with the latency of each preemption.
 //!
 //! A timer releases the lowest thread, on an absolute schedule. Each thread computes half of its work, releases the next
-//! higher one by a futex, computes the rest. The kernel must not let the releasing thread go on in user space before the
-//! released one is done: where it does, the order is violated ([`Level::violations`]).
+//! higher one by a futex, and computes the rest. The releasing thread must not continue in user space before the released one
+//! is done: if it does, the order is violated ([`Level::violations`]).
 //!
 //! The latency is from the clock read before the FUTEX_WAKE to the clock read after FUTEX_WAIT: it contains both system calls
 //! and one switch. That of the lowest thread is from the programmed expiry to its first instruction.
@@ -31,7 +31,7 @@ pub use level::{Level, WorstPreemption};
 
 const RELAXED: Ordering = Ordering::Relaxed;
 
-/// Fewest and most threads of a chain.
+/// Minimum and maximum number of threads of a chain.
 pub const LEVELS: (u32, u32) = (2, 32);
 
 /// What to measure.
@@ -39,7 +39,7 @@ pub const LEVELS: (u32, u32) = (2, 32);
 pub struct Options {
     /// CPU of all threads.
     pub cpu: Cpu,
-    /// SCHED_FIFO priority of the highest thread; each lower one has one less.
+    /// SCHED_FIFO priority of the highest thread; each lower thread has one less.
     pub priority: i32,
     /// Number of threads.
     pub levels: u32,
@@ -47,7 +47,7 @@ pub struct Options {
     pub interval: Ns,
     /// Length of the schedule; `None`: until [`Chain::end`].
     pub duration: Option<Ns>,
-    /// How long a released thread is waited for at the end.
+    /// How long to wait for a released thread at the end.
     pub timeout: Ns,
     /// The first latency above this ends the measurement.
     pub break_at: Option<Ns>,
@@ -73,10 +73,10 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Starts the threads. `trips` get each preemption: one of each thread, the lowest first, or none.
+    /// Starts the threads. `trips` receive each preemption: one queue per thread, the lowest first, or none.
     ///
     /// # Errors
-    /// When there are not enough priorities below the highest, or the CPU or a priority is refused.
+    /// If there are not enough priorities below the highest, or the CPU or a priority is refused.
     pub fn start(options: Options, trips: &[Arc<Trips>]) -> Result<Chain> {
         let lowest = options.priority - options.levels as i32 + 1;
         if options.levels < LEVELS.0 || options.levels > LEVELS.1 || lowest < 1 {
@@ -98,7 +98,7 @@ impl Chain {
             stop: AtomicBool::new(false),
         });
         let mut chain = Chain { shared, workers: Vec::new() };
-        // The highest first: when the lowest begins the cycles, all wait.
+        // The highest first: when the lowest starts the cycles, all others wait.
         for at in (0..options.levels as usize).rev() {
             let place = Place { cpu: Some(options.cpu), priority: chain.shared.levels[at].priority };
             let shared = Arc::clone(&chain.shared);
@@ -118,7 +118,7 @@ impl Chain {
         &self.shared.options
     }
 
-    /// Whether it goes on. Call it several times a second: it makes room for the next hour.
+    /// Whether it is running. Call it several times a second: it makes room for the next hour.
     #[must_use]
     pub fn is_running(&self) -> bool {
         let elapsed = self.elapsed();
@@ -130,7 +130,7 @@ impl Chain {
         lowest.is_some_and(|worker| !worker.is_finished())
     }
 
-    /// Asks for the end: no more cycles.
+    /// Asks it to end: no more cycles.
     pub fn end(&self) {
         self.shared.over.store(true, Ordering::Release);
     }
@@ -141,19 +141,19 @@ impl Chain {
         &self.shared.levels
     }
 
-    /// Cycles that were due in a stall, which only the first of them ended.
+    /// Cycles that were due during a stall, except the first, which ran.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.shared.missed.load(RELAXED)
     }
 
-    /// The latency that broke the measurement off.
+    /// The latency that triggered the break limit.
     #[must_use]
     pub fn broke(&self) -> Option<Ns> {
         self.shared.broke.load(Ordering::Acquire).checked_sub(1).map(Ns)
     }
 
-    /// Length of the schedule that was gone through.
+    /// Length of the schedule so far.
     #[must_use]
     pub fn elapsed(&self) -> Ns {
         let begun = self.shared.begun.load(Ordering::Acquire);
@@ -165,8 +165,8 @@ impl Chain {
         Ns(ended.saturating_sub(begun))
     }
 
-    /// A series a thread: `preempt CPU 1, timer to 88`, `preempt CPU 1, 88 to 89`. A violated order is counted as out of order,
-    /// a thread that never ran after its release as lost.
+    /// One series per thread: `preempt CPU 1, timer to 88`, `preempt CPU 1, 88 to 89`. A violated order is counted as out of
+    /// order, a thread that never ran after its release as lost.
     #[must_use]
     pub fn series(&self) -> Vec<Series> {
         let (options, begun) = (&self.shared.options, self.shared.begun.load(Ordering::Acquire));
@@ -189,7 +189,7 @@ impl Chain {
         self.levels().iter().map(one).collect()
     }
 
-    /// What somebody else changed of where or how the threads ran; after [`Chain::stop`].
+    /// Changes by other processes to CPUs or scheduling of the threads; after [`Chain::stop`].
     #[must_use]
     pub fn changed(&self) -> Vec<String> {
         self.workers.iter().filter_map(Worker::changed).collect()
@@ -212,7 +212,7 @@ impl Drop for Chain {
 }
 
 impl Shared {
-    /// The lowest thread: begins each cycle.
+    /// The lowest thread: starts each cycle.
     fn lowest(&self) {
         let level = &self.levels[0];
         level.tid.store(sched::tid().0, Ordering::Release);
@@ -234,7 +234,7 @@ impl Shared {
             bump(&level.released, 1);
             level.released_at.store(due, Ordering::Release);
             self.enter(level, now, cycle);
-            // What was due meanwhile, within the measurement.
+            // Activations that were due in the meantime, within the measurement.
             let passed = now.min(end).saturating_sub(due) / interval;
             if let Some(replayed) = &level.replayed {
                 let since = now - due;
@@ -311,7 +311,7 @@ impl Shared {
             next.released_at.store(clock::mono().0, Ordering::Release);
             next.word.store(cycle, Ordering::Release);
             wake(&next.word);
-            // In user space again: the higher one must have run, and finished.
+            // Back in user space: the higher thread must have run and finished.
             if next.done.load(Ordering::Acquire) != cycle {
                 bump(&next.violations, 1);
             }

@@ -1,4 +1,4 @@
-//! The thread that receives answers: blocks, takes the time, counts.
+//! The thread that receives answers: blocks, reads the clock, counts.
 
 use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use super::tally::Tally;
 use crate::link::{Framing, Inlet};
 use crate::{clock, sched};
 
-/// What the thread takes along.
+/// What the thread owns.
 pub(super) struct Receiver {
     pub(super) inlet: Box<dyn Inlet>,
     pub(super) framing: Framing,
@@ -28,11 +28,11 @@ pub(super) struct Receiver {
     pub(super) break_at: Option<Ns>,
 }
 
-/// Longer than any message: a datagram that is too long must not look like one that fits.
+/// Longer than any message: a datagram that is too long must not look valid.
 const LONGEST: usize = 4 * SIZE;
 
 impl Receiver {
-    /// Until it is stopped or the channel is closed.
+    /// Runs until it is stopped or the channel is closed.
     pub(super) fn run(mut self) {
         self.tally.receiver.store(sched::tid().0, Ordering::Release);
         let mut ledger = Ledger::new(self.key, self.limit);
@@ -85,7 +85,7 @@ impl Receiver {
                     }
                 }
                 Err(error) if passes(&error) => {}
-                // A terminal whose other side is gone says EIO.
+                // A terminal whose other side is gone returns EIO.
                 Err(error) if error.raw_os_error() == Some(libc::EIO) => return self.closed(None),
                 Err(error) => return self.closed(Some(&error)),
             }
@@ -93,11 +93,11 @@ impl Receiver {
         }
     }
 
-    /// The kernel has stamped each edge: that is when the answer came.
+    /// The kernel has stamped each edge: that is the arrival time of the answer.
     fn edges(&mut self, ledger: &mut Ledger) {
         let mut buffer = [0; 4 * edge::SIZE];
         let mut numbers = edge::Numbers::default();
-        self.tally.welcomed.store(true, Ordering::Release); // nobody can say it
+        self.tally.welcomed.store(true, Ordering::Release); // unknown
         while !self.tally.stop.load(Ordering::Relaxed) {
             match self.inlet.receive(&mut buffer) {
                 Ok(0) => return self.closed(None),
@@ -155,7 +155,7 @@ impl Receiver {
     }
 }
 
-/// Errors after which a channel goes on: a signal, a time limit, and a responder of datagrams that is not there at the moment.
+/// Errors after which a channel continues: a signal, a time limit, and a datagram responder that is absent at the moment.
 fn passes(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,5 +1,5 @@
-//! A user's own program that answers: it reads each stimulus from stdin and writes it back to stdout when it has done its work.
-//! `cat` is such a program. The answer is sent when the stimulus has come back whole.
+//! A user's program that answers: it reads each stimulus from stdin and writes it back to stdout when its work is done. `cat`
+//! is such a program. The answer is sent when the stimulus has come back completely.
 
 use std::ffi::OsString;
 use std::io;
@@ -27,7 +27,7 @@ impl Relay {
     /// Starts the program.
     ///
     /// # Errors
-    /// When there is no such program.
+    /// If there is no such program.
     pub fn start(command: &[OsString]) -> Result<Relay> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Error::refused("start", "a program without a name", "write -- COMMAND"));
@@ -44,7 +44,7 @@ impl Relay {
         Ok(Relay { child, to, from, deframer: Deframer::default() })
     }
 
-    /// Gives it a stimulus and waits until that comes back.
+    /// Passes it a stimulus and waits until that comes back.
     pub(super) fn pass(&mut self, message: &Message, stop: &AtomicBool) -> io::Result<()> {
         let ended = || io::Error::new(io::ErrorKind::BrokenPipe, "the program that answers has ended");
         self.to.send(&message.encode()).map_err(|error| match error.raw_os_error() {
@@ -52,7 +52,7 @@ impl Relay {
             _ => error,
         })?;
         while !stop.load(Ordering::Relaxed) {
-            // A stimulus that came back late is not taken for this one.
+            // A stimulus that came back late is not mistaken for this one.
             while let Some(back) = self.deframer.next() {
                 if back == *message {
                     return Ok(());

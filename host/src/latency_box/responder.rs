@@ -1,4 +1,4 @@
-//! The thread that answers. It knows one session at a time: the one whose box said hello last.
+//! The thread that answers. It serves one session at a time: that of the last box that said hello.
 
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -21,10 +21,10 @@ use crate::clock;
 use crate::error::Result;
 use crate::link::{descriptor, Framing, Link};
 
-/// The longest delay that a box may ask for: it holds the CPU for the last part of it.
+/// The longest delay that a box may request: the last part of it is busy-waited.
 const MOST_ASKED: u64 = 10_000_000;
 
-/// What the responder does with a stimulus.
+/// How the responder treats a stimulus.
 pub struct Service {
     /// Where it runs.
     pub place: Place,
@@ -36,7 +36,7 @@ pub struct Service {
     pub relay: Option<Relay>,
 }
 
-/// Counters, readable by others at any time.
+/// Counters, readable at any time.
 #[derive(Debug, Default)]
 pub struct Served {
     /// Sessions that began.
@@ -45,48 +45,49 @@ pub struct Served {
     pub stimuli: AtomicU64,
     /// Answers.
     pub answers: AtomicU64,
-    /// Sound messages of nobody's or another's session.
+    /// Valid messages of no or another session.
     pub foreign: AtomicU64,
-    /// What was no message.
+    /// Invalid messages.
     pub damaged: AtomicU64,
-    /// Answers that the channel did not take.
+    /// Answers that the channel refused.
     pub refused: AtomicU64,
-    /// CPU time of the answering thread in sessions that are over, ns.
+    /// CPU time of the answering thread in finished sessions, ns.
     pub cpu_ns: AtomicU64,
     tid: AtomicI32,
     changed: OnceLock<String>,
-    /// Gets each stimulus that was answered.
+    /// Receives each answered stimulus.
     trips: Option<Arc<Trips>>,
-    /// When something came last (ns of CLOCK_MONOTONIC).
+    /// Time of the last message (ns of CLOCK_MONOTONIC).
     last: AtomicU64,
-    /// A session is going on.
+    /// A session is active.
     active: AtomicBool,
     stop: AtomicBool,
-    /// Asks the thread to let others come: the box has been silent.
+    /// Asks the thread to accept other boxes: the present one has been silent.
     let_go: AtomicBool,
 }
 
 impl Served {
-    /// Empty, with a ring for each stimulus that is answered.
+    /// Empty, with a ring for each answered stimulus.
     #[must_use]
     pub fn tapped(trips: Option<Arc<Trips>>) -> Served {
         Served { trips, ..Served::default() }
     }
 
-    /// What somebody else changed of where or how the answering thread ran, in sessions that are over.
+    /// Changes by other processes to CPUs or scheduling of the answering thread, in finished sessions.
     #[must_use]
     pub fn changed(&self) -> Option<&str> {
         self.changed.get().map(String::as_str)
     }
 
-    /// The answering thread, once it runs; `None` in a PID namespace, too.
+    /// The answering thread, once it runs; `None` in a PID namespace too.
     #[must_use]
     pub fn thread(&self) -> Option<Tid> {
         Some(Tid(self.tid.load(Ordering::Acquire))).filter(|tid| tid.0 > 0)
     }
 }
 
-/// A box that is silent for so long is taken for dead: another one may come. Its session goes on if it comes back first.
+/// A box that is silent for this long is considered dead: another one is accepted. Its session continues if it returns
+/// first.
 const SILENCE: Ns = Ns(1_000_000_000);
 
 /// A session with a box over a link, in a thread of its own.
@@ -100,7 +101,7 @@ impl Serving {
     /// Starts to answer.
     ///
     /// # Errors
-    /// When the thread cannot get its CPU or priority.
+    /// If the thread cannot get its CPU or priority.
     pub fn start(mut link: Link, service: Service, served: &Arc<Served>) -> Result<Serving> {
         served.stop.store(false, Ordering::Release);
         let lifeline = link.lifeline.take();
@@ -124,7 +125,7 @@ impl Serving {
         &self.served
     }
 
-    /// Whether it goes on. Call it several times a second: it also sees that a box is silent or gone.
+    /// Whether it is running. Call it several times a second: it also notices that a box is silent or gone.
     #[must_use]
     pub fn is_running(&self) -> bool {
         if self.lifeline.as_ref().is_some_and(descriptor::hung_up) {
@@ -138,7 +139,8 @@ impl Serving {
         !self.worker.is_finished()
     }
 
-    /// Ends it. The link and the service for the next one, and what broke; `None`: the kernel holds the thread.
+    /// Ends it. Returns the link and the service for the next one, and any failure; `None`: the kernel blocks the
+    /// thread.
     pub fn end(mut self) -> Option<(Link, Service, Option<String>)> {
         self.served.stop.store(true, Ordering::Release);
         let ended = self.worker.end(Duration::from_millis(500));
@@ -269,7 +271,7 @@ impl Answering {
     #[inline]
     fn stimulus(&mut self, message: &Message, now: u64) -> io::Result<()> {
         if !self.adopted {
-            self.adopt()?; // it was silent, and comes back
+            self.adopt()?; // it was silent, and returns
         }
         count(&self.served.stimuli, 1);
         let own = self.service.delay.map_or(0, |delay| delay.draw(&mut self.random).0);
@@ -327,13 +329,13 @@ impl Answering {
     }
 }
 
-/// One thread writes.
+/// Only one thread writes.
 #[inline]
 fn count(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }
 
-/// Waits until then: asleep as long as that is safe, the rest awake, so that the delay is exact.
+/// Waits until then: asleep as long as that is safe, then busy, so that the delay is exact.
 fn hold(until: u64, stop: &AtomicBool) {
     const AWAKE: u64 = 200_000;
     while clock::mono().0.saturating_add(AWAKE) < until && !stop.load(Ordering::Relaxed) {

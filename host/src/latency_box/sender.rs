@@ -1,7 +1,7 @@
-//! The thread that sends stimuli: sleeps until one is due, takes the time, sends.
+//! The thread that sends stimuli: sleeps until one is due, reads the clock, sends.
 //!
-//! It never waits for an answer on a channel that queues. On a channel that can carry only one stimulus, what is due before the
-//! answer came is skipped, counted, and has its place in the view per stimulus due.
+//! On a channel that queues it never waits for an answer. On a channel that can carry only one stimulus, stimuli that are due
+//! before the answer are skipped, counted, and entered in the view per stimulus due.
 
 use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::clock;
 use crate::instrument::counters::bump;
 use crate::link::Outlet;
 
-/// What the thread takes along.
+/// What the thread owns.
 pub(super) struct Sender {
     pub(super) outlet: Box<dyn Outlet>,
     pub(super) queues: bool,
@@ -33,11 +33,11 @@ pub(super) struct Sender {
     pub(super) duration: Option<Ns>,
     /// Number of stimuli.
     pub(super) most: Option<u64>,
-    /// How long an answer is waited for: at the end, and on a channel that carries one stimulus.
+    /// How long to wait for an answer: at the end, and on a channel that carries one stimulus.
     pub(super) timeout: Ns,
-    /// How long the responder is waited for.
+    /// How long to wait for the responder.
     pub(super) patience: Ns,
-    /// Known delay that the responder is asked for.
+    /// Delay requested from the responder.
     pub(super) ask: Ns,
 }
 
@@ -59,7 +59,7 @@ impl Sender {
         self.tally.stop.load(Ordering::Relaxed) || self.tally.over.load(Ordering::Relaxed)
     }
 
-    /// Until the responder says welcome; again and again, because it may not be there yet or the channel may lose it.
+    /// Until the responder says welcome; repeated, because it may not be there yet or the channel may lose messages.
     fn hello(&mut self) -> bool {
         let hello =
             Message { first: self.interval.0, second: self.boot, ..Message::new(Kind::Hello, self.key, 0) };
@@ -94,7 +94,7 @@ impl Sender {
         while !self.is_over() && self.most.is_none_or(|most| sequence <= most) {
             let due = begin.saturating_add(self.schedule.due().0);
             if due > end {
-                // The measurement lasts to its end, also on a schedule that has nothing more to send.
+                // The measurement lasts to its end, even if the schedule has nothing more to send.
                 sleep_until(end);
                 break;
             }
@@ -105,7 +105,7 @@ impl Sender {
                 break;
             }
             let now = clock::mono().0;
-            // What is due after the end is not of this measurement, however late this thread is.
+            // Stimuli due after the end are not part of this measurement, however late this thread is.
             let late = self.schedule.skip_until(Ns(now.min(end).saturating_sub(begin)));
             pending.add(late.count, begin.saturating_add(late.first.0), &self.tally);
             let due = begin.saturating_add(self.schedule.due().0);
@@ -131,7 +131,7 @@ impl Sender {
         }
     }
 
-    /// Sends, and lets others see since when: a channel that takes nothing would hold this thread for ever.
+    /// Sends, and publishes since when: a blocked channel would hold this thread for ever.
     #[inline]
     fn put(&mut self, message: &[u8; SIZE], now: u64) -> io::Result<()> {
         self.tally.sending.store(now, Ordering::Relaxed);
@@ -140,12 +140,12 @@ impl Sender {
         sent
     }
 
-    /// A stimulus that the channel does not take is sent and lost.
+    /// A stimulus that the channel refuses counts as sent and lost.
     #[inline]
     fn emit(&mut self, stimulus: &[u8; SIZE], now: u64) -> io::Result<()> {
         match self.put(stimulus, now) {
             Ok(()) => Ok(()),
-            // It tells of the datagram before; this one was not sent.
+            // The error belongs to the previous datagram; this one was not sent.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                 self.put(stimulus, now).or_else(|error| if passes(&error) { Ok(()) } else { Err(error) })
             }
@@ -154,7 +154,7 @@ impl Sender {
         }
     }
 
-    /// Whether the last stimulus is still under way on a channel that carries one.
+    /// Whether the last stimulus is still in flight on a channel that carries one.
     #[inline]
     fn must_wait(&self, sequence: u64, now: u64) -> bool {
         !self.queues
@@ -177,7 +177,7 @@ impl Sender {
     }
 }
 
-/// Stimuli that were due and not sent since the last one that was.
+/// Stimuli due and not sent since the last one that was.
 #[derive(Default)]
 struct Pending {
     count: u64,

@@ -26,25 +26,25 @@ use crate::link::{descriptor, Framing, Link};
 pub struct Options {
     /// Name of the channel in the results.
     pub name: String,
-    /// How stimuli follow each other.
+    /// Pattern of the stimuli.
     pub pattern: Pattern,
     /// Their interval.
     pub interval: Ns,
     /// Length of the schedule; `None`: until [`Session::end`].
     pub duration: Option<Ns>,
-    /// Number of stimuli; `None`: as many as the duration has.
+    /// Number of stimuli; `None`: as many as fit into the duration.
     pub stimuli: Option<u64>,
-    /// How long an answer is waited for.
+    /// How long to wait for an answer.
     pub timeout: Ns,
-    /// How long the responder is waited for.
+    /// How long to wait for the responder.
     pub patience: Ns,
     /// Answers above this are late.
     pub late_above: Ns,
     /// The first round trip above this ends the measurement.
     pub break_at: Option<Ns>,
-    /// Known delay that the responder is asked for.
+    /// Delay requested from the responder.
     pub ask: Ns,
-    /// Where both threads run; the sender has one real-time priority less than the receiver.
+    /// CPU and priority of both threads; the sender has one real-time priority less than the receiver.
     pub place: Place,
     /// Number of the worst round trips to keep.
     pub worst: usize,
@@ -62,26 +62,26 @@ pub struct Session {
     receiver: Worker<()>,
 }
 
-/// What was measured.
+/// Results.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// The round trips, then the parts of them that are known.
+    /// The round trips, then their known parts.
     pub series: Vec<Series>,
     /// Stimuli and answers.
     pub counts: Counts,
-    /// The worst, the worst first.
+    /// The worst round trips, worst first.
     pub worst: Vec<WorstTrip>,
-    /// The thread that answered, where it is of this boot and known.
+    /// The thread that answered, if it is of this boot and known.
     pub responder: Option<Tid>,
     /// Whether the responder ever said welcome.
     pub welcomed: bool,
-    /// The latency that broke the measurement off.
+    /// The latency that triggered the break limit.
     pub broke: Option<Ns>,
     /// The channel ended before the measurement did.
     pub closed: bool,
-    /// What somebody else changed of where or how its threads ran, one line each: they were not measured as was asked.
+    /// Changes by other processes to CPUs or scheduling of its threads, one line each: they were not measured as requested.
     pub changed: Vec<String>,
-    /// What went wrong with the channel, and what is known of it.
+    /// What went wrong with the channel.
     pub trouble: Option<String>,
     /// What is known of the channel.
     pub facts: Vec<String>,
@@ -91,12 +91,12 @@ impl Session {
     /// Starts both threads.
     ///
     /// # Errors
-    /// When a thread cannot get its CPU or priority, or there is no random key.
+    /// If a thread cannot get its CPU or priority, or there is no random key.
     pub fn start(link: Link, options: Options) -> Result<Session> {
         Session::start_tapped(link, options, Taps::default())
     }
 
-    /// As [`Session::start`]; `taps` get each round trip.
+    /// As [`Session::start`]; `taps` receive each round trip.
     ///
     /// # Errors
     /// As [`Session::start`].
@@ -133,7 +133,7 @@ impl Session {
             ask: options.ask,
         };
         let receiver = Worker::start("box/answers", options.place, move || receiver.run())?;
-        // Whoever receives preempts whoever sends: with one CPU for all, what the sender does after a stimulus, which includes
+        // The receiver preempts the sender: with one CPU for both, the sender's work after a stimulus, which includes
         // programming its timer, would else be part of the round trip.
         let behind = Place {
             priority: (options.place.priority - 1).max(options.place.priority.min(1)),
@@ -160,7 +160,7 @@ impl Session {
         })
     }
 
-    /// What it has counted so far.
+    /// Its counters so far.
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally
@@ -172,7 +172,7 @@ impl Session {
         &self.options
     }
 
-    /// Whether the measurement goes on. Call it several times a second: it also sees the death of the other end.
+    /// Whether the measurement is running. Call it several times a second: it also notices the death of the other end.
     #[must_use]
     pub fn is_running(&self) -> bool {
         let begun = self.tally.begun.load(Ordering::Relaxed);
@@ -185,17 +185,17 @@ impl Session {
         let sending = self.tally.sending.load(Ordering::Relaxed);
         let held = if sending > 0 { crate::clock::mono().since(Mono(sending)) } else { Ns::ZERO };
         if held > self.options.timeout + self.options.timeout + Ns::from_ms(1_000) {
-            self.tally.say("the channel takes nothing more".to_owned());
+            self.tally.say("the channel accepts no more data".to_owned());
             self.tally.closed.store(true, Ordering::Release);
             return false;
         }
         if self.tally.over.load(Ordering::Relaxed) || held > self.options.timeout {
-            self.sender.kick(); // it may sleep, or wait for a channel that takes nothing
+            self.sender.kick(); // it may be asleep, or blocked by the channel
         }
         !self.sender.is_finished()
     }
 
-    /// Asks for the end: no more stimuli, then the last answers.
+    /// Asks it to end: no more stimuli, then the last answers.
     pub fn end(&self) {
         self.tally.over.store(true, Ordering::Release);
         self.sender.kick();
@@ -208,7 +208,7 @@ impl Session {
         self.receiver.end(LIMIT);
     }
 
-    /// Ends at once and hands out what was measured.
+    /// Ends at once and returns the results.
     #[must_use]
     pub fn finish(mut self) -> Finished {
         self.stop();
@@ -259,7 +259,7 @@ impl Session {
             total_ns: trip.sample.latency,
             received: Mono(trip.sample.there.0),
         };
-        // While it measures, the lock of the worst is the receiver's.
+        // While it measures, the receiver owns the lock of the worst.
         let over = self.sender.is_finished();
         let worst: Vec<Known> = over.then(|| self.tally.worst()).iter().flatten().map(known).collect();
         let all_kept = over && worst.len() as u64 == answered;
@@ -280,13 +280,13 @@ impl Session {
         series
     }
 
-    /// Per stimulus due, if the place of each one that was skipped is known: the answer to the next one.
+    /// Per stimulus due, if the time of each skipped one is known: it is answered with the next one.
     fn due_view(&self) -> Option<lathunt_core::histogram::Histogram> {
         let placed = self.tally.placed.load(Ordering::Acquire);
         (placed == self.tally.skipped()).then(|| plain(&self.tally.due_view))
     }
 
-    /// Length of the schedule that was gone through.
+    /// Length of the schedule so far.
     #[must_use]
     pub fn elapsed(&self) -> Ns {
         let (begun, ended) = (&self.tally.begun, &self.tally.ended);
@@ -297,7 +297,7 @@ impl Session {
         Ns(ended.saturating_sub(begun.load(Ordering::Acquire)))
     }
 
-    /// Stimuli without an answer whose time limit is over.
+    /// Stimuli without an answer within the time limit.
     #[must_use]
     pub fn given_up(&self) -> u64 {
         let displaced = self.tally.displaced.load(Ordering::Acquire);
@@ -307,14 +307,14 @@ impl Session {
         displaced + open as u64
     }
 
-    /// Stimuli that still wait for their answers.
+    /// Stimuli still waiting for their answers.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.flights.open().count()
     }
 }
 
-/// How long a thread may take to end: a call that the kernel does not interrupt has a limit of 200 ms of its own.
+/// How long a thread may take to end: a call that a signal cannot interrupt has a limit of 200 ms of its own.
 const LIMIT: Duration = Duration::from_millis(500);
 
 impl Drop for Session {

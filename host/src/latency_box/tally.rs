@@ -1,4 +1,4 @@
-//! What a channel's threads have counted, readable by others at any time. One thread writes each field.
+//! The counters of a channel's threads, readable at any time. One thread writes each field.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,52 +21,52 @@ const RELAXED: Ordering = Ordering::Relaxed;
 pub struct WorstTrip {
     /// The sample.
     pub sample: Sample,
-    /// Stimulus sent → received, and answer sent → received, where both ends have one clock.
+    /// Stimulus sent → received, and answer sent → received, if both ends have one clock.
     pub outward_and_return: Option<(Ns, Ns)>,
 }
 
 /// The counters.
 pub struct Tally {
     pub(super) sent_view: Counters,
-    /// Since each was due, with those that were skipped.
+    /// Since each was due, including skipped ones.
     pub(super) due_view: Counters,
     pub(super) outward: Counters,
     pub(super) turnaround: Counters,
     pub(super) inward: Counters,
-    /// Both ways together, where the ends have different clocks.
+    /// Both ways together, if the ends have different clocks.
     pub(super) ways: Counters,
     pub(super) seconds: Seconds,
     worst: Mutex<Vec<WorstTrip>>,
     worst_kept: usize,
     least: AtomicU64,
     last: AtomicU64,
-    // of the sender
+    // written by the sender
     pub(super) begun: AtomicU64,
     pub(super) ended: AtomicU64,
     pub(super) sent: AtomicU64,
     pub(super) skipped: AtomicU64,
-    /// Unanswered stimuli whose slot another one has.
+    /// Unanswered stimuli whose slot was reused.
     pub(super) displaced: AtomicU64,
-    /// Since when a message is being sent; 0: none is.
+    /// Since when a message is being sent; 0: none.
     pub(super) sending: AtomicU64,
     pub(super) over: AtomicBool,
-    // of the receiver
+    // written by the receiver
     counts: [AtomicU64; 6],
     pub(super) placed: AtomicU64,
     pub(super) welcomed: AtomicBool,
     pub(super) same_clock: AtomicBool,
     pub(super) receiver: AtomicI32,
-    /// The thread that answers, where it is of this boot; else 0.
+    /// The answering thread, if it is of this boot; else 0.
     pub(super) responder: AtomicI32,
     pub(super) broke: AtomicU64, // 0: no; else latency + 1
-    // of either
+    // written by either
     pub(super) closed: AtomicBool,
     pub(super) stop: AtomicBool,
     pub(super) trouble: Mutex<Option<String>>,
     taps: Taps,
 }
 
-/// Who gets each round trip one by one.
+/// Consumers of single round trips.
 #[derive(Clone, Debug, Default)]
 pub struct Taps {
     /// Its latency.
@@ -124,15 +124,15 @@ impl Tally {
             trips.push(&self.trip(sample));
         }
         let flight = &sample.flight;
-        // What was due and not sent counts until the answer to the next one.
+        // Stimuli due and not sent count until the answer to the next one.
         if let Some(step) = flight.due.saturating_sub(flight.skipped_from).checked_div(flight.skipped) {
             let first = sample.arrived.saturating_sub(flight.skipped_from);
             let placed = self.due_view.record_at_most(Ns(first), Ns(step), flight.skipped);
             bump(&self.placed, placed);
         }
         let (received, answered) = sample.there;
-        // A responder that claims to have taken longer than the whole, or to have answered before, has told nothing. Clocks may
-        // differ by 0.1 %.
+        // Times of a responder that claims to have taken longer than the whole, or to have answered before, are discarded.
+        // Clocks may differ by 0.1 %.
         let most = sample.latency.0.saturating_add(sample.latency.0 / 1_000);
         let turnaround = answered.checked_sub(received).filter(|took| *took <= most).map(Ns);
         turnaround.into_iter().for_each(|took| self.turnaround.record(took));
@@ -166,7 +166,7 @@ impl Tally {
         if self.worst_kept == 0 || sample.latency.0 <= self.least.load(RELAXED) {
             return;
         }
-        // Only the reader of the end holds this lock otherwise: while measuring it is free.
+        // Only the reader at the end also takes this lock: while measuring it is free.
         let Ok(mut worst) = self.worst.lock() else { return };
         if worst.len() == self.worst_kept {
             let least = (0..worst.len()).min_by_key(|&at| worst[at].sample.latency);
@@ -179,7 +179,7 @@ impl Tally {
         }
     }
 
-    /// What an error of the channel said, once.
+    /// Records an error of the channel, once.
     pub(super) fn say(&self, trouble: String) {
         if let Ok(mut said) = self.trouble.lock() {
             said.get_or_insert(trouble);
@@ -210,7 +210,7 @@ impl Tally {
         Counts { sent, answered, late, lost: sent - answered, duplicated, out_of_order, damaged, foreign }
     }
 
-    /// Stimuli that were due and not sent.
+    /// Stimuli due and not sent.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped.load(RELAXED)
@@ -222,7 +222,7 @@ impl Tally {
         plain(&self.sent_view)
     }
 
-    /// The largest and the latest so far.
+    /// The largest and the most recent so far.
     #[must_use]
     pub fn extremes(&self) -> Option<(Ns, Ns)> {
         (self.sent_view.count.load(RELAXED) > 0)

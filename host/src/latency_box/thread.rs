@@ -1,4 +1,4 @@
-//! A thread of the box or the responder: where it runs and with which priority.
+//! A thread of the box or the responder: its CPU and priority.
 
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::{mpsc, Arc, OnceLock};
@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::sched::{self, Policy};
 use crate::signals;
 
-/// Where a thread runs.
+/// CPU and priority of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The CPU it is bound to; `None`: wherever the scheduler puts it.
+    /// The CPU it is bound to; `None`: any.
     pub cpu: Option<Cpu>,
     /// SCHED_FIFO priority; 0 is an ordinary thread.
     pub priority: i32,
@@ -24,7 +24,7 @@ impl Place {
     /// Sets the calling thread up.
     ///
     /// # Errors
-    /// When the CPU or the priority is refused.
+    /// If the CPU or the priority is refused.
     pub(super) fn take(self) -> Result<()> {
         if let Some(cpu) = self.cpu {
             sched::pin(cpu)?;
@@ -39,29 +39,30 @@ impl Place {
         }
     }
 
-    /// What somebody else changed of the calling thread since [`Place::take`]; three system calls, at its end. What was changed
-    /// and put back in between is not seen.
+    /// Changes by other processes to the calling thread since [`Place::take`]; three system calls, at its end. A change that
+    /// was undone in between is not seen.
     fn changed(self) -> Option<String> {
         let bound = self.cpu.is_none_or(|cpu| sched::affinity().map_or(true, |cpus| cpus.iter().eq([cpu])));
         let moved = self.cpu.filter(|_| !bound).map(|cpu| format!("it was moved away from CPU {cpu}"));
         let lowered = sched::changed_from(Policy::Fifo, self.priority).filter(|_| self.priority > 0);
-        moved
-            .or_else(|| lowered.map(|how| format!("somebody changed how it is scheduled: it ended as {how}")))
+        moved.or_else(|| {
+            lowered.map(|how| format!("another process changed its scheduling: it ended as {how}"))
+        })
     }
 }
 
-/// A thread that can be told to end.
+/// A thread that can be asked to end.
 pub(crate) struct Worker<T> {
     handle: Option<JoinHandle<T>>,
     changed: Arc<OnceLock<String>>,
 }
 
 impl<T: Send + 'static> Worker<T> {
-    /// Starts `work` in a thread at `place`; returns when it is set up. All signals but the one that ends a blocked call are
-    /// blocked there.
+    /// Starts `work` in a thread at `place`; returns when it is set up. All signals except the one that ends a blocked call
+    /// are blocked there.
     ///
     /// # Errors
-    /// When the place is refused; nothing runs on then.
+    /// If the place is refused; no thread keeps running then.
     pub(crate) fn start(
         name: &str,
         place: Place,
@@ -82,8 +83,8 @@ impl<T: Send + 'static> Worker<T> {
             Some(done)
         };
         let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
-        let spawned =
-            builder.spawn(move || body().unwrap_or_else(|| unreachable!("it was told that it failed")));
+        let spawned = builder
+            .spawn(move || body().unwrap_or_else(|| unreachable!("the other end was told that it failed")));
         let handle = spawned.map_err(|error| Error::new("start", format!("thread {name}"), error))?;
         match is_ready.recv() {
             Ok(set_up) => set_up.map(|()| Worker { handle: Some(handle), changed }),
@@ -91,7 +92,7 @@ impl<T: Send + 'static> Worker<T> {
         }
     }
 
-    /// What somebody else changed of how or where it ran; once it has ended.
+    /// Changes by other processes to its CPUs or scheduling; once it has ended.
     pub(super) fn changed(&self) -> Option<String> {
         self.changed.get().cloned()
     }
@@ -101,7 +102,7 @@ impl<T: Send + 'static> Worker<T> {
         self.handle.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Ends a call that it is blocked in.
+    /// Interrupts a call that it is blocked in.
     pub(super) fn kick(&self) {
         if let Some(handle) = self.handle.as_ref().filter(|handle| !handle.is_finished()) {
             // SAFETY: the thread was not joined yet, so that its id is valid.
@@ -109,7 +110,7 @@ impl<T: Send + 'static> Worker<T> {
         }
     }
 
-    /// Kicks it until it ends, for at most `limit`. A thread that the kernel holds longer is left alone: `None`.
+    /// Interrupts it until it ends, for at most `limit`. A thread that the kernel blocks for longer is abandoned: `None`.
     pub(crate) fn end(&mut self, limit: Duration) -> Option<T> {
         let begun = Instant::now();
         while !self.is_finished() {

@@ -1,4 +1,4 @@
-//! Each round trip one by one, from the thread that measures it to one that looks for the cause of the worst.
+//! Each round trip one by one, from the thread that measures it to the one that explains the worst.
 
 use std::sync::Arc;
 
@@ -7,29 +7,30 @@ use crate::ring::Ring;
 /// Room: 0.4 s at 20,000 a second.
 const ROOM: usize = 1 << 13;
 
-/// What one end knows of a round trip, all in ns of its `CLOCK_MONOTONIC`.
+/// One end's times of a round trip, all in ns of its `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trip {
-    /// Key of the session; 0 where there is none.
+    /// Key of the session; 0 if there is none.
     pub key: u64,
     /// Number of the stimulus.
     pub sequence: u64,
-    /// When it began here: a box sent the stimulus, a responder received it, a thread was released.
+    /// When it began at this end: a box sent the stimulus, a responder received it, a thread was released.
     pub begin: u64,
-    /// When it was over here: a box received the answer, a responder had sent it, a thread ran.
+    /// When it ended at this end: a box received the answer, a responder had sent it, a thread ran.
     pub end: u64,
-    /// Of a box: when the responder received the stimulus, by its answer. Of a responder: when it began to send the answer.
+    /// Of a box: when the responder received the stimulus, according to its answer. Of a responder: when it began to send
+    /// the answer.
     pub middle: u64,
-    /// Of a box: when the responder began to send the answer, by its clock; 0 where that is another clock.
+    /// Of a box: when the responder began to send the answer, on its clock; 0 if that is another clock.
     pub answered: u64,
 }
 
-/// The round trips that nobody has looked at yet.
+/// The queued round trips.
 #[derive(Debug)]
 pub struct Trips(Ring<6>);
 
 impl Trips {
-    /// None yet; 400 KB.
+    /// Empty; 400 KB.
     #[must_use]
     pub fn new() -> Arc<Trips> {
         Arc::new(Trips(Ring::new(ROOM)))

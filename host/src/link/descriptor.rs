@@ -8,12 +8,12 @@ use lathunt_core::latency_box::message::SIZE;
 
 use super::{Inlet, Outlet};
 
-/// One system call that returns a length.
+/// Result of a system call that returns a length.
 pub(crate) fn length(result: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// One system call that returns 0 or more.
+/// Result of a system call that returns 0 or more.
 pub(crate) fn done(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -61,14 +61,14 @@ impl Descriptor {
 }
 
 impl Outlet for Descriptor {
-    /// A message is small enough to go whole; where a terminal takes a part, the rest follows.
+    /// A message is small enough to be sent whole; if a terminal accepts a part, the rest follows.
     #[inline]
     fn send(&mut self, message: &[u8; SIZE]) -> io::Result<()> {
         let mut sent = 0;
         while sent < SIZE {
             match self.write(&message[sent..]) {
                 Ok(n) => sent += n,
-                // Half a message must not stay there: its rest would spoil the next one.
+                // Half a message must not remain there: the next one would be garbled.
                 Err(error) if sent > 0 && error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -111,14 +111,14 @@ impl Inlet for Descriptor {
 /// Whether `fd` can be read, or is closed, within `ms`.
 pub(crate) fn is_ready(fd: RawFd, ms: i32) -> bool {
     let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry, as told.
+    // SAFETY: one entry, as stated.
     unsafe { libc::poll(&mut polled, 1, ms) > 0 }
 }
 
-/// Whether the process at the other end of `fd`, on which nothing is sent, is gone.
+/// Whether the process at the other end of `fd`, which carries no data, is gone.
 #[must_use]
 pub fn hung_up(fd: &OwnedFd) -> bool {
     let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
-    // SAFETY: one entry, as told.
+    // SAFETY: one entry, as stated.
     unsafe { libc::poll(&mut polled, 1, 0) > 0 }
 }

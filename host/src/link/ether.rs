@@ -1,8 +1,8 @@
-//! Ethernet frames without IP: AF_PACKET, the EtherType that IEEE 802 keeps for experiments (0x88b5). Needs CAP_NET_RAW.
+//! Ethernet frames without IP: AF_PACKET, the EtherType that IEEE 802 reserves for experiments (0x88b5). Needs CAP_NET_RAW.
 //!
-//! The box says hello to all; from the welcome on it sends to the responder alone. A message is shorter than the shortest frame: what
-//! a network card pads is cut off. Times are those of the threads; time stamps of the driver or the card are not used, because
-//! they are of CLOCK_REALTIME or of the card's own clock.
+//! The box broadcasts hello; after the welcome it sends to the responder only. A message is shorter than the shortest frame:
+//! padding by the network card is cut off. Times are those of the threads; time stamps of the driver or the card are not
+//! used, because they are of CLOCK_REALTIME or of the card's own clock.
 
 use std::ffi::CString;
 use std::io;
@@ -21,7 +21,7 @@ const ETHER_TYPE: u16 = 0x88b5;
 /// Payload of the shortest frame.
 const SHORTEST: usize = 46;
 const EVERYBODY: u64 = 0xffff_ffff_ffff;
-/// The responder, while it has no box.
+/// Peer of a responder that has no box.
 const NOBODY: u64 = 0;
 
 struct Socket {
@@ -50,10 +50,10 @@ fn address(index: i32, to: u64) -> libc::sockaddr_ll {
 
 const ADDRESS_SIZE: libc::socklen_t = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
 
-/// One end on this interface.
+/// Opens one end on this interface.
 ///
 /// # Errors
-/// When there is no such interface, it has no Ethernet, or the right is missing.
+/// If there is no such interface, it is not Ethernet, or the capability is missing.
 pub fn open(interface: &str, side: Side) -> Result<Link> {
     let what = || format!("ether:{interface}");
     let name = CString::new(interface).map_err(|error| Error::new("open", what(), error))?;
@@ -61,7 +61,7 @@ pub fn open(interface: &str, side: Side) -> Result<Link> {
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) } as i32;
     if index == 0 {
         return Err(Error::stated(format!(
-            "cannot open ether:{interface}: there is no such interface: see `ip link`"
+            "cannot open ether:{interface}: no such interface; see `ip link`"
         )));
     }
     let failed = |error: io::Error| {
@@ -131,7 +131,7 @@ impl Socket {
     fn receive_with(&mut self, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
         let mut from = address(0, 0);
         let mut size = ADDRESS_SIZE;
-        // MSG_TRUNC: a frame that is too long must not pass for one that fits.
+        // MSG_TRUNC: a frame that is too long must not look valid.
         // SAFETY: buffer and address are valid to write for their sizes.
         let n = length(unsafe {
             let (start, len) = (buffer.as_mut_ptr().cast(), buffer.len());
@@ -148,7 +148,7 @@ impl Socket {
                     self.peer.store(from, Ordering::Relaxed);
                 }
             }
-            // Frames of others are dropped here, as the kernel does with connected sockets.
+            // Frames of others are dropped here, as the kernel does for connected sockets.
             _ if peer != NOBODY && peer != from => return Err(io::ErrorKind::WouldBlock.into()),
             _ => self.last = from,
         }

@@ -1,7 +1,8 @@
-//! GPIO lines by the character device, version 2 (Linux 5.10): one line is driven, one is watched for falling edges, which the
-//! kernel stamps in its interrupt handler. As latmon and latmus: a line idles high, a stimulus or an answer is a falling edge.
+//! GPIO lines through the character device, version 2 (Linux 5.10): one line is driven, the other is watched for falling
+//! edges, which the kernel stamps in its interrupt handler. As in latmon and latmus, a line idles high, and a stimulus or an
+//! answer is a falling edge.
 //!
-//! Not here: software debouncing, which goes through a workqueue in steps of jiffies, and version 1 of the interface.
+//! Not here: software debouncing, which uses a workqueue in steps of jiffies, and version 1 of the interface.
 
 use std::ffi::CString;
 use std::io;
@@ -21,7 +22,7 @@ const INPUT: u64 = 1 << 2;
 const OUTPUT: u64 = 1 << 3;
 const EDGE_FALLING: u64 = 1 << 5;
 const OUTPUT_VALUES: u32 = 2;
-/// Events that wait for a reader that is late; the kernel drops the oldest ones then.
+/// Events buffered for a late reader; the kernel drops the oldest beyond that.
 const EVENTS: u32 = 1_024;
 
 #[repr(C)]
@@ -114,22 +115,20 @@ impl Outlet for Line {
     }
 }
 
-/// Takes both lines of a chip.
+/// Requests both lines of a chip.
 ///
 /// # Errors
-/// When there is no such chip or line, a line is in use, or it cannot report edges.
+/// If there is no such chip or line, a line is in use, or it cannot report edges.
 pub fn open(chip: &str, out: u32, input: u32) -> Result<Link> {
     let path = CString::new(chip).map_err(|error| Error::new("open", chip, error))?;
     // SAFETY: a NUL-terminated string.
     let fd = done(unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) }).map_err(|error| {
         let hint = match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
-                "there is no such GPIO chip: see /dev/gpiochip*"
-            }
-            Some(libc::EACCES) => "no right: run as root or join the device's group (gpio)",
+            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => "no such GPIO chip; see /dev/gpiochip*",
+            Some(libc::EACCES) => "access denied: run as root or join the device's group (gpio)",
             _ => "",
         };
-        // What can be waited for is a network peer, not a device.
+        // Only the absence of a network peer is worth waiting for, not that of a device.
         Error::stated(format!("cannot open {chip}: {error}{}{hint}", if hint.is_empty() { "" } else { "; " }))
     })?;
     // SAFETY: just made, owned by nobody else.
@@ -137,7 +136,7 @@ pub fn open(chip: &str, out: u32, input: u32) -> Result<Link> {
     let failed = |line: u32, what: &str, error: io::Error| {
         let hint = match error.raw_os_error() {
             Some(libc::ENOTTY) => "it is not a GPIO chip, or the kernel is older than 5.10",
-            Some(libc::EBUSY) => "a driver or another program has that line: see gpioinfo",
+            Some(libc::EBUSY) => "a driver or another program uses that line: see gpioinfo",
             Some(libc::EINVAL) => "the chip has no such line",
             Some(libc::ENXIO | libc::EOPNOTSUPP | libc::ENODEV) => {
                 "the line cannot report edges: it has no interrupt"

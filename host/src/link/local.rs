@@ -1,4 +1,4 @@
-//! Channels of one machine: what both ends share is made by one of them and handed to the other as descriptors, in the same
+//! Channels within one machine: one end creates the shared objects and hands them to the other as descriptors, in the same
 //! process or in another one.
 
 use std::io;
@@ -22,7 +22,7 @@ pub struct Parts {
     pub fds: Vec<OwnedFd>,
     /// System V semaphores have a number instead.
     pub number: i32,
-    /// Whether this end removes what has such a number.
+    /// Whether this end removes the numbered object.
     pub owned: bool,
 }
 
@@ -59,7 +59,7 @@ fn pty() -> io::Result<[OwnedFd; 2]> {
     Ok(pair)
 }
 
-/// Makes a channel: the parts of the box's end and of the responder's.
+/// Creates a channel: the parts of the box's end and of the responder's.
 ///
 /// # Errors
 /// As the system call that refuses.
@@ -109,10 +109,10 @@ fn both(fds: Vec<OwnedFd>) -> io::Result<(Parts, Parts)> {
     Ok((Parts { fds, number: 0, owned: false }, Parts { fds: copies, number: 0, owned: false }))
 }
 
-/// One end of a channel from its parts. `process`: the other end's, for signals.
+/// Opens one end of a channel from its parts. `process`: that of the other end, for signals.
 ///
 /// # Errors
-/// When the parts are not those of such a channel.
+/// If the parts are not those of such a channel.
 pub fn open(local: Local, side: Side, parts: Parts, process: i32) -> io::Result<Link> {
     let Parts { fds, number, owned } = parts;
     let mut fds = fds.into_iter();

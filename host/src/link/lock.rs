@@ -1,8 +1,8 @@
-//! Locks with priority inheritance as a channel: the one who waits for a lock is woken by its owner's unlock.
+//! Locks with priority inheritance as a channel: the thread that waits for a lock is woken by its owner's unlock.
 //!
-//! A lock of this kind can only be released by its owner, so each direction has two, and the sender always owns one of them:
-//! for a message it takes the other one and releases the one that the receiver waits for. The kernel hands it over to the
-//! waiter (rt_mutex), as to a thread that waits in an application. One message is under way at a time.
+//! Only its owner can release such a lock, so each direction has two, and the sender always owns one of them: for a message
+//! it takes the other one and releases the one that the receiver waits for. The kernel hands it over to the waiter
+//! (rt_mutex), as to a waiting thread of an application. One message is in flight at a time.
 
 use std::io;
 use std::ptr;
@@ -14,7 +14,7 @@ use lathunt_core::latency_box::message::SIZE;
 use super::memory::{Mailbox, Memory};
 use super::{Inlet, Outlet};
 
-/// Whether the locks are those of the C library or bare futexes.
+/// Whether the locks are those of the C library or plain futexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// pthread_mutex: process-shared, robust, priority inheritance.
@@ -23,10 +23,10 @@ pub enum Kind {
     Futex,
 }
 
-/// A wait ends after this, so that the end of a measurement is noticed.
+/// A wait ends after this time, so that the end of a measurement is noticed.
 const LIMIT_NS: i64 = 200_000_000;
 
-/// Makes the locks of a direction.
+/// Creates the locks of a direction.
 ///
 /// # Errors
 /// As the C library.
@@ -67,7 +67,7 @@ fn acquire(mailbox: &Mailbox, kind: Kind, at: usize, me: u32) -> io::Result<()> 
     match kind {
         Kind::Mutex => {
             let mutex = mutex(mailbox, at);
-            // SAFETY: made by `make` before the other end was told of it.
+            // SAFETY: made by `make` before the other end got access.
             match unsafe { libc::pthread_mutex_timedlock(mutex, &until()) } {
                 0 => Ok(()),
                 libc::EOWNERDEAD => {
@@ -143,7 +143,7 @@ impl Lock {
         }
     }
 
-    /// The sender's first lock: before it has it, the receiver would not wait.
+    /// Takes the sender's first lock: before that, the receiver would not wait.
     fn own(&mut self, mailbox: &Mailbox) -> io::Result<()> {
         if !self.owns {
             acquire(mailbox, self.kind, self.at, self.me)?;
@@ -162,7 +162,7 @@ impl Outlet for Lock {
         let mailbox = &memory.directions[self.direction];
         self.own(mailbox)?;
         let next = 1 - self.at;
-        // The receiver released it when it took the last message; it may not have come to that.
+        // The receiver should have released it with the last message, but may not have got there.
         acquire(mailbox, self.kind, next, self.me).map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;
         mailbox.put(message);
         release(mailbox, self.kind, self.at, self.me);
@@ -172,7 +172,7 @@ impl Outlet for Lock {
 }
 
 impl Drop for Lock {
-    /// A receiver that waits is let go, and finds no message.
+    /// Releases a waiting receiver, which finds no message.
     fn drop(&mut self) {
         if self.owns && self.me == crate::sched::tid().0 as u32 {
             release(&self.memory.directions[self.direction], self.kind, self.at, self.me);

@@ -1,6 +1,6 @@
-//! Shared memory of a channel that carries only "wake up": a mailbox each way, and room for the primitive that wakes.
+//! Shared memory of a channel that carries only wake-ups: a mailbox each way, and room for the waking primitive.
 //!
-//! One message is under way each way. The writer stores the words and then the count; the checksum of the message catches a
+//! One message is in flight each way. The writer stores the words and then the count; the checksum of the message detects a
 //! reader that was overtaken.
 
 use std::io;
@@ -23,9 +23,9 @@ pub struct Mailbox {
     /// Number of messages so far; a futex waits on it.
     pub count: AtomicU32,
     words: [AtomicU32; WORDS],
-    /// Thread that receives; 0 until it does.
+    /// Thread that receives; 0 until it starts.
     pub receiver: AtomicI32,
-    /// The primitive has been made.
+    /// The primitive is initialized.
     pub ready: AtomicU32,
     /// Futexes with priority inheritance.
     pub locks: [AtomicU32; 2],
@@ -36,7 +36,7 @@ pub struct Mailbox {
 unsafe impl Sync for Mailbox {}
 
 impl Mailbox {
-    /// Puts a message there. One writer.
+    /// Stores a message. One writer.
     #[inline]
     pub fn put(&self, message: &[u8; SIZE]) {
         let (words, _) = message.as_chunks::<4>();
@@ -46,7 +46,7 @@ impl Mailbox {
         self.count.fetch_add(1, Ordering::Release);
     }
 
-    /// The message, if its number is not `seen`; that number.
+    /// Copies the message if its number differs from `seen`; returns that number.
     #[inline]
     pub fn take(&self, seen: &mut u32, buffer: &mut [u8]) -> Option<usize> {
         let count = self.count.load(Ordering::Acquire);
@@ -100,7 +100,7 @@ impl Drop for Memory {
     }
 }
 
-/// Memory that another process can map: sealed, so that nobody can take it away under the other.
+/// Memory that another process can map: sealed, so that neither can truncate it under the other.
 ///
 /// # Errors
 /// As memfd_create, ftruncate.
@@ -121,7 +121,7 @@ pub fn create() -> io::Result<OwnedFd> {
 /// Maps it.
 ///
 /// # Errors
-/// When it is not such memory (of another size, or one that may shrink), or as mmap.
+/// If it is not such memory (of another size, or not sealed), or as mmap.
 pub fn map(fd: &OwnedFd) -> io::Result<Arc<Memory>> {
     // SAFETY: stat is plain integers, for which zeros are valid.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };

@@ -1,11 +1,11 @@
-//! Channels between a box and its responder: one file a kind.
+//! Channels between a box and its responder: one file per kind.
 //!
-//! A channel has two directions, each a thread's own: an [`Outlet`] sends whole messages, an [`Inlet`] blocks until bytes are
-//! there. No call allocates or makes another system call than the channel's own. What is sent and how it is judged is
-//! `lathunt_core::latency_box`; the threads are [`crate::latency_box`].
+//! A channel has two directions, each used by one thread: an [`Outlet`] sends whole messages, an [`Inlet`] blocks until bytes
+//! arrive. No call allocates or makes another system call than the channel's own. Messages and their evaluation are in
+//! `lathunt_core::latency_box`; the threads in [`crate::latency_box`].
 //!
-//! How a blocked call ends: by a signal of ours that does nothing (`signals::wake_signal`, EINTR), or, where the kernel does
-//! not return for a signal, by a time limit of its own.
+//! A blocked call ends by a signal of ours that does nothing (`signals::wake_signal`, EINTR), or, if a signal does not
+//! interrupt it, by a time limit of its own.
 
 pub mod descriptor;
 pub mod ether;
@@ -36,19 +36,19 @@ pub trait Outlet: Send {
     /// Sends one message.
     ///
     /// # Errors
-    /// As the system call. `WouldBlock`: the other side is not there yet or takes no more.
+    /// As the system call. `WouldBlock`: the other side is not there yet or its queue is full.
     fn send(&mut self, message: &[u8; SIZE]) -> io::Result<()>;
 }
 
 /// Receives bytes.
 pub trait Inlet: Send {
-    /// Blocks until something came; number of bytes in `buffer`, 0: the other side closed the channel.
+    /// Blocks until bytes arrive; returns their number in `buffer`, 0: the other side closed the channel.
     ///
     /// # Errors
     /// `Interrupted`: by a signal or a time limit, nothing was received. Else as the system call.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// What becomes readable when something came; `None`: this channel has no such descriptor.
+    /// Descriptor that becomes readable when bytes arrive; `None`: this channel has none.
     fn descriptor(&self) -> Option<RawFd> {
         None
     }
@@ -56,7 +56,7 @@ pub trait Inlet: Send {
     /// As [`Inlet::receive`], without blocking.
     ///
     /// # Errors
-    /// `WouldBlock`: nothing is there.
+    /// `WouldBlock`: nothing has arrived.
     fn receive_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.descriptor() {
             Some(fd) if descriptor::is_ready(fd, 0) => self.receive(buffer),
@@ -64,7 +64,7 @@ pub trait Inlet: Send {
         }
     }
 
-    /// From now on only the sender of the last message counts (a channel on which anybody may send).
+    /// From now on accepts only the sender of the last message (on a channel that is open to all).
     ///
     /// # Errors
     /// As the system call.
@@ -72,18 +72,18 @@ pub trait Inlet: Send {
         Ok(())
     }
 
-    /// Anybody counts again.
+    /// Accepts all senders again.
     fn release(&mut self) {}
 }
 
-/// Whether a channel keeps the borders of messages.
+/// Whether a channel preserves message boundaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// It does.
     Datagrams,
     /// A stream of bytes.
     Stream,
-    /// It carries edges alone, as events of `lathunt_core::latency_box::edge`.
+    /// It carries edges only, as events of `lathunt_core::latency_box::edge`.
     Edges,
 }
 
@@ -93,15 +93,15 @@ pub struct Link {
     pub outlet: Box<dyn Outlet>,
     /// From the other end.
     pub inlet: Box<dyn Inlet>,
-    /// Borders of messages.
+    /// Message boundaries.
     pub framing: Framing,
-    /// Several stimuli may be under way.
+    /// Several stimuli may be in flight.
     pub queues: bool,
     /// How the inlet waits.
     pub reception: Reception,
-    /// Closed by the kernel when the process at the other end dies; `None` where the channel itself tells.
+    /// Closed by the kernel when the process at the other end dies; `None` if the channel itself reports that.
     pub lifeline: Option<OwnedFd>,
-    /// What is known of the channel and belongs into the run.
+    /// Facts about the channel for the run.
     pub facts: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ impl Side {
 /// Opens the box's end of a channel.
 ///
 /// # Errors
-/// One line: what is absent or refused, and what to do. An error for which waiting may help is [`is_absent`].
+/// One line: what is absent or refused, and what to do. [`is_absent`]: an error for which waiting may help.
 pub fn connect(channel: &Channel) -> Result<Link> {
     match channel {
         Channel::Udp(address) => udp::connect(address),
@@ -150,25 +150,24 @@ pub fn connect(channel: &Channel) -> Result<Link> {
     }
 }
 
-/// Whether the other end may only not be there *yet*: refused, no such socket, nobody listens.
+/// Whether the other end may just not be there *yet*: refused, no such socket, no listener.
 #[must_use]
 pub fn is_absent(error: &crate::error::Error) -> bool {
     matches!(error.errno(), Some(libc::ECONNREFUSED | libc::ENOENT | libc::ECONNRESET | libc::ENODEV))
 }
 
-/// The responder's end: a place where boxes come.
+/// The responder's end: accepts boxes.
 pub enum Listener {
     /// Streams, one box after another.
     Streams(stream::Streams),
     /// Channels of one machine.
     Local(rendezvous::Rendezvous),
-    /// A device or socket that is there once and for all; taken by the first [`Listener::wait`], given back by
-    /// [`Listener::back`].
+    /// A device or socket that exists permanently; taken by the first [`Listener::wait`], returned by [`Listener::back`].
     Standing(Option<Link>),
 }
 
 impl Listener {
-    /// Takes the responder's end of a channel.
+    /// Opens the responder's end of a channel.
     ///
     /// # Errors
     /// One line: what is absent, busy or refused, and what to do.
@@ -187,7 +186,7 @@ impl Listener {
     /// Waits at most 100 ms for the next box.
     ///
     /// # Errors
-    /// When the place is gone.
+    /// If the listener is broken.
     pub fn wait(&mut self) -> Result<Option<Link>> {
         match self {
             Listener::Streams(streams) => streams.wait(),
@@ -196,7 +195,7 @@ impl Listener {
         }
     }
 
-    /// Gives back a link whose session is over.
+    /// Returns the link of a finished session.
     pub fn back(&mut self, link: Link) {
         if let Listener::Standing(place) = self {
             *place = Some(link);

@@ -10,15 +10,15 @@ use lathunt_core::latency_box::message::SIZE;
 use super::descriptor::{done, length};
 use super::{Inlet, Outlet};
 
-/// Messages that wait at most: as many as a stall may pile up, or the default limit of the kernel for users without rights.
+/// Maximum number of queued messages: enough for a stall, or the kernel's default limit for unprivileged users.
 const DEPTHS: [libc::c_long; 2] = [1_024, 10];
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// A queue that has no name any more.
+/// Creates a queue whose name is already removed.
 ///
 /// # Errors
-/// As mq_open: the kernel has none, or a limit is reached.
+/// As mq_open: the kernel does not support them, or a limit is reached.
 pub fn create() -> io::Result<OwnedFd> {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = CString::new(format!("/lathunt-{}-{number}", std::process::id()))?;
@@ -43,7 +43,7 @@ pub struct Queue(pub OwnedFd);
 impl Outlet for Queue {
     #[inline]
     fn send(&mut self, message: &[u8; SIZE]) -> io::Result<()> {
-        // A full queue delays the schedule, which counts what it skips: nothing is lost by the box itself.
+        // A full queue delays the schedule, which counts skipped stimuli: the box itself loses none.
         // SAFETY: `message` is valid to read for its length.
         done(unsafe { libc::mq_send(self.0.as_raw_fd(), message.as_ptr().cast(), SIZE, 0) }).map(drop)
     }

@@ -1,8 +1,8 @@
-//! How the ends of a channel of one machine find each other: the responder listens on a socket of its user, the box connects,
-//! the responder hands over the descriptors (SCM_RIGHTS). The connection stays open: its end is the death of the other side.
+//! How the ends of a local channel find each other: the responder listens on a socket of its user, the box connects, the
+//! responder passes the descriptors (SCM_RIGHTS). The connection stays open: its end means that the other side died.
 //!
-//! Only processes of the same user, or of root, get anything. The socket's name is in the abstract namespace, so that nothing
-//! is left behind; who made it is asked of the kernel (SO_PEERCRED), because anybody could take the name first.
+//! Only processes of the same user, or of root, are served. The socket's name is in the abstract namespace, so no file is
+//! left behind; the kernel identifies its creator (SO_PEERCRED), because any user could take the name first.
 
 use std::io;
 use std::mem;
@@ -25,7 +25,7 @@ fn name(local: Local) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("lathunt-box-{user}-{}", local.name()))
 }
 
-/// Who is at the other end.
+/// Credentials of the other end.
 fn peer(socket: &impl AsRawFd) -> io::Result<libc::ucred> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
@@ -40,17 +40,17 @@ fn is_trusted(peer: &libc::ucred) -> bool {
     peer.uid == 0 || peer.uid == unsafe { libc::geteuid() }
 }
 
-/// The responder's place.
+/// The responder's socket.
 pub struct Rendezvous {
     listener: UnixListener,
     local: Local,
 }
 
 impl Rendezvous {
-    /// Takes the name.
+    /// Binds the name.
     ///
     /// # Errors
-    /// When another responder of this user has it.
+    /// If another responder of this user has it.
     pub fn listen(local: Local) -> Result<Rendezvous> {
         let listener = name(local).and_then(|name| UnixListener::bind_addr(&name)).map_err(|error| {
             let hint = match error.kind() {
@@ -65,7 +65,7 @@ impl Rendezvous {
     /// Waits at most 100 ms for the next box.
     ///
     /// # Errors
-    /// When the channel cannot be made.
+    /// If the channel cannot be created.
     pub fn wait(&mut self) -> Result<Option<Link>> {
         if !is_ready(self.listener.as_raw_fd(), 100) {
             return Ok(None);
@@ -73,7 +73,7 @@ impl Rendezvous {
         let Ok((stream, _)) = self.listener.accept() else { return Ok(None) };
         match peer(&stream) {
             Ok(who) if is_trusted(&who) => self.hand_over(stream, who.pid).map(Some),
-            _ => Ok(None), // of another user: it sees the connection end
+            _ => Ok(None), // another user's: it sees the connection end
         }
     }
 
@@ -90,7 +90,7 @@ impl Rendezvous {
 /// The box's end.
 ///
 /// # Errors
-/// When no responder of this user is there.
+/// If this user has no responder running.
 pub fn connect(local: Local) -> Result<Link> {
     let failed = |error| Error::new("reach a responder on", local.name(), error);
     let stream = name(local).and_then(|name| UnixStream::connect_addr(&name)).map_err(failed)?;

@@ -31,7 +31,7 @@ pub(super) fn link(socket: OwnedFd) -> Link {
 /// The box's end of TCP.
 ///
 /// # Errors
-/// When nobody listens there.
+/// If there is no listener.
 pub fn connect_tcp(address: &str) -> Result<Link> {
     let peers = udp::resolve(address)?;
     let limit = std::time::Duration::from_secs(2);
@@ -51,10 +51,10 @@ pub fn connect_tcp(address: &str) -> Result<Link> {
 /// The box's end of a socket in the file system.
 ///
 /// # Errors
-/// When nobody listens there.
+/// If there is no listener.
 pub fn connect_unix(path: &str) -> Result<Link> {
     let stream = UnixStream::connect(path).map_err(|error| match error.kind() {
-        // What may still come is waited for.
+        // Errors that waiting may cure are waited for.
         io::ErrorKind::NotFound => Error::new("connect to", format!("unix:{path}"), error),
         _ => {
             let hint = path_hint(&error);
@@ -84,7 +84,7 @@ const VSOCK_SIZE: libc::socklen_t = size_of::<libc::sockaddr_vm>() as libc::sock
 /// The box's end of vsock.
 ///
 /// # Errors
-/// When the kernel has none, or nobody listens there.
+/// If the kernel has no vsock, or there is no listener.
 pub fn connect_vsock(cid: u32, port: u32) -> Result<Link> {
     let failed = |error: io::Error| {
         let hint = match error.raw_os_error() {
@@ -106,7 +106,7 @@ pub fn connect_vsock(cid: u32, port: u32) -> Result<Link> {
 
 fn path_hint(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => "no right to that path: name one that both ends may use",
+        io::ErrorKind::PermissionDenied => "access denied: name a path that both ends may use",
         io::ErrorKind::NotFound => "its directory does not exist",
         io::ErrorKind::InvalidInput => "a path of a socket has at most 107 bytes",
         _ => "",
@@ -152,7 +152,7 @@ impl Streams {
     /// TCP.
     ///
     /// # Errors
-    /// When the address is not of this machine or in use.
+    /// If the address is not of this machine or in use.
     pub fn tcp(address: &str) -> Result<Streams> {
         let listener = TcpListener::bind(&udp::resolve(address)?[..]).map_err(|error| {
             let hint = match error.kind() {
@@ -167,10 +167,10 @@ impl Streams {
         Ok(Streams { kind: Kind::Tcp(listener) })
     }
 
-    /// A socket in the file system. One that a killed responder of the same user left is removed.
+    /// A socket in the file system. One left by a killed responder of the same user is removed.
     ///
     /// # Errors
-    /// When something else is there, or another responder listens.
+    /// If another file has that name, or another responder listens.
     pub fn unix(path: &str) -> Result<Streams> {
         let failed = |error: io::Error| {
             let hint = path_hint(&error);
@@ -181,7 +181,7 @@ impl Streams {
         if let Ok(there) = fs::symlink_metadata(path) {
             let is_ours = there.file_type().is_socket() && there.uid() == me;
             if !is_ours || !is_left_over(path) {
-                let hint = "something else is there, or another responder listens: name another path";
+                let hint = "the path exists, or another responder listens: name another path";
                 return Err(Error::refused("listen on", format!("unix:{path}"), hint));
             }
             fs::remove_file(path).map_err(failed)?;
@@ -193,7 +193,7 @@ impl Streams {
     /// vsock, for guests and the host alike.
     ///
     /// # Errors
-    /// When the kernel has none or the port is in use.
+    /// If the kernel has no vsock or the port is in use.
     pub fn vsock(port: u32) -> Result<Streams> {
         let failed = |error| Error::new("listen on", format!("vsock port {port}"), error);
         let socket = vsock().map_err(failed)?;
@@ -217,7 +217,7 @@ impl Streams {
     /// Waits at most 100 ms for the next box.
     ///
     /// # Errors
-    /// When the socket is broken.
+    /// If the socket is broken.
     pub fn wait(&mut self) -> Result<Option<Link>> {
         if !is_ready(self.raw(), 100) {
             return Ok(None);
@@ -226,7 +226,7 @@ impl Streams {
         let fd = unsafe {
             libc::accept4(self.raw(), std::ptr::null_mut(), std::ptr::null_mut(), libc::SOCK_CLOEXEC)
         };
-        let Ok(fd) = done(fd) else { return Ok(None) }; // it left before it was taken
+        let Ok(fd) = done(fd) else { return Ok(None) }; // it left before it was accepted
         if matches!(self.kind, Kind::Tcp(_)) {
             let on: libc::c_int = 1;
             let size = size_of_val(&on) as libc::socklen_t;

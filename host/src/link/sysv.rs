@@ -1,7 +1,7 @@
-//! System V semaphore sets, which the kernel keeps until somebody removes them: a process that is killed leaves them.
+//! System V semaphore sets, which persist until they are removed: a killed process leaves them behind.
 //!
-//! They have no name. A third semaphore marks a set as ours; its last writer, as the kernel knows it (`GETPID`), is the process that
-//! made the set. [`remove_left`] removes the sets whose maker is gone.
+//! They have no name. A third semaphore marks a set as ours; its last writer, which the kernel knows (`GETPID`), is the
+//! creating process. [`remove_left`] removes the sets whose creator is gone.
 
 use std::io;
 
@@ -12,7 +12,7 @@ const MARK: libc::c_int = 0x4c48;
 const MARKED: libc::c_int = 2;
 const SIZE: libc::c_int = 3;
 
-/// A set of two semaphores; removed by the process that made it.
+/// A set of two semaphores; removed by the process that created it.
 pub struct SysvSet {
     /// Its identifier.
     pub id: libc::c_int,
@@ -28,7 +28,7 @@ impl Drop for SysvSet {
     }
 }
 
-/// Makes a set with both semaphores at 0; its identifier. Removes those of killed processes first.
+/// Creates a set with both semaphores at 0; returns its identifier. Removes those of killed processes first.
 ///
 /// # Errors
 /// As semget(2).
@@ -46,7 +46,7 @@ fn remove(id: libc::c_int) -> io::Result<()> {
     done(unsafe { libc::semctl(id, 0, libc::IPC_RMID) }).map(drop)
 }
 
-/// Sets of this user (of root: of everybody) whose process is gone.
+/// Sets of this user (for root: of all users) whose process is gone.
 #[must_use]
 pub fn left() -> Vec<libc::c_int> {
     // key, identifier, permissions, number of semaphores, user …
@@ -72,7 +72,7 @@ fn is_left(id: libc::c_int) -> bool {
     }
 }
 
-/// Removes them; the result of each.
+/// Removes them; returns the result of each.
 pub fn remove_left() -> Vec<(libc::c_int, io::Result<()>)> {
     left().into_iter().map(|id| (id, remove(id))).collect()
 }
@@ -105,6 +105,6 @@ mod tests {
         assert!(!left().contains(&killed[0]));
         // SAFETY: no pointers.
         assert_eq!(unsafe { libc::semctl(ours.id, 0, libc::GETVAL) }, 0, "ours is there");
-        remove(killed[1]).unwrap(); // it has no mark: it is anybody's
+        remove(killed[1]).unwrap(); // without the mark it may be another program's
     }
 }

@@ -1,7 +1,8 @@
 //! Serial lines, pseudo-terminals and virtio ports: raw mode, a read returns as soon as one byte is there.
 //!
-//! The time of a character is part of a round trip over a serial line and is told (10 bits: start, 8, stop). A driver that can
-//! be told to hand on bytes at once is told so (ASYNC_LOW_LATENCY, which today matters for FTDI's latency timer) and put back.
+//! The transmission time of a character is part of a round trip over a serial line and is reported (10 bits: start, 8, stop).
+//! If the driver supports it, low latency is switched on (ASYNC_LOW_LATENCY, which today matters for FTDI's latency timer)
+//! and restored.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -19,13 +20,13 @@ use crate::error::{Error, Result};
 /// Opens a serial line.
 ///
 /// # Errors
-/// When it is absent, busy, not a terminal, or without rights.
+/// If it is absent, busy, not a terminal, or access is denied.
 pub fn open(device: &str, rate: u32) -> Result<Link> {
     let fd = open_device(device)?;
     let before = raw_mode(fd.as_raw_fd(), Some(rate)).map_err(|error| {
         let hint = match error.raw_os_error() {
             Some(libc::ENOTTY) => "it is not a serial line",
-            Some(libc::EIO) => "the driver found no port behind this device",
+            Some(libc::EIO) => "the driver found no port for this device",
             _ => "",
         };
         Error::new("set raw mode on", device, error).hint(hint)
@@ -51,9 +52,9 @@ pub fn open(device: &str, rate: u32) -> Result<Link> {
 /// Opens a port of virtio-serial.
 ///
 /// # Errors
-/// When it is absent, busy or without rights.
+/// If it is absent, busy or access is denied.
 pub fn open_port(device: &str) -> Result<Link> {
-    // Before it is opened: a FIFO or a watchdog acts on that, and the file of somebody else would be written over.
+    // Checked before it is opened: opening has effects on a FIFO or a watchdog, and another file would be overwritten.
     let mut look = File::options();
     look.read(true).custom_flags(libc::O_PATH);
     let found = look.open(device).map_err(|error| refused(device, &error))?;
@@ -106,18 +107,18 @@ fn open_device(device: &str) -> Result<OwnedFd> {
     Ok(fd)
 }
 
-/// What can be waited for is a network peer, not a device.
+/// Only the absence of a network peer is worth waiting for, not that of a device.
 fn refused(device: &str, error: &io::Error) -> Error {
     let hint = match error.raw_os_error() {
-        Some(libc::EACCES) => "; no right: run as root or join the device's group (dialout)",
-        Some(libc::EBUSY) => "; another program has it",
+        Some(libc::EACCES) => "; access denied: run as root or join the device's group (dialout)",
+        Some(libc::EBUSY) => "; another program uses it",
         Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => "; there is no such device",
         _ => "",
     };
     Error::stated(format!("cannot open {device}: {error}{hint}"))
 }
 
-/// Raw mode, one byte a read, no flow control, modem lines ignored; what it was before.
+/// Raw mode, one byte per read, no flow control, modem lines ignored; returns the old settings.
 pub(super) fn raw_mode(fd: RawFd, rate: Option<u32>) -> io::Result<libc::termios> {
     // SAFETY: termios is plain integers, for which zeros are valid.
     let mut mode: libc::termios = unsafe { std::mem::zeroed() };
@@ -130,11 +131,11 @@ pub(super) fn raw_mode(fd: RawFd, rate: Option<u32>) -> io::Result<libc::termios
     mode.c_cflag &= !(libc::CRTSCTS | libc::CSTOPB | libc::PARENB);
     (mode.c_cc[libc::VMIN], mode.c_cc[libc::VTIME]) = (1, 0);
     if let Some(speed) = rate.and_then(speed) {
-        // By hand: libc binds cfsetspeed to a versioned symbol, which a static C library does not have.
+        // Set directly: libc binds cfsetspeed to a versioned symbol, which a static C library lacks.
         mode.c_cflag = (mode.c_cflag & !libc::CBAUD) | speed;
         (mode.c_ispeed, mode.c_ospeed) = (speed, speed);
     }
-    // SAFETY: `mode` is valid to read; what is in the buffers is of another time.
+    // SAFETY: `mode` is valid to read; the buffers hold stale data.
     done(unsafe { libc::tcsetattr(fd, libc::TCSANOW, &mode) })?;
     // SAFETY: no pointers.
     unsafe { libc::tcflush(fd, libc::TCIOFLUSH) };
@@ -165,10 +166,10 @@ fn speed(rate: u32) -> Option<libc::speed_t> {
     })
 }
 
-/// A line that is put back as it was.
+/// A line whose settings are restored.
 struct Terminal {
     before: Option<libc::termios>,
-    // Before the descriptor: it is put back while that is open.
+    // Declared before the descriptor: it is restored while that is open.
     _low_latency: Option<LowLatency>,
     descriptor: Descriptor,
 }
@@ -213,7 +214,7 @@ struct LowLatency {
 }
 
 impl LowLatency {
-    /// Switches it on; `None` where it is not there, was on, or is refused.
+    /// Switches it on; `None` if it is unsupported, already on, or refused.
     fn set(fd: RawFd) -> Option<LowLatency> {
         let mut serial = Serial { kind: 0, line: 0, port: 0, irq: 0, flags: 0, rest: [0; 128] };
         // SAFETY: `serial` is at least as long as the kernel's structure (72 bytes) and valid to write.

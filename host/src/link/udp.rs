@@ -22,7 +22,7 @@ pub(super) fn resolve(address: &str) -> Result<Vec<SocketAddr>> {
 
 struct Socket {
     socket: Arc<UdpSocket>,
-    /// Who sent last, while not connected.
+    /// The last sender, while not connected.
     last: Option<SocketAddr>,
     connected: bool,
 }
@@ -30,7 +30,7 @@ struct Socket {
 /// The box's end.
 ///
 /// # Errors
-/// When the name does not resolve or no socket can be had.
+/// If the name does not resolve or no socket is available.
 pub fn connect(address: &str) -> Result<Link> {
     let peers = resolve(address)?;
     let local = if peers.first().is_some_and(SocketAddr::is_ipv6) { "[::]:0" } else { "0.0.0.0:0" };
@@ -43,7 +43,7 @@ pub fn connect(address: &str) -> Result<Link> {
 /// The responder's end.
 ///
 /// # Errors
-/// When the address is not of this machine or in use.
+/// If the address is not of this machine or in use.
 pub fn bind(address: &str) -> Result<Link> {
     let socket = UdpSocket::bind(&resolve(address)?[..]).map_err(|error| {
         let hint = match error.kind() {
@@ -87,7 +87,7 @@ impl Socket {
     /// From the connected peer.
     #[inline]
     fn receive_with(&self, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
-        // MSG_TRUNC: a datagram that is too long must not pass for one that fits.
+        // MSG_TRUNC: a datagram that is too long must not look valid.
         // SAFETY: `buffer` is valid to write for its length.
         let n = length(unsafe {
             libc::recv(
@@ -97,7 +97,7 @@ impl Socket {
                 libc::MSG_TRUNC | flags,
             )
         })?;
-        // An empty datagram is one that is damaged, and no end.
+        // An empty datagram is damaged, not the end.
         Ok(n.clamp(1, buffer.len()))
     }
 }

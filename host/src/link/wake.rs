@@ -1,4 +1,4 @@
-//! Ways to wake a thread that carry no message: eventfd, futex, semaphores, a signal, a condition variable. The message is in
+//! Ways to wake a thread that carry no data: eventfd, futex, semaphores, a signal, a condition variable. The message is in
 //! shared memory ([`super::memory`]).
 
 use std::io;
@@ -14,7 +14,7 @@ use super::memory::{Mailbox, Memory};
 use super::sysv::SysvSet;
 use super::{Inlet, Outlet};
 
-/// What wakes.
+/// The waking primitive.
 pub enum Wake {
     /// write(2) and read(2) of an eventfd.
     Eventfd(Arc<OwnedFd>),
@@ -30,13 +30,13 @@ pub enum Wake {
     Condvar,
 }
 
-/// One direction of a channel: a mailbox and what wakes its reader.
+/// One direction of a channel: a mailbox and the primitive that wakes its reader.
 pub struct Waker {
     /// Shared with the other end.
     pub memory: Arc<Memory>,
     /// 0 stimuli, 1 answers.
     pub direction: usize,
-    /// What wakes.
+    /// The waking primitive.
     pub wake: Wake,
     /// Number of the last message taken.
     pub seen: u32,
@@ -55,7 +55,7 @@ pub fn signal_of(direction: usize) -> libc::c_int {
     libc::SIGRTMIN() + 8 + direction as libc::c_int
 }
 
-/// Makes the primitive that lies in the mailbox itself.
+/// Initializes the primitive in the mailbox itself.
 ///
 /// # Errors
 /// As the C library.
@@ -107,7 +107,7 @@ impl Outlet for Waker {
         match &self.wake {
             Wake::Eventfd(fd) => {
                 let one = 1u64;
-                // SAFETY: eight bytes, as told.
+                // SAFETY: eight bytes, as stated.
                 length(unsafe { libc::write(fd.as_raw_fd(), (&raw const one).cast(), 8) }).map(drop)
             }
             Wake::Futex => futex(mailbox, libc::FUTEX_WAKE, 1),
@@ -128,7 +128,7 @@ impl Inlet for Waker {
             match &self.wake {
                 Wake::Eventfd(fd) => {
                     let mut count = 0u64;
-                    // SAFETY: eight bytes, as told.
+                    // SAFETY: eight bytes, as stated.
                     length(unsafe { libc::read(fd.as_raw_fd(), (&raw mut count).cast(), 8) })?;
                 }
                 Wake::Futex => match futex(mailbox, libc::FUTEX_WAIT, self.seen) {
@@ -141,7 +141,7 @@ impl Inlet for Waker {
                 Wake::Signal(_) => wait_for_signal(mailbox, self.direction)?,
                 Wake::Condvar => return waited(mailbox, &mut self.seen, buffer),
             }
-            // A second wake-up for a message that was taken with the first one is none.
+            // A second wake-up for a message that was already taken is ignored.
             if let Some(n) = mailbox.take(&mut self.seen, buffer) {
                 return Ok(n);
             }
@@ -151,7 +151,7 @@ impl Inlet for Waker {
 
 fn operate(id: libc::c_int, number: usize, by: libc::c_short) -> io::Result<()> {
     let mut operation = libc::sembuf { sem_num: number as libc::c_ushort, sem_op: by, sem_flg: 0 };
-    // SAFETY: one operation, as told.
+    // SAFETY: one operation, as stated.
     done(unsafe { libc::semop(id, &mut operation, 1) }).map(drop)
 }
 

@@ -1,6 +1,6 @@
-//! The load for machines without `stress-ng`: one process for each kind of work, one more of the CPU kind for each
-//! further CPU. Each is bounded in time and size, named `load/KIND` so that it shows in an explanation, and dies with
-//! its keeper.
+//! The load for machines without `stress-ng`: one process per kind of work, and one more of the CPU kind per further
+//! CPU. Each is bounded in time and size, named `load/KIND` so that it shows in an explanation, and dies with its
+//! keeper.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -29,7 +29,7 @@ const KINDS: [(&str, Prepare); 6] = [
     ("load/net", network),
 ];
 
-/// What runs, for the conditions of a run.
+/// Description for the conditions of a run.
 pub(super) fn describe(cpus: usize) -> String {
     format!(
         "built-in: {} × CPU, memory 64 MiB, system calls and forks, fsync of 16 MiB, timers of 1 kHz, loopback UDP and TCP",
@@ -37,7 +37,7 @@ pub(super) fn describe(cpus: usize) -> String {
     )
 }
 
-/// Forks the workers; gives their pids, or why one cannot start (the caller then sweeps the others).
+/// Forks the workers; returns their pids, or why one cannot start (the caller then kills the others).
 pub(super) fn start(cpus: usize, directory: &Path, end: Instant) -> Result<Vec<libc::pid_t>, String> {
     let more = std::iter::repeat_n(KINDS[0], cpus.saturating_sub(1));
     KINDS.into_iter().chain(more).map(|(name, prepare)| fork(name, prepare, directory, end)).collect()
@@ -80,7 +80,7 @@ fn cpu(_: &Path) -> std::io::Result<Step> {
     }))
 }
 
-/// Writes every cache line of a fresh mapping, reads it, and gives it back: page faults, TLB and cache misses.
+/// Writes every cache line of a fresh mapping, reads it, and unmaps it: page faults, TLB and cache misses.
 fn memory(_: &Path) -> std::io::Result<Step> {
     let bytes = MEMORY_BYTES;
     Ok(Box::new(move || {
@@ -112,7 +112,7 @@ fn system_calls(_: &Path) -> std::io::Result<Step> {
     }))
 }
 
-/// Appends 64 KiB and syncs; begins anew at 16 MiB or when the disk is full.
+/// Appends 64 KiB and syncs; starts over at 16 MiB or when the disk is full.
 fn files(directory: &Path) -> std::io::Result<Step> {
     let mut file = File::options().create(true).write(true).truncate(true).open(directory.join("fsync"))?;
     let block = vec![0x5a; 64 << 10];

@@ -1,11 +1,11 @@
 //! The process between us and the load, which outlives neither.
 //!
-//! It holds the reading end of a pipe whose writing end only we have: end of file means "stop", whether we said so or
-//! died. It is the subreaper of all that the load starts, so that whatever is orphaned comes to it, and it does not
-//! leave before it has no child. Why not PR_SET_PDEATHSIG alone: it reaches one generation, and is bound to the
-//! thread that forked. Why a fork without exec: the same code serves in every program that links this crate.
+//! It holds the read end of a pipe whose only write end is ours: end of file means "stop", whether we closed it or died. It
+//! is the subreaper of everything that the load starts, so it inherits all orphans, and it exits only when it has no child.
+//! PR_SET_PDEATHSIG alone does not suffice: it reaches one generation, and is bound to the thread that forked. A fork without
+//! exec: the same code works in every program that links this crate.
 //!
-//! The keeper is forked from a process with threads. It prints nothing, takes no lock of ours, and ends with `_exit`.
+//! The keeper is forked from a multi-threaded process. It prints nothing, takes no lock of ours, and ends with `_exit`.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -21,10 +21,10 @@ use crate::error::{Error, Result};
 
 /// The keeper's first line when the job runs.
 pub(super) const STARTED: &str = "started";
-/// File in the load's directory that takes what a program says.
+/// File in the load's directory with a program's output.
 const OUTPUT: &str = "output";
 
-/// Starts a keeper for `job`; gives its pid, the lifeline to close, and what it reports (not blocking).
+/// Starts a keeper for `job`; returns its pid, the lifeline to close, and its report (non-blocking).
 pub(super) fn start(job: Job, directory: &Path, limit: Duration) -> Result<(libc::pid_t, OwnedFd, File)> {
     let (life_end, lifeline) = pipe()?;
     let (report, report_end) = pipe()?;
@@ -32,7 +32,7 @@ pub(super) fn start(job: Job, directory: &Path, limit: Duration) -> Result<(libc
     if unsafe { libc::fcntl(report.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
         return Err(Error::last_os("watch", "the load"));
     }
-    // SAFETY: the child only runs `keep`, which keeps to what the module header says, and never returns.
+    // SAFETY: the child only runs `keep`, which obeys the module header and never returns.
     match unsafe { libc::fork() } {
         -1 => Err(Error::last_os("start", "the keeper of the load")),
         0 => keep(&job, directory, limit, life_end.as_raw_fd(), report_end.as_raw_fd()),
@@ -51,7 +51,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// The keeper's life.
+/// Body of the keeper.
 fn keep(job: &Job, directory: &Path, limit: Duration, lifeline: RawFd, report: RawFd) -> ! {
     become_ordinary(&[lifeline, report]);
     // SAFETY: a NUL-terminated name.
@@ -65,7 +65,7 @@ fn keep(job: &Job, directory: &Path, limit: Duration, lifeline: RawFd, report: R
         Ok(_) => STARTED.to_owned(),
         Err(reason) => reason.clone(),
     };
-    let _ = report.write_all(format!("{said}\n").as_bytes()); // a full or closed pipe: nobody listens any more
+    let _ = report.write_all(format!("{said}\n").as_bytes()); // a full or closed pipe: the reader is gone
     if let Ok(workers) = running {
         let begin = Instant::now();
         if let Some(status) = watch(&workers, lifeline, end) {
@@ -76,15 +76,15 @@ fn keep(job: &Job, directory: &Path, limit: Duration, lifeline: RawFd, report: R
         }
     }
     sweep::until_alone();
-    let _ = std::fs::remove_dir_all(directory); // partly gone is as good
+    let _ = std::fs::remove_dir_all(directory); // partly removed is no worse
                                                 // SAFETY: _exit runs nothing of the parent's.
     unsafe { libc::_exit(0) }
 }
 
-/// Sheds what the measuring process may have given us: its process group (Ctrl-C), descriptors (it may hold
-/// /dev/cpu_dma_latency open), signal handling, real-time priority, CPU and output. Of its descriptors from 3 on, `kept` are kept.
+/// Drops what the measuring process may have passed on: process group (Ctrl-C), descriptors (it may hold /dev/cpu_dma_latency
+/// open), signal handling, real-time priority, CPU and output. Of its descriptors from 3 on, `kept` stay open.
 pub(crate) fn become_ordinary(kept: &[RawFd]) {
-    // SAFETY: each call takes plain values or pointers to locals; failures leave us as we were, which is no worse.
+    // SAFETY: each call takes plain values or pointers to locals; failures leave the process unchanged, which is acceptable.
     unsafe {
         libc::setpgid(0, 0);
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
@@ -92,8 +92,8 @@ pub(crate) fn become_ordinary(kept: &[RawFd]) {
             libc::signal(signal, libc::SIG_DFL);
         }
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
-        // Workers of stress-ng tell "my parent" that they are done; orphaned, they tell us. A handler, since what is
-        // ignored would be so in the programs that we start, too.
+        // Workers of stress-ng signal their parent when they are done; orphaned, they signal us. A handler, since ignored
+        // signals would stay ignored in the programs that we start.
         let survive: extern "C" fn(libc::c_int) = survive;
         for signal in SURVIVED {
             libc::signal(signal, survive as libc::sighandler_t);
@@ -119,7 +119,7 @@ pub(crate) fn become_ordinary(kept: &[RawFd]) {
     close_range(first, RawFd::MAX);
 }
 
-/// What would end a process that does not expect it, and ends this one only through its lifeline.
+/// Signals that would kill an unprepared process; this one ends only through its lifeline.
 const SURVIVED: [libc::c_int; 10] = [
     libc::SIGALRM,
     libc::SIGUSR1,
@@ -148,7 +148,7 @@ fn close_range(first: RawFd, last: RawFd) {
     }
 }
 
-/// Starts the job; gives the pids whose end would be the end of the load, or why it cannot start.
+/// Starts the job; returns the pids whose end is the end of the load, or why it cannot start.
 fn run(job: &Job, directory: &Path, end: Instant) -> std::result::Result<Vec<libc::pid_t>, String> {
     match job {
         Job::Builtin { cpus } => builtin::start(*cpus, directory, end),
@@ -171,7 +171,7 @@ fn program(arguments: &[String], directory: &Path) -> std::result::Result<libc::
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if libc::getppid() as u32 != keeper {
-                libc::_exit(1); // it died before that, and no signal comes any more
+                libc::_exit(1); // it died before that, so no signal will come
             }
             libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
             Ok(())
@@ -180,10 +180,10 @@ fn program(arguments: &[String], directory: &Path) -> std::result::Result<libc::
     command.spawn().map(|child| child.id() as libc::pid_t).map_err(|error| format!("{name}: {error}"))
 }
 
-/// The load yields to what else runs on the machine, and still takes what is left.
+/// The load yields to other work on the machine, and takes the rest.
 pub(crate) const NICE: libc::c_int = 10;
 
-/// Waits for the lifeline, the end of time, or the end of a worker, whose status is given.
+/// Waits for the lifeline, the end of time, or the end of a worker, whose status is returned.
 fn watch(workers: &[libc::pid_t], lifeline: RawFd, end: Instant) -> Option<ExitStatus> {
     loop {
         if hung_up(lifeline, 50) || Instant::now() > end {
@@ -202,7 +202,7 @@ fn await_hang_up(lifeline: RawFd, end: Instant) {
     while !hung_up(lifeline, 50) && Instant::now() < end {}
 }
 
-/// Whether something came, or the other end was closed, within `milliseconds`.
+/// Whether data arrived, or the other end was closed, within `milliseconds`.
 pub(crate) fn hung_up(lifeline: RawFd, milliseconds: libc::c_int) -> bool {
     let mut watched = libc::pollfd { fd: lifeline, events: libc::POLLIN, revents: 0 };
     // SAFETY: one pollfd that lives through the call.
@@ -238,7 +238,7 @@ pub(super) fn become_worker(name: &str, keeper: libc::pid_t) {
         libc::prctl(libc::PR_SET_NAME, name.as_ptr());
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         if libc::getppid() != keeper {
-            libc::_exit(1); // it died before that, and no signal comes any more
+            libc::_exit(1); // it died before that, so no signal will come
         }
         libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
     }

@@ -1,4 +1,4 @@
-//! Directories of loads that nobody can remove any more: their keeper was killed, too.
+//! Load directories left behind: their keeper was killed too.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use super::{places, PREFIX};
 use crate::trusted;
 
-/// Keeps a load's directory from [`remove_left`] until the file is closed, by this process and all that share it.
+/// Protects a load's directory from [`remove_left`] until the file is closed, by this process and all that share
+/// it.
 pub(super) fn hold(directory: &Path) -> io::Result<File> {
     locked(directory, libc::LOCK_SH)
 }

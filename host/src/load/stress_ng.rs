@@ -1,7 +1,7 @@
 //! The default load through `stress-ng`: six kinds of work, bounded in time, memory, disk and network.
 //!
-//! Left out on purpose: whole classes (they bring stressors that fill disks, exhaust pids or touch devices), anything
-//! that needs root, and every real-time option.
+//! Left out on purpose: whole classes (they contain stressors that fill disks, exhaust pids or touch devices),
+//! anything that needs root, and every real-time option.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Killing all that the load started: children, then whoever they orphan, until nobody is left.
+//! Kills everything that the load started: children, then the orphans that these leave, until none is left.
 //!
-//! As the subreaper the keeper inherits every orphan below it, also those that left their process group or session.
+//! As the subreaper the keeper inherits every orphan below it, even if it left its process group or session.
 
 use std::fs;
 use std::time::Duration;

@@ -31,13 +31,13 @@ pub fn mono() -> Mono {
     clock::mono()
 }
 
-/// CPUs in use below `root`; `None` where they cannot be read.
+/// Online CPUs below `root`; `None` if unreadable.
 #[must_use]
 pub fn online(root: &Path) -> Option<CpuSet> {
     std::fs::read_to_string(root.join("sys/devices/system/cpu/online")).ok()?.trim().parse().ok()
 }
 
-/// Time each of `cpus` was slowed down by heat since boot, below `root`; CPUs whose kernel does not count it are absent.
+/// Thermal throttling time of each of `cpus` since boot, below `root`; CPUs whose kernel does not count it are absent.
 #[must_use]
 pub fn throttled(root: &Path, cpus: &CpuSet) -> Vec<(Cpu, Ns)> {
     let of = |cpu: Cpu| {
@@ -48,13 +48,13 @@ pub fn throttled(root: &Path, cpus: &CpuSet) -> Vec<(Cpu, Ns)> {
     cpus.iter().filter_map(of).collect()
 }
 
-/// Time on a CPU, user and system, that this process took so far.
+/// CPU time, user and system, of this process so far.
 #[must_use]
 pub fn own_cpu_time() -> Ns {
     Ns(u64::try_from(clock::read(libc::CLOCK_PROCESS_CPUTIME_ID)).unwrap_or(0))
 }
 
-/// Bytes of this process that are in memory; `None` where /proc does not say.
+/// Resident bytes of this process; `None` if /proc does not say.
 #[must_use]
 pub fn own_resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

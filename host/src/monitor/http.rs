@@ -1,8 +1,8 @@
-//! Answers `GET /metrics`, and nothing else that matters.
+//! Answers `GET /metrics` and little else.
 //!
-//! One thread waits for all clients at once (poll(2)), so that none has to wait for another that is slow to ask or to read.
-//! Each connection is for one request and has five seconds to ask and five to read; there are 64 at most, and
-//! for a new one the oldest goes that is not being answered. Requests are parsed by the crate httparse: a whole HTTP server
+//! One thread waits for all clients at once (poll(2)), so that none waits for another that is slow to send or to read. Each
+//! connection carries one request and has five seconds to send it and five to read the answer; there are 64 at most, and a
+//! new one replaces the oldest that is not being answered. Requests are parsed by the crate httparse: a whole HTTP server
 //! (hyper with tokio) would be some thirty crates for one page of text, and tiny_http has no time limit for clients
 //! (docs/decisions/0009-exporters.md).
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// Connections that are open at once.
+/// Maximum number of open connections.
 const MOST_CLIENTS: usize = 64;
 const LIMIT: Duration = Duration::from_secs(5);
 const LARGEST_REQUEST: usize = 8 << 10;
@@ -28,10 +28,10 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Takes the address.
+/// Binds the address.
 ///
 /// # Errors
-/// Who else has it, or why it cannot be had.
+/// If the address is in use or not permitted.
 pub fn bind(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).map_err(|error| {
         let hint = match error.kind() {
@@ -42,10 +42,10 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener> {
     })
 }
 
-/// Answers from now on, until the process ends. `metrics` makes the page for an `Accept` header.
+/// Serves from now on, until the process ends. `metrics` returns the page for an `Accept` header.
 ///
 /// # Errors
-/// When the thread cannot be started.
+/// If the thread cannot be started.
 pub fn serve(listener: TcpListener, metrics: impl Fn(&str) -> Answer + Send + 'static) -> Result<()> {
     serve_pages(listener, move |path, accept| match path {
         "/metrics" => Some(metrics(accept)),
@@ -54,10 +54,10 @@ pub fn serve(listener: TcpListener, metrics: impl Fn(&str) -> Answer + Send + 's
     })
 }
 
-/// Answers from now on, until the process ends. `pages` makes the page at a path for an `Accept` header.
+/// Serves from now on, until the process ends. `pages` returns the page at a path for an `Accept` header.
 ///
 /// # Errors
-/// When the thread cannot be started.
+/// If the thread cannot be started.
 pub fn serve_pages(
     listener: TcpListener,
     pages: impl Fn(&str, &str) -> Option<Answer> + Send + 'static,
@@ -76,15 +76,15 @@ pub fn serve_pages(
     named.spawn(work).map(drop).map_err(failed)
 }
 
-/// What is served.
+/// What is served, and to whom.
 struct Site<P> {
     pages: P,
-    /// For programs of this machine alone. A page of a stranger's server, whose name is made to mean this machine (DNS
-    /// rebinding), is kept from it by the name that a browser sends.
+    /// For programs of this machine only. Pages of a foreign web site whose name resolves to this machine (DNS rebinding)
+    /// are rejected by the host name that a browser sends.
     is_local: bool,
 }
 
-/// Whether `host` names this machine without asking a name server: its own name, an address, `localhost`.
+/// Whether `host` names this machine without a name server: its own name, an address, `localhost`.
 fn is_own_name(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => return address.parse::<Ipv6Addr>().is_ok(),
@@ -96,7 +96,7 @@ fn is_own_name(host: &str) -> bool {
         || (!own.trim().is_empty() && name.eq_ignore_ascii_case(own.trim()))
 }
 
-/// Waits until there is something to do, and does what can be done without waiting.
+/// Waits for events, and does what is possible without blocking.
 fn turn(
     listener: &TcpListener,
     clients: &mut Vec<Client>,
@@ -112,24 +112,24 @@ fn turn(
     if !ready[0] {
         return;
     }
-    // No more at once than there is room for: those that are here have their turn, too.
+    // No more at once than fit: present clients get their turn too.
     for _ in 0..MOST_CLIENTS {
         match listener.accept() {
             Ok((stream, _)) => take(stream, clients, site),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-            // Out of descriptors, mostly: try again, but not at once.
+            // Usually out of descriptors: try again, but not at once.
             Err(_) => return std::thread::sleep(Duration::from_millis(100)),
         }
     }
 }
 
-/// Whether there is something to do for the listener, and for each client.
+/// Whether there is an event for the listener, and for each client.
 fn wait(listener: &TcpListener, clients: &[Client]) -> Vec<bool> {
     let of = |fd, events| libc::pollfd { fd, events, revents: 0 };
     let mut polled = vec![of(listener.as_raw_fd(), libc::POLLIN)];
     polled.extend(clients.iter().map(|client| of(client.stream.as_raw_fd(), client.waits_for())));
     let first = clients.iter().map(|client| client.until).min();
-    // A millisecond more, so that its time is over then.
+    // One millisecond more, so that its time has expired then.
     let timeout = first.map_or(-1, |first| {
         let left = first.saturating_duration_since(Instant::now()).as_millis() + 1;
         i32::try_from(left).unwrap_or(i32::MAX)
@@ -139,7 +139,7 @@ fn wait(listener: &TcpListener, clients: &[Client]) -> Vec<bool> {
     polled.iter().map(|polled| polled.revents != 0).collect()
 }
 
-/// Takes a new client, and answers at once where it has asked already.
+/// Accepts a new client, and answers at once if it has sent its request already.
 fn take(stream: TcpStream, clients: &mut Vec<Client>, site: &Site<impl Fn(&str, &str) -> Option<Answer>>) {
     if stream.set_nonblocking(true).is_err() {
         return;
@@ -156,10 +156,10 @@ fn take(stream: TcpStream, clients: &mut Vec<Client>, site: &Site<impl Fn(&str, 
     clients.push(client);
 }
 
-/// How far a client is; the first ones make room for new clients before the others.
+/// Progress of a client; earlier variants make room for new clients first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
-    /// It has its answer. What it still sends must not turn into a reset that eats that.
+    /// It has its answer. Data it still sends must not cause a reset that destroys the answer.
     HasAll,
     Asks,
     Reads,
@@ -182,9 +182,9 @@ impl Client {
         }
     }
 
-    /// As far as it gets without waiting; false: it is over.
+    /// Proceeds without blocking; false: it is done.
     fn advance(&mut self, site: &Site<impl Fn(&str, &str) -> Option<Answer>>) -> bool {
-        // What is left to do is told by the next poll.
+        // The next poll reports what is left to do.
         match self.asks(site).and_then(|()| self.reads()).and_then(|()| self.leaves()) {
             Ok(left) => !left,
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
@@ -220,7 +220,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whether it is gone. One call a turn, however much it sends.
+    /// Whether it is gone. One read per call, however much it sends.
     fn leaves(&mut self) -> std::io::Result<bool> {
         self.stream.read(&mut [0; 1_024]).map(|n| n == 0)
     }
@@ -248,7 +248,7 @@ const NOT_ALLOWED: &str = "405 Method Not Allowed";
 const PLAIN: &str = "text/plain; charset=utf-8";
 const INDEX: &str = "lathunt monitor: /metrics has the figures (text 0.0.4, OpenMetrics 1.0, protobuf)\n";
 
-/// The answer, and whether only its head is wanted; `None`: the request is not complete.
+/// The answer, and whether only its header is wanted; `None`: the request is incomplete.
 fn respond(request: &[u8], site: &Site<impl Fn(&str, &str) -> Option<Answer>>) -> Option<(bool, Response)> {
     let plain = |status, text: &str| {
         Some((false, Response { status, media_type: PLAIN, body: text.as_bytes().to_vec() }))
@@ -288,13 +288,13 @@ fn respond(request: &[u8], site: &Site<impl Fn(&str, &str) -> Option<Answer>>) -
     answer.map(|(_, response)| (head_only, response))
 }
 
-/// The host in a request's target, where that is a whole address.
+/// The host in a request's target, if that is an absolute URI.
 fn authority(target: &str) -> Option<&str> {
     let host = target.get(7..).filter(|_| target[..7].eq_ignore_ascii_case("http://"))?;
     Some(&host[..host.find(['/', '?']).unwrap_or(host.len())])
 }
 
-/// The path of a request's target, which may be a whole address (RFC 9112, 3.2.2).
+/// The path of a request's target, which may be an absolute URI (RFC 9112, 3.2.2).
 fn path(target: &str) -> &str {
     let is_whole = target.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
     let target = match target.get(7..).filter(|_| is_whole) {

@@ -1,7 +1,7 @@
-//! What a monitor needs of the machine: windows from the recorder, a database, clocks, a socket, fewer privileges, and
-//! memory that does not grow.
+//! The parts of a monitor that depend on the machine: windows from the recorder, a database, clocks, a socket, fewer
+//! privileges, and bounded memory.
 //!
-//! [`source`] is the only place that knows the recorder; [`store`] the only one that knows SQLite.
+//! Only [`source`] uses the recorder; only [`store`] uses SQLite.
 
 pub mod clocks;
 pub mod http;

@@ -1,9 +1,9 @@
-//! Windows from a recording: the only place of the monitor that knows it.
+//! Windows from a recording: the monitor's only user of it.
 //!
-//! What is recorded, and how the evidence of the worst is found, is [`crate::recording`]'s. Here a window becomes rows: one
-//! series for each CPU and quantity, with what is known of exactly its maximum; and one for each name of tasks,
-//! because thread ids change with every restart of an application and its names do not. Names are admitted until there
-//! are [`Settings::names`] of them, so that whatever programs call themselves, neither database nor label sets grow without bound.
+//! What is recorded, and how the evidence of the worst is found, is decided by [`crate::recording`]. Here a window becomes
+//! rows: one series per CPU and quantity, with the context of exactly its maximum; and one per task name, because thread ids
+//! change with every restart of an application and its names do not. At most [`Settings::names`] names are admitted, so that
+//! neither database nor label sets grow without bound, whatever programs call themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,30 +23,30 @@ use crate::error::Result;
 use crate::recorder::Source as TakenBy;
 use crate::recording::{self, Recording, Selection};
 
-/// Worst cases kept of each CPU: the series of a CPU and its tasks take their evidence from these.
+/// Worst cases kept per CPU: the series of a CPU and its tasks take their evidence from these.
 const PEAKS: usize = 16;
-/// Evidence of latencies below this is never asked for: it would cost more than it tells.
+/// Evidence of latencies below this is never requested: it would cost more than it is worth.
 const FLOOR: Ns = Ns::from_us(20);
-/// Under which tasks are filed whose names came after the last one that was admitted. No thread is called so by chance.
+/// Name for tasks whose own names arrived after the last admitted one. No thread has this name by chance.
 pub const OTHERS: &str = "(others)";
-/// What is kept of tasks. Their timers' part is in the series of CPUs; responses only where there is a deadline.
+/// Quantities kept of tasks. Their timer latencies are in the series of CPUs; responses only if there is a deadline.
 const OF_TASKS: [Quantity; 4] =
     [Quantity::TimerWakeup, Quantity::Wakeup, Quantity::SharedPrio, Quantity::Response];
 
 /// What a monitor records.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// On which CPUs; they may be offline and are recorded when they come.
+    /// CPUs to record; offline ones are recorded when they come online.
     pub cpus: CpuSet,
     /// Whose latencies.
     pub selection: Selection,
-    /// What the jobs of tasks are held to; empty: jobs are not looked at.
+    /// Deadlines of tasks' jobs; empty: jobs are not tracked.
     pub deadlines: Deadlines,
-    /// Names of tasks that have series of their own.
+    /// Number of task names with series of their own.
     pub names: usize,
     /// The kernel's preemption model, for the wording of causes.
     pub preemption: Option<String>,
-    /// Which cases are noticed at once.
+    /// Cases to report at once.
     pub late: recording::LateAbove,
 }
 
@@ -66,7 +66,7 @@ struct Names {
 }
 
 impl Names {
-    /// The name under which tasks called `comm` are filed.
+    /// The name for the series of tasks called `comm`.
     fn of(&mut self, comm: &str) -> Comm {
         let name = as_text(Comm::cut(comm));
         if self.admitted.len() < self.limit {
@@ -75,7 +75,7 @@ impl Names {
         self.known(comm)
     }
 
-    /// The same, of tasks that are filed already or have no place of their own.
+    /// The same, for admitted tasks or those without a series of their own.
     fn known(&self, comm: &str) -> Comm {
         let name = as_text(Comm::cut(comm));
         if self.admitted.contains(&name) || self.admitted.len() < self.limit {
@@ -86,8 +86,8 @@ impl Names {
     }
 }
 
-/// The name that reads the same and stays what it is when it is read. Programs choose the bytes of their names and 15 of
-/// them may end within a character: what differs in such bytes alone would be two series of one name.
+/// A name that is displayed the same and survives re-reading. Programs choose the bytes of their names, and 15 of them may
+/// end within a character: names that differ only in such bytes would be two series of one name.
 fn as_text(mut name: Comm) -> Comm {
     loop {
         match Comm::cut(&name.text()) {
@@ -98,10 +98,10 @@ fn as_text(mut name: Comm) -> Comm {
 }
 
 impl Source {
-    /// Attaches the recorder. Also returned: what cannot be recorded here, and what that costs, one line each.
+    /// Attaches the recorder. Also returns what cannot be recorded here, and what that costs, one line each.
     ///
     /// # Errors
-    /// What the kernel lacks or refuses, in one line.
+    /// A kernel feature that is missing or refused, in one line.
     pub fn start(settings: Settings) -> Result<(Source, Vec<String>)> {
         let Settings { cpus, selection, deadlines, names, preemption, late } = settings;
         let settings = recording::Settings {
@@ -121,23 +121,23 @@ impl Source {
         Ok((Source { recording, names, lost: BTreeMap::new(), overwritten: 0 }, notes))
     }
 
-    /// Reads what the kernel side found; call it some ten times a second. True: soon again, there is evidence and more
+    /// Reads new data of the kernel side; call it some ten times a second. True: call again soon, there is evidence and more
     /// may follow.
     pub fn poll(&mut self) -> bool {
         self.recording.poll()
     }
 
-    /// Late cases since the last call: how many, and the largest of them.
+    /// Late cases since the last call: their number, and the largest of them.
     pub fn take_late(&mut self, wanted: bool) -> (u64, Option<Peak>) {
         self.recording.take_late(wanted)
     }
 
-    /// Threads that came to match the selection since are recorded too. Call it once a second.
+    /// Also records threads that have come to match the selection. Call it once a second.
     pub fn look_again(&mut self) {
         self.recording.look_again();
     }
 
-    /// The names of tasks that wait for a CPU now, with the longest wait of each.
+    /// The names of tasks that are waiting for a CPU, with the longest wait of each.
     #[must_use]
     pub fn waiting(&self) -> Vec<(String, Ns)> {
         let now = crate::clock::mono();
@@ -149,19 +149,19 @@ impl Source {
         longest.into_iter().collect()
     }
 
-    /// Ends the recording, before the last window is closed: of waits that go on it has as much as there was.
+    /// Ends the recording, before the last window is closed: that includes unfinished waits so far.
     pub fn finish(&mut self) {
         self.recording.finish();
     }
 
-    /// Since when the window counts.
+    /// Start of the window.
     #[must_use]
     pub fn since(&self) -> Mono {
         self.recording.since()
     }
 
-    /// Closes the window: what each series counted since the last call, with what is known of its maximum. `wall_of` tells
-    /// when something was.
+    /// Closes the window: the counts of each series since the last call, with the context of its maximum. `wall_of` converts
+    /// times.
     pub fn close(&mut self, wall_of: &dyn Fn(Mono) -> UnixMs) -> Vec<WindowSeries> {
         let snapshot = self.recording.close_window();
         let mut closed: Vec<WindowSeries> = Vec::new();
@@ -198,11 +198,11 @@ impl Source {
         closed
     }
 
-    /// Every series of CPUs since the recorder began, for exporters that want totals.
+    /// Every series of CPUs since the recorder started, for exporters of totals.
     #[must_use]
     pub fn totals(&self) -> Vec<(SeriesKey, Histogram, u64)> {
         let series = self.recording.recorder().series().into_iter();
-        // A CPU whose every wake-up was lost is told, too.
+        // A CPU whose wake-ups were all lost is reported too.
         let sampled = series.filter(|series| {
             (series.histogram.count() > 0 || series.lost > 0) && QUANTITIES.contains(&series.quantity)
         });
@@ -213,7 +213,7 @@ impl Source {
             .collect()
     }
 
-    /// Who took time from threads since the recorder began, by class.
+    /// Time taken from threads since the recorder started, by class.
     #[must_use]
     pub fn interrupts(&self) -> Vec<Interrupts> {
         let mut classes: BTreeMap<(Cpu, String), (u64, Ns)> = BTreeMap::new();
@@ -225,21 +225,21 @@ impl Source {
         classes.into_iter().map(one).collect()
     }
 
-    /// Activations that were overwritten before they were read, since the last call: figures of tasks lack them.
+    /// Activations overwritten before they were read, since the last call: figures of tasks lack them.
     pub fn activations_lost(&mut self) -> u64 {
         let now = overwritten(&self.losses());
         now - std::mem::replace(&mut self.overwritten, now).min(now)
     }
 
-    /// Loss counters above zero since the recorder began.
+    /// Loss counters above zero since the recorder started.
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
         self.recording.losses()
     }
 }
 
-/// What each series lost since the last window: `now` has counts since the recorder began, `before` those of then. A CPU
-/// whose every wake-up of the window was lost has a row, too.
+/// Losses of each series since the last window: `now` has counts since the recorder started, `before` those of the last call.
+/// A CPU whose wake-ups of the window were all lost has a row too.
 fn count_lost(before: &mut BTreeMap<SeriesKey, u64>, now: Vec<Series>, closed: &mut Vec<WindowSeries>) {
     for series in now {
         let Some(cpu) = series.cpu.filter(|_| QUANTITIES.contains(&series.quantity)) else { continue };
@@ -263,13 +263,13 @@ fn window_series(key: SeriesKey, histogram: Histogram, lost: u64, peak: Option<P
     WindowSeries { key, histogram, lost, peak, peak_at: None, held: None }
 }
 
-/// What the jobs of a thread were held to, where they were held to anything.
+/// Deadline or period of the jobs of a thread, if it has any.
 fn held(task: &Task) -> Option<Held> {
     Some(Held { deadline: task.held_to?.deadline_ns?, misses: task.misses })
 }
 
-/// Adds the figures of one thread to those of its name. What is known of its maximum is in `cases`: those of tasks, of
-/// CPUs, and jobs.
+/// Adds the figures of one thread to those of its name. The context of its maximum is in `cases`: those of tasks, of CPUs,
+/// and jobs.
 fn add(
     all: &mut BTreeMap<SeriesKey, WindowSeries>,
     key: SeriesKey,
@@ -290,7 +290,7 @@ fn add(
     };
     let larger = max > known.histogram.max();
     known.lost = known.lost.saturating_add(one.lost);
-    // All tasks have one layout.
+    // All tasks have the same layout.
     let _ = known.histogram.merge(&one.histogram);
     known.held = match (known.held, one.held) {
         (Some(known), Some(one)) => Some(known.and(one)),
@@ -301,7 +301,7 @@ fn add(
     }
 }
 
-/// A name of a bounded set: never that of a line or a driver.
+/// A name from a bounded set: never that of an interrupt line or a driver.
 fn class(source: &TakenBy) -> String {
     match source {
         TakenBy::Irq(..) => "io".to_owned(),
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn names_that_differ_in_what_is_no_text_are_one() {
         let mut names = Names { limit: 2, admitted: BTreeSet::new() };
-        // 15 bytes end within the last character of each.
+        // Bytes 15 and up fall within the last character of each.
         let first = names.of("\u{fffd}motion call\u{20ac}");
         assert_eq!(first, names.of("\u{fffd}motion call\u{fffd}"));
         assert_eq!(Comm::cut(&first.text()), first, "as it is read back");

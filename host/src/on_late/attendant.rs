@@ -1,11 +1,11 @@
-//! The process that acts: waits for a case, does what was asked for, ends all of it in time, answers, waits again.
+//! The process that acts: waits for a case, runs the requested actions within their time limit, reports, waits again.
 //!
-//! It is the subreaper of everything that it starts, so that nothing leaves its reach, and it ends with the socket to the
-//! measuring process. Above it is a second one, its guard, which only waits: who kills one of them leaves the other, which
-//! ends what is left (`guard`). A command gets the case in memory, not through a pipe: one that never reads stdin blocks nobody.
+//! It is the subreaper of everything that it starts, so that nothing escapes it, and it ends with the socket to the measuring
+//! process. Above it is a second process, its guard, which only waits: if one of them is killed the other ends what is left
+//! (`guard`). A command gets the case in memory, not through a pipe: one that never reads stdin blocks nothing.
 //!
-//! It is forked from a process that may have threads: it takes no lock of ours and ends with `_exit`. What commands print
-//! goes to stderr.
+//! It is forked from a process that may have threads: it takes no lock of ours and ends with `_exit`. Output of commands goes
+//! to stderr.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -24,10 +24,10 @@ use super::{Action, Case, Done, Rules};
 use crate::clock::mono;
 use crate::load::{become_ordinary, until_alone, NICE};
 
-/// Variables of the environment that another user gets.
+/// Environment variables passed on to another user.
 const PASSED_ON: [&str; 5] = ["PATH", "LANG", "LC_ALL", "TZ", "TERM"];
 
-/// Characters of a command that are said again.
+/// Characters of a command that are quoted.
 const SHOWN: usize = 200;
 
 /// A case and its answer are lines of text: a number of bytes, and that many bytes.
@@ -45,7 +45,7 @@ fn framed(parts: &[String]) -> Vec<u8> {
     bytes
 }
 
-/// The parts at the beginning of `bytes`, and how many bytes they are; `None`: not all of it is there.
+/// The parts at the start of `bytes`, and their length in bytes; `None`: incomplete.
 fn parts(bytes: &[u8]) -> Option<(Vec<String>, usize)> {
     let number = |at: &mut usize| {
         let end = *at + bytes.get(*at..)?.iter().position(|&byte| byte == b'\n')?;
@@ -64,7 +64,7 @@ fn parts(bytes: &[u8]) -> Option<(Vec<String>, usize)> {
     Some((parts, at))
 }
 
-/// The answer at the beginning of `bytes`, and how long it is.
+/// The answer at the start of `bytes`, and its length.
 pub(super) fn answer(bytes: &[u8]) -> Option<(Done, usize)> {
     let (parts, length) = parts(bytes)?;
     let (begin, end) = (parts.first()?.parse().ok()?, parts.get(1)?.parse().ok()?);
@@ -73,7 +73,7 @@ pub(super) fn answer(bytes: &[u8]) -> Option<(Done, usize)> {
 
 /// Serves cases until the socket hangs up.
 pub(super) fn attend(actions: &[Action], rules: &Rules, mut stream: UnixStream) -> ! {
-    // SAFETY: duplicates a descriptor of this process; on failure it is -1, which nobody uses.
+    // SAFETY: duplicates a descriptor of this process; on failure it is -1, which is not used.
     let stderr = unsafe { libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 3) };
     let targets = actions.iter().filter_map(|action| match action {
         Action::Signal(target) => Some(target.descriptor()),
@@ -86,12 +86,12 @@ pub(super) fn attend(actions: &[Action], rules: &Rules, mut stream: UnixStream) 
         libc::prctl(libc::PR_SET_NAME, c"lathunt/on-late".as_ptr());
         libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
     }
-    let _ = crate::sched::set_affinity(&rules.cpus); // where it is refused, all CPUs that there are
+    let _ = crate::sched::set_affinity(&rules.cpus); // if refused, all CPUs
                                                      // SAFETY: `become_ordinary` kept it open, and nothing else in this process knows it.
     let stderr = (stderr >= 3).then(|| unsafe { OwnedFd::from_raw_fd(stderr) });
     let Some(guard) = Guard::fork() else {
         // SAFETY: _exit runs nothing of the parent's.
-        unsafe { libc::_exit(0) } // the guard, when its time is over
+        unsafe { libc::_exit(0) } // the guard, when it is done
     };
     let _ = stream.write_all(&std::process::id().to_ne_bytes());
     let mut heard = Vec::new();
@@ -119,7 +119,7 @@ pub(super) fn attend(actions: &[Action], rules: &Rules, mut stream: UnixStream) 
     unsafe { libc::_exit(0) }
 }
 
-/// The actions that still begin: none does once the measurement is gone.
+/// The actions that may still start: none does once the measurement is gone.
 fn begun<'a>(actions: &'a [Action], line: &'a Line) -> impl Iterator<Item = &'a Action> {
     actions.iter().take_while(|_| !line.is_cut(0))
 }
@@ -146,12 +146,12 @@ fn run(
 ) -> Result<(libc::pid_t, Output), String> {
     let (json, environment) = case.split_first().ok_or("no case")?;
     let stdin = in_memory(json).map_err(|error| format!("cannot hand the case over: {error}"))?;
-    // The descriptor of the terminal is not for another user, who could read there what is typed.
+    // Another user must not get the descriptor of the terminal, from which it could read keystrokes.
     let mut output = Output::of(stderr, rules.user.is_some());
     let mut program = Command::new("/bin/sh");
     program.args(["-c", command]).stdin(stdin).stdout(output.end()).stderr(output.end());
     if rules.user.is_some() {
-        // Nor is what root's environment holds.
+        // Nor the environment of root.
         program.env_clear();
         program.envs(std::env::vars_os().filter(|(name, _)| PASSED_ON.iter().any(|passed| name == passed)));
     }
@@ -165,7 +165,7 @@ fn run(
     // SAFETY: the closure makes plain system calls only.
     unsafe {
         program.pre_exec(move || {
-            // Without a terminal: another user's command could type into that of root.
+            // Without a terminal: another user's command could inject input into that of root.
             libc::setsid();
             // After the change of the user, which clears it.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -195,7 +195,7 @@ fn in_memory(text: &str) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Until nothing of it is left, its time is over, or the measuring process is gone: then what is left is killed.
+/// Waits until nothing of it is left, its time is over, or the measuring process is gone: then the rest is killed.
 fn wait(child: libc::pid_t, rules: &Rules, line: &Line, mut output: Output) -> String {
     let begun = Instant::now();
     let mut ended = None;

@@ -1,22 +1,22 @@
-//! Two processes that end what a command of `--on-late` started, whichever of them is killed.
+//! Two processes that end everything a command of `--on-late` started, even if one of them is killed.
 //!
-//! The one that acts is the child of the other one, its guard. Both are subreapers: when the first is killed, everything below it is
-//! the guard's, which kills it. When the guard is killed, the other one sees that it has another parent. Who kills both
-//! at once leaves what they started; only a control group or a process-id namespace would end that, and in a namespace a
-//! command could not name the processes it is about.
+//! The one that acts is the child of the other, its guard. Both are subreapers: if the first is killed, its descendants
+//! become the guard's, which kills them. If the guard is killed, the other one notices that it has a new parent. Killing both
+//! at once leaves what they started; only a control group or a PID namespace would end that, and in a namespace a command
+//! could not name the processes it is about.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
 use crate::load::{hung_up, until_alone};
 
-/// The guard, as the process below it knows it.
+/// The guard, as seen by the process below it.
 #[derive(Clone, Copy)]
 pub(super) struct Guard(libc::pid_t);
 
 impl Guard {
-    /// Forks. Returns in the process that acts at once; in the guard, `None`, when nothing is left below it. Where no process can
-    /// be had, this one acts without a guard.
+    /// Forks. Returns at once in the process that acts; in the guard, returns `None` when nothing is left below it. If no
+    /// process can be created, this one acts without a guard.
     pub fn fork() -> Option<Guard> {
         let guard = std::process::id() as libc::pid_t;
         // SAFETY: plain values; this process has one thread.
@@ -41,7 +41,7 @@ impl Guard {
         }
     }
 
-    /// Whether it lives.
+    /// Whether it is alive.
     fn is_there(self) -> bool {
         // SAFETY: no arguments.
         unsafe { libc::getppid() == self.0 }
@@ -63,14 +63,14 @@ impl Guard {
     }
 }
 
-/// What keeps an action going: the measuring process, and the guard.
+/// The conditions for an action to continue: the measuring process, and the guard.
 pub(super) struct Line<'a> {
     pub stream: &'a UnixStream,
     pub guard: Guard,
 }
 
 impl Line<'_> {
-    /// Whether one of them is gone, after at most so many milliseconds.
+    /// Whether one of them is gone, after at most this many milliseconds.
     pub fn is_cut(&self, milliseconds: libc::c_int) -> bool {
         hung_up(self.stream.as_raw_fd(), milliseconds) || !self.guard.is_there()
     }

@@ -1,10 +1,10 @@
-//! Programs and signals that answer a late case while the measurement goes on.
+//! Programs and signals in response to a late case while the measurement goes on.
 //!
-//! They are started by a process of their own, forked before anything is measured: it has left the measured CPUs and the
-//! measuring threads' priority, it still has the rights to become another user, and it ends everything below it when an
-//! action takes too long, when it is told to, or when this process is gone, be it by `kill -9` (`attendant`).
+//! They are started by a separate process, forked before anything is measured: it has left the measured CPUs and the
+//! measuring threads' priority, it still has the right to become another user, and it ends everything below it when an
+//! action takes too long, on request, or when this process is gone, even by `kill -9` (`attendant`).
 //!
-//! Not here: which case is late, how many actions are allowed, and traces (`cli::on_late`).
+//! Not here: which cases are late, how many actions are allowed, and traces (`cli::on_late`).
 
 mod attendant;
 mod guard;
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long it may take to end after the longest action.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// One thing to do.
+/// One action.
 #[derive(Debug)]
 pub enum Action {
     /// A command for `sh -c`; the case is on its stdin.
@@ -37,34 +37,34 @@ pub enum Action {
     Signal(Target),
 }
 
-/// How actions are done.
+/// Rules for actions.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// Where they run.
     pub cpus: CpuSet,
     /// Everything that a command started is killed after this.
     pub timeout: Duration,
-    /// As whom commands run; `None`: as this process.
+    /// User that commands run as; `None`: that of this process.
     pub user: Option<User>,
 }
 
 /// A case for the attendant.
 #[derive(Clone, Debug)]
 pub struct Case<'a> {
-    /// What a command reads on stdin.
+    /// The command's stdin.
     pub json: &'a str,
     /// Variables of its environment.
     pub environment: &'a [(&'a str, String)],
 }
 
-/// What became of one case.
+/// Outcome of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     /// When its first action began.
     pub begin: Mono,
     /// When its last action was over.
     pub end: Mono,
-    /// How each action ended, one line each.
+    /// Result of each action, one line each.
     pub did: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ pub struct Attendant {
 }
 
 impl Attendant {
-    /// Forks it. Call this before threads are started, memory is locked, or rights are given up.
+    /// Forks it. Call this before threads are started, memory is locked, or privileges are dropped.
     ///
     /// # Errors
     /// The kernel refuses a socket or a process.
@@ -89,7 +89,7 @@ impl Attendant {
         let (ours, theirs) =
             UnixStream::pair().map_err(|error| Error::new("make", "a socket for --on-late", error))?;
         let (timeout, count) = (rules.timeout, actions.len() as u32);
-        // SAFETY: the child only runs `attend`, which keeps to what its module says, and never returns.
+        // SAFETY: the child only runs `attend`, which obeys its module header and never returns.
         match unsafe { libc::fork() } {
             -1 => Err(Error::last_os("start", "the process that acts on late cases")),
             0 => {
@@ -123,7 +123,7 @@ impl Attendant {
     /// Acts on `case`. Returns at once.
     ///
     /// # Errors
-    /// The attendant is gone, or does not take it.
+    /// The attendant is gone, or does not accept it.
     pub fn act(&mut self, case: &Case) -> Result<()> {
         let message = attendant::message(case);
         let sent = self.send(&message);
@@ -150,7 +150,7 @@ impl Attendant {
         Ok(())
     }
 
-    /// What became of the case, once all its actions are over. Never blocks.
+    /// Outcome of the case, once all its actions are over. Never blocks.
     pub fn done(&mut self) -> Option<Done> {
         if !self.busy {
             return None;
@@ -175,8 +175,7 @@ impl Attendant {
         Some(done)
     }
 
-    /// Waits until the actions on the last case are over: at most as long as they may take, and some
-    /// seconds after a signal to end.
+    /// Waits until the actions on the last case are over: at most their time limit, or some seconds after a stop signal.
     pub fn wait(&mut self) -> Option<Done> {
         let longest = self.timeout * self.actions.max(1) + GRACE;
         let begun = Instant::now();
@@ -191,7 +190,7 @@ impl Attendant {
     }
 }
 
-/// Its id, which is the first thing that it says.
+/// Its id, which it sends first.
 fn acting(mut stream: &UnixStream) -> std::io::Result<libc::pid_t> {
     let mut id = [0; 4];
     stream.set_read_timeout(Some(GRACE))?;
@@ -201,12 +200,12 @@ fn acting(mut stream: &UnixStream) -> std::io::Result<libc::pid_t> {
 
 impl Drop for Attendant {
     fn drop(&mut self) {
-        self.stream = None; // it sees the end of the stream, kills what runs, and ends
+        self.stream = None; // it sees the end of the stream, kills running commands, and ends
         let begun = Instant::now();
         // SAFETY: waits for our own child, with no status wanted.
         while unsafe { libc::waitpid(self.guard, std::ptr::null_mut(), libc::WNOHANG) } == 0 {
             if begun.elapsed() > GRACE {
-                return; // something below it does not die; it goes on trying
+                return; // a process below it does not die; it continues trying
             }
             std::thread::sleep(Duration::from_millis(2));
         }

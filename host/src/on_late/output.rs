@@ -1,4 +1,4 @@
-//! Where a command of `--on-late` prints: to stderr, and that of another user through a pipe, made inert.
+//! Output of a command of `--on-late`: to stderr; that of another user through a pipe, made printable.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use lathunt_core::printable;
 
-/// Bytes of one command that are passed on; what follows is read and forgotten.
+/// Maximum bytes of one command that are passed on; the rest is read and discarded.
 const MOST: usize = 1 << 20;
 
 /// Of one command.
@@ -19,7 +19,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// `through_pipe`: stderr is not for the command.
+    /// `through_pipe`: the command does not get stderr itself.
     pub fn of(stderr: Option<&OwnedFd>, through_pipe: bool) -> Output {
         let stderr = stderr.and_then(|stderr| stderr.try_clone().ok()).map(File::from);
         let pipe = through_pipe.then(pipe).flatten();
@@ -27,7 +27,7 @@ impl Output {
         Output { stderr, pipe: pipe.map(|(ours, theirs)| (File::from(ours), Some(theirs))), left: MOST }
     }
 
-    /// What the command gets.
+    /// The command's end.
     pub fn end(&self) -> Stdio {
         let end = match &self.pipe {
             Some((_, theirs)) => theirs.as_ref().and_then(|theirs| theirs.try_clone().ok()),
@@ -36,16 +36,16 @@ impl Output {
         end.map_or_else(Stdio::null, Stdio::from)
     }
 
-    /// The command has its end.
+    /// The command has inherited its end.
     pub fn is_handed_over(&mut self) {
         self.pipe.iter_mut().for_each(|(_, theirs)| *theirs = None);
     }
 
-    /// Prints what has come. Never waits for the command.
+    /// Prints new output. Never waits for the command.
     pub fn pass_on(&mut self) {
         let (Some((ours, _)), Some(stderr)) = (&mut self.pipe, &mut self.stderr) else { return };
         let mut bytes = [0; 4096];
-        // At most what a pipe holds: a command that prints all the time must not hide its end.
+        // At most a pipe's capacity: a command that prints continuously must not hide its end.
         for _ in 0..16 {
             let Ok(length @ 1..) = ours.read(&mut bytes) else { return };
             let text = String::from_utf8_lossy(&bytes[..length.min(self.left)]);
@@ -55,7 +55,7 @@ impl Output {
     }
 }
 
-/// Its ends for reading, which never blocks, and for writing.
+/// Its read end, which is non-blocking, and its write end.
 fn pipe() -> Option<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     // SAFETY: an array of two; the descriptors are ours when the call succeeds.

@@ -1,4 +1,4 @@
-//! A signal to another process: the process that was named, and no other that has its id later.
+//! A signal to another process: to the process named, never to a later one with the same id.
 
 use std::fmt;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -30,8 +30,8 @@ impl Target {
     /// Reads `PID` or `PID:SIGNAL` (USR1 without one) and opens the process.
     ///
     /// # Errors
-    /// One line: it is no process, it is one that must not be signalled, the signal is not known, or it is SIGUSR1 by
-    /// default and the process would be ended by it.
+    /// One line: no such process, one that must not be signalled, an unknown signal, or SIGUSR1 by default although
+    /// the process would be killed by it.
     pub fn parse(text: &str) -> Result<Target> {
         let refused = |why: &str| Error::refused("send", format!("a signal to '{text}'"), why.to_owned());
         let (pid, name) = text.split_once(':').map_or((text, None), |(pid, name)| (pid, Some(name)));
@@ -66,14 +66,14 @@ impl Target {
         let target = Target { pid, signal, process };
         target.deliver(0).map_err(|error| Error::new("send", format!("a signal to '{text}'"), error))?;
         if is_of_the_kernel(pid) {
-            return Err(refused("it is a thread of the kernel, which takes no signals"));
+            return Err(refused("it is a kernel thread, which ignores signals"));
         }
         if name.is_none() && !handles(pid, signal) {
             return Err(refused(
                 "it does not handle SIGUSR1 and would be ended by it: name the signal (signal:PID:TERM)",
             ));
         }
-        // What was read of it was of the process that is open here, not of one that has its id by now.
+        // Everything read about it belongs to the process opened here, not to a later one with its id.
         target.deliver(0).map_err(|error| Error::new("send", format!("a signal to '{text}'"), error))?;
         Ok(target)
     }
@@ -90,7 +90,7 @@ impl Target {
         }
     }
 
-    /// Sends it; how that went, in one line.
+    /// Sends it; returns the result in one line.
     #[must_use]
     pub fn send(&self) -> String {
         match self.deliver(self.signal) {

@@ -93,7 +93,8 @@ fn nothing_of_a_command_is_left_when_the_process_that_acts_or_its_guard_is_kille
         // SAFETY: a process of ours that lives.
         unsafe { libc::kill(killed, libc::SIGKILL) };
         await_it(0);
-        assert!(attendant.wait().unwrap().did[0].contains("was killed"));
+        let did = attendant.wait().unwrap().did;
+        assert!(did[0].contains("killed"), "{did:?}");
     }
 }
 
@@ -142,7 +143,7 @@ fn a_signal_reaches_the_process_that_was_named() {
         ("0", "above 1"),
         ("x", "above 1"),
         ("4194999", "no process"),
-        ("2:TERM", "thread of the kernel"),
+        ("2:TERM", "kernel thread"),
         (&format!("{pid}:NONE"), "no such signal"),
         (&std::process::id().to_string(), "this process"),
     ] {

@@ -1,7 +1,7 @@
-//! Reading the rings of activations: what each measured thread did from its waking to its next block.
+//! Reads the rings of activations: each measured thread from its waking to its next block.
 //!
 //! A thread that changes its CPU leaves its activations in several rings, which are read one after another: they are
-//! shown in the order of time.
+//! sorted by time.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -10,7 +10,7 @@ use lathunt_core::trace::activation::{Activation, WORDS};
 
 use super::block::{CpuBlock, ACTIVATIONS};
 
-/// What was read and not shown yet.
+/// Activations read and not passed on yet.
 #[derive(Default)]
 pub(super) struct Held {
     activations: Vec<Activation>,
@@ -22,12 +22,12 @@ impl Held {
         self.activations.push(*activation);
     }
 
-    /// Shows `see` in the order of time what ended before `horizon`, the moment before the first ring was read: what
-    /// ended later may have a predecessor in a ring that had been read by then.
+    /// Passes to `see`, in the order of time, activations that ended before `horizon`, the moment before the first
+    /// ring was read: a later one may have a predecessor in a ring that had been read by then.
     pub fn show(&mut self, horizon: Mono, see: &mut impl FnMut(&Activation)) {
         self.order.clear();
         self.order.extend(self.activations.iter().enumerate().map(|(at, one)| (one.blocked, at)));
-        self.order.sort(); // of each CPU they are sorted already, and this sort makes use of it
+        self.order.sort(); // each CPU's are sorted already, which this sort exploits
         for &(_, at) in self.order.iter().take_while(|(blocked, _)| *blocked < horizon) {
             see(&self.activations[at]);
         }
@@ -35,8 +35,8 @@ impl Held {
     }
 }
 
-/// Shows `see` what was written since `read`, in the order of the ends, and moves `read` on. Returned: how many were
-/// overwritten before they were read. Some 0.2 µs each, most of it for what another CPU wrote.
+/// Passes to `see` the records since `read`, in the order of the ends, and advances `read`. Returns how many were
+/// overwritten before they were read. Some 0.2 µs each, mostly for cache lines of another CPU.
 pub(super) fn take(block: &CpuBlock, read: &mut u64, see: &mut impl FnMut(&Activation)) -> u64 {
     let head = block.activations.load(Acquire);
     // One slot less: the programs may be writing the next one.
@@ -63,7 +63,7 @@ pub(super) fn take(block: &CpuBlock, read: &mut u64, see: &mut impl FnMut(&Activ
 mod tests {
     use super::*;
 
-    /// The `seq`th record, woken at its number and over 100 ns later, as the programs write it.
+    /// The `seq`th record, woken at its number and over 100 ns later, in the programs' format.
     fn write(block: &CpuBlock, seq: u64) {
         let slot = &block.activation[seq as usize % ACTIVATIONS];
         let at = 1_000 + seq;
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(taken(&block, &mut read), (Vec::new(), 0));
         let head = 10 + ACTIVATIONS as u64 + 5;
         (10..head).for_each(|seq| write(&block, seq));
-        // 5 are gone, and the programs may be writing over the one after them.
+        // 5 are gone, and the programs may be overwriting the next one.
         let (seen, lost) = taken(&block, &mut read);
         assert_eq!((seen[0], seen.len(), lost), (16, ACTIVATIONS - 1, 6));
         assert_eq!(read, head);

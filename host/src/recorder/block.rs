@@ -1,7 +1,7 @@
 //! The recorder's shared memory: `struct cpu_block` of src/bpf/block.h, restated, mapped, and read.
 //!
-//! One element per possible CPU, written by that CPU's BPF programs, read here without system calls. What both sides
-//! write is atomic; a frozen buffer belongs to us alone until it is set free.
+//! One element per possible CPU, written by that CPU's BPF programs, read here without system calls. Fields that both
+//! sides write are atomic; a frozen buffer belongs to user space alone until it is freed.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
@@ -85,13 +85,13 @@ pub(super) struct CpuBlock {
     pub request: AtomicU32,
     pub serial: AtomicU64,
     pub active: AtomicU32,
-    /// Of `request`, what found no free buffer.
+    /// Bits of `request` that found no free buffer.
     pub waiting: AtomicU32,
     pub threshold_ns: AtomicU64,
     pub late_timer_ns: AtomicU64,
     freeze_head: u64,
     private_first: [u64; 2],
-    /// Written by the programs alone, as all that is private: running totals, open windows, open timers.
+    /// Written by the programs only, like all private fields: running totals, open windows, open timers.
     stolen: u64,
     /// User page faults since the last switch.
     pub faults: AtomicU64,
@@ -99,10 +99,10 @@ pub(super) struct CpuBlock {
     pub hist_seq: AtomicU64,
     private_too: [u64; 22],
     pub lost: [AtomicU64; LOSSES],
-    /// Who was switched in last, + 1; 0: not known.
+    /// The task switched in last, + 1; 0: unknown.
     pub running: AtomicI32,
     skipped: u32,
-    /// ns that the host has taken since boot, as of the last timer interrupt; 0: not known here.
+    /// Steal time in ns since boot, as of the last timer interrupt; 0: unknown here.
     pub host_stole_ns: AtomicU64,
     pad_last: [u64; 3],
     pub nmi: Source,
@@ -112,21 +112,21 @@ pub(super) struct CpuBlock {
     pub hist: [Hist; 5],
     pub buffer: [Buffer; BUFFERS],
     pub activations: AtomicU64,
-    /// Since when the thread of the open activation has the CPU.
+    /// Since when the thread of the open activation has had the CPU.
     pub run_since: AtomicU64,
     private_at_last: [u64; 2],
     /// That thread; 0: none. Its activation is the next of the ring.
     pub run_tid: AtomicI32,
-    /// Away from whom the last switch was that the kernel did not report; 0: none.
+    /// The task that the last unreported switch switched away from; 0: none.
     pub hidden_tid: AtomicI32,
-    /// When a task of each real-time priority came or went last.
+    /// Last switch-in or switch-out of a task of each real-time priority.
     pub seen: [Seen; 128],
     pad_of_lines: [u64; 6],
     pub activation: [[AtomicU64; lathunt_core::trace::activation::WORDS]; ACTIVATIONS],
     private_end: [u64; 106],
 }
 
-// The same numbers are asserted at the end of src/bpf/block.h.
+// The end of src/bpf/block.h asserts the same numbers.
 const _: () = {
     assert!(size_of::<Buffer>() == 128 + STACKS * 256 + SLOTS * 48);
     assert!(std::mem::offset_of!(CpuBlock, faults) == 64 + 8);
@@ -143,7 +143,7 @@ const _: () = {
     assert!(size_of::<CpuBlock>() == 2_887_680);
 };
 
-/// What can be mapped as one element of an array map for each CPU.
+/// Types that can be mapped as one element per CPU of an array map.
 ///
 /// # Safety
 /// `#[repr(C)]` and as large as the element in the kernel; zeroes are a valid value; each field is atomic or never read
@@ -165,7 +165,7 @@ unsafe impl<T: Shared> Send for Blocks<T> {}
 unsafe impl<T: Shared> Sync for Blocks<T> {}
 
 impl<T: Shared> Blocks<T> {
-    /// Maps the array map `fd` of `cpus` elements. The kernel backs it at once: no page faults later.
+    /// Maps the array map `fd` of `cpus` elements. The kernel has allocated it: no page faults later.
     pub fn map(fd: impl AsFd, cpus: usize) -> Result<Blocks<T>> {
         let length = cpus * size_of::<T>();
         // SAFETY: a fresh shared mapping of a map whose size was set to `cpus` elements; it overlaps nothing of ours.
@@ -192,7 +192,7 @@ impl<T: Shared> Blocks<T> {
         (0..self.cpus as u32).filter_map(|cpu| self.of(Cpu(cpu)))
     }
 
-    /// Those of all but `cpus`.
+    /// All blocks except those of `cpus`.
     pub fn beside<'b>(&'b self, cpus: &'b CpuSet) -> impl Iterator<Item = &'b T> {
         let others = (0..self.cpus as u32).map(Cpu).filter(|&cpu| !cpus.contains(cpu));
         others.filter_map(|cpu| self.of(cpu))
@@ -214,7 +214,7 @@ impl<T: Shared> Drop for Blocks<T> {
 
 #[cfg(test)]
 impl CpuBlock {
-    /// As the kernel hands it out.
+    /// As the kernel allocates it.
     pub(super) fn zeroed() -> Box<CpuBlock> {
         let layout = std::alloc::Layout::new::<CpuBlock>();
         // SAFETY: of the layout by which the box frees it, which is not empty; zeroes are a valid block (`Shared`).

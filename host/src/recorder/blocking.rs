@@ -1,6 +1,7 @@
 //! The observed-blocking estimate: need_resched → scheduler entry, per CPU (src/bpf/blocking.bpf.c).
 //!
-//! An estimate and no bound: it needs no debug kernel, and sees blocking only when somebody waited for the CPU.
+//! An estimate, not a bound: it needs no debug kernel, and sees blocking only if a task was waiting for the
+//! CPU.
 
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::histogram::{Exact, Histogram, Layout};
@@ -32,7 +33,7 @@ pub struct Blocking {
 /// Whether BPF programs can attach to `tracepoint` here.
 ///
 /// # Errors
-/// When the kernel has no BTF.
+/// If the kernel has no BTF.
 pub fn has_tracepoint(tracepoint: &str) -> Result<bool> {
     let btf = Btf::from_vmlinux().map_err(|error| {
         Error::new("read", "the kernel's types (/sys/kernel/btf/vmlinux)", error)
@@ -44,14 +45,14 @@ pub fn has_tracepoint(tracepoint: &str) -> Result<bool> {
 /// Whether this kernel has the tracepoints of the estimate.
 ///
 /// # Errors
-/// Which one it lacks.
+/// The missing tracepoint.
 pub fn refuse_unless_possible() -> Result<()> {
     for (needed, since) in
         [("sched_set_need_resched_tp", "6.17"), ("sched_entry_tp", "6.15"), ("sched_exit_tp", "6.15")]
     {
         if !has_tracepoint(needed)? {
             let what = format!("this kernel has no tracepoint {needed}");
-            return Err(Error::refused("estimate blocking:", what, format!("it came with Linux {since}")));
+            return Err(Error::refused("estimate blocking:", what, format!("it exists since Linux {since}")));
         }
     }
     Ok(())
@@ -61,7 +62,7 @@ impl Blocking {
     /// Loads and attaches.
     ///
     /// # Errors
-    /// What the kernel lacks or refuses, in one line.
+    /// A kernel feature that is missing or refused, in one line.
     pub fn start(cpus: &CpuSet) -> Result<Blocking> {
         refuse_unless_possible()?;
         let mut open = bpf_object::open("blocking", &OBJECT.0)?;
@@ -88,11 +89,11 @@ impl Blocking {
     }
 }
 
-/// Copies are compared so often at most.
+/// Maximum number of attempts to read a consistent copy.
 const ATTEMPTS: usize = 8;
 
-/// A copy behind which the next one has the same even count of writes: no sample was added while it was taken.
-/// The last attempt takes what it gets: it lacks one sample at most, unless its extremes do not fit.
+/// A copy that is followed by one with the same even count of writes: no sample was added while it was taken.
+/// The last attempt accepts any copy: it lacks one sample at most, unless its extremes do not fit.
 fn whole(mut read: impl FnMut() -> Option<Vec<u64>>) -> Option<Vec<u64>> {
     let mut copy = read()?;
     for _ in 0..ATTEMPTS {
@@ -106,7 +107,7 @@ fn whole(mut read: impl FnMut() -> Option<Vec<u64>>) -> Option<Vec<u64>> {
     Some(copy)
 }
 
-/// What cannot be read in one piece counts as lost.
+/// Samples that cannot be read consistently count as lost.
 fn series(cpu: Cpu, words: &[u64]) -> Option<Series> {
     let bins = words.get(HEAD..HEAD + HIST_BINS)?;
     let counts: Vec<(usize, u64)> = bins.iter().copied().enumerate().filter(|&(_, n)| n > 0).collect();

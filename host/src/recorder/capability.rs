@@ -1,4 +1,4 @@
-//! What the recorder needs of this system, and what each absence costs: one clear line each.
+//! Requirements of the recorder, and the cost of each that is missing: one clear line each.
 
 use lathunt_core::conditions::Capability;
 

@@ -1,8 +1,8 @@
-//! The table of threads that are measured: `struct waking` of src/bpf/activation.h, which user space reads, and of which it
-//! writes the first word.
+//! The table of measured threads: `struct waking` of src/bpf/activation.h; user space reads it and writes only the first
+//! word.
 //!
-//! A thread sits in the slot of its id's low bits or in one of the next ones, claimed by compare-and-exchange, so that
-//! the programs and we may claim at the same time.
+//! A thread is in the slot of its id's low bits or in one of the next ones, claimed by compare-and-exchange, so that the
+//! programs and user space may claim at the same time.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 const SLOTS: usize = 8192;
 const PROBES: usize = 4;
 
-/// `struct waking`: we write nothing but its first word.
+/// `struct waking`: user space writes only its first word.
 #[repr(C)]
 pub(super) struct Waking {
     pub tid: AtomicI32, // 0: free
@@ -70,13 +70,13 @@ impl Chosen {
         }
     }
 
-    /// All places; most are free.
+    /// All slots; most are free.
     pub fn slots(&self) -> &[Waking] {
         // SAFETY: the mapping holds SLOTS elements and lives as long as self; zeroed memory is a valid element.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), SLOTS) }
     }
 
-    /// Puts `tid` into the table; false: it is there.
+    /// Puts `tid` into the table; false: it is there already.
     pub fn add(&self, tid: Tid) -> Result<bool> {
         let slots = self.slots();
         let places: Vec<&Waking> =
@@ -88,9 +88,9 @@ impl Chosen {
         }
         let Some(slot) = places.into_iter().find(claim) else {
             let what = format!("thread {tid}");
-            return Err(Error::refused("measure", what, "the table of threads is full there"));
+            return Err(Error::refused("measure", what, "the table of threads is full"));
         };
-        // Who has ended before its slot was claimed gives none back.
+        // A thread that ended before its slot was claimed will not free it.
         if !std::path::Path::new(&format!("/proc/{tid}")).exists() {
             let _ = slot.tid.compare_exchange(tid.0, 0, AcqRel, Acquire);
         }

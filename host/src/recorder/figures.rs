@@ -1,4 +1,4 @@
-//! Figures of the kernel side as values: latency series and interference.
+//! The kernel side's counters as values: latency series and interference.
 
 use std::fmt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -16,10 +16,10 @@ use super::{losses, names};
 pub(super) const QUANTITIES: [Quantity; 5] =
     [Quantity::Timer, Quantity::Wakeup, Quantity::TimerWakeup, Quantity::SharedPrio, Quantity::Switch];
 
-/// How often a histogram is read again when the kernel side writes it meanwhile.
+/// How often a histogram is read again if the kernel side writes it at the same time.
 const ATTEMPTS: usize = 200;
 
-/// Who took time from threads.
+/// Sources of interference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A hard interrupt line, with the name that /proc/interrupts gives it.
@@ -50,13 +50,13 @@ impl fmt::Display for Source {
 /// Net time that one source took on one CPU since the recorder began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interference {
-    /// Where.
+    /// CPU.
     pub cpu: Cpu,
-    /// Who.
+    /// Source.
     pub source: Source,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// How long in all; what interrupted it is not in it.
+    /// Total net time: nested interrupts are subtracted.
     pub total_ns: Ns,
     /// The longest.
     pub max_ns: Ns,
@@ -96,7 +96,7 @@ pub(super) fn series(cpu: Cpu, block: &CpuBlock, which: usize, seconds: &[Second
         let (counts, exact) = snapshot(&block.hist[which]);
         std::sync::atomic::fence(Acquire);
         let torn = before % 2 == 1 || block.hist_seq.load(Relaxed) != before;
-        // The last attempt takes a torn snapshot if its extremes fit: it lacks the sample of this instant at most.
+        // The last attempt accepts a torn snapshot if its extremes fit: it lacks at most the sample being added.
         if torn && attempt < ATTEMPTS {
             continue;
         }
@@ -128,14 +128,14 @@ pub(super) fn snapshot(hist: &Hist) -> (Vec<(usize, u64)>, Exact) {
     (counts.collect(), exact)
 }
 
-/// The largest wake-up, its timer included.
+/// The largest wake-up latency, including its timer.
 pub(super) fn largest(block: &CpuBlock) -> Ns {
     let waits = block.hist.iter().zip(QUANTITIES).filter(|(_, of)| *of != Quantity::Switch);
     Ns(waits.map(|(hist, _)| hist.max_ns.load(Relaxed)).max().unwrap_or_default())
 }
 
-/// Counts a wait that is not over, as `wakeup_ended()` of src/bpf/wakeup.h does one that is. The programs must count none
-/// any more.
+/// Counts an unfinished wait, as `wakeup_ended()` of src/bpf/wakeup.h does a finished one. The programs must have stopped
+/// counting.
 pub(super) fn add_wait(block: &CpuBlock, a: &Activation) {
     let of_wakeup = if a.shared { Quantity::SharedPrio } else { Quantity::Wakeup };
     let of_both = a.timer.filter(|_| !a.shared).map(|_| (Quantity::TimerWakeup, a.latency()));
@@ -159,7 +159,7 @@ pub(super) fn take_recent(block: &CpuBlock, which: usize) -> Ns {
     Ns(block.hist[which].recent_ns.swap(0, Relaxed))
 }
 
-/// Files a maximum under `second`; of recordings of weeks, no more is kept than ends in a series.
+/// Records a maximum for `second`; in recordings of weeks, no more are kept than a series holds.
 pub(super) fn file(max_ns: Ns, second: u32, seconds: &mut Vec<SecondMax>) {
     match seconds.last_mut().filter(|last| last.second == second) {
         Some(last) => last.max_ns = last.max_ns.max(max_ns),
@@ -174,7 +174,7 @@ pub(super) fn file(max_ns: Ns, second: u32, seconds: &mut Vec<SecondMax>) {
 mod tests {
     use super::*;
 
-    /// As the programs count.
+    /// Counts like the programs.
     fn add(hist: &Hist, ns: u64) {
         if hist.count.fetch_add(1, Relaxed) == 0 {
             hist.first_ns.store(5, Relaxed);

@@ -1,5 +1,5 @@
-//! The floor of what recording wake-ups costs on this kernel and machine, for comparison: programs at the three tracepoints
-//! that a wake-up by a timer passes, which read the clock and record nothing. Costs of the recorder beyond it are its own.
+//! The minimum cost of recording wake-ups on this kernel and machine, for comparison: programs at the three tracepoints of
+//! a wake-up by a timer that read the clock and record nothing. The recorder's own cost is what exceeds it.
 
 use libbpf_rs::{Link, Object};
 
@@ -19,7 +19,7 @@ impl Floor {
     /// Loads and attaches them: tens of ms.
     ///
     /// # Errors
-    /// What the kernel lacks or refuses, in one line.
+    /// A kernel feature that is missing or refused, in one line.
     pub fn start() -> Result<Floor> {
         let object = bpf_object::load("floor", bpf_object::open("floor", &OBJECT.0)?)?;
         Ok(Floor { _links: bpf_object::attach_all(&object)?, _object: object })

@@ -1,24 +1,24 @@
-//! How the kernel side knows threads that come to be of a selection: `struct followed` of src/bpf/follow.h, restated.
+//! How the kernel side recognizes threads that join a selection: `struct followed` of src/bpf/follow.h, restated.
 
-/// What makes a thread one that is measured, besides being forked by one.
+/// What selects a thread, besides being forked by a measured one.
 #[derive(Clone, Debug)]
 pub enum Follow {
     /// Nothing else.
     Forks,
     /// A name.
     Names(Names),
-    /// That it begins a program in this control group of version 2, or one below it.
+    /// Executing a program in this cgroup v2, or one below it.
     Cgroup {
         /// The kernel's number of the group.
         id: u64,
-        /// How far it is below the root.
+        /// Its depth below the root.
         level: u32,
     },
 }
 
-/// Patterns for names as a state machine of at most 64 states, all of which are followed at once: a byte takes state i to
-/// i + 1 where it fits, and leaves it where it is after a `*`. (Navarro and Raffinot, Flexible Pattern Matching in
-/// Strings, 2002, 4.2: Shift-And.)
+/// Name patterns as a state machine of at most 64 states, all of which are followed at once: a matching byte advances
+/// state i to i + 1, and any byte keeps a state after a `*`. (Navarro and Raffinot, Flexible Pattern Matching in Strings,
+/// 2002, 4.2: Shift-And.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     accepts: Box<[u64; 256]>,
@@ -28,7 +28,7 @@ pub struct Names {
     states: u32,
 }
 
-/// One place of a pattern.
+/// One position of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// `*`
@@ -38,7 +38,7 @@ pub enum Place {
 }
 
 impl Names {
-    /// `None`: they are too long for 64 states together.
+    /// `None`: together they need more than 64 states.
     #[must_use]
     pub fn of(patterns: &[Vec<Place>]) -> Option<Names> {
         let mut names = Names { accepts: Box::new([0; 256]), begin: 0, loops: 0, end: 0, states: 0 };
@@ -53,7 +53,7 @@ impl Names {
                 Place::Any => self.loops |= self.state()?,
                 Place::One(bytes) => {
                     let state = self.state()?;
-                    let fits = self.accepts.iter_mut().zip(bytes.iter()).filter(|(_, &fits)| fits);
+                    let fits = self.accepts.iter_mut().zip(bytes.iter()).filter(|&(_, &fits)| fits);
                     fits.for_each(|(accepts, _)| *accepts |= state);
                     self.states += 1;
                 }
@@ -68,7 +68,7 @@ impl Names {
         1_u64.checked_shl(self.states)
     }
 
-    /// As `is_chosen_name` of the kernel side decides.
+    /// The decision of the kernel side's `is_chosen_name`.
     #[cfg(test)]
     pub(crate) fn matches(&self, name: &[u8]) -> bool {
         let step =
@@ -83,7 +83,7 @@ const BY_NAME: u32 = 1;
 const BY_CGROUP: u32 = 2;
 
 impl Follow {
-    /// Whether names that change are looked at.
+    /// Whether renaming is followed.
     pub(super) fn looks_at_names(&self) -> bool {
         !matches!(self, Follow::Forks)
     }

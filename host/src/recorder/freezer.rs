@@ -1,4 +1,4 @@
-//! How a measuring thread keeps the evidence of what just happened to it, without a system call.
+//! How a measuring thread preserves the evidence of a late wake-up, without a system call.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::losses::NO_BUFFER_USER;
 
 const TRIGGER_USER: u32 = 2;
 
-/// Asks the kernel side to freeze the flight ring of one CPU. Cheap to clone, safe in a real-time thread.
+/// Requests a freeze of one CPU's flight ring. Cheap to clone, usable in a real-time thread.
 #[derive(Clone)]
 pub struct Freezer {
     pub(super) blocks: Arc<Blocks>,
@@ -18,11 +18,11 @@ pub struct Freezer {
 }
 
 impl Freezer {
-    /// Asks for a freeze on this CPU and returns the id it will have; about 20 ns, no system call.
+    /// Requests a freeze on this CPU and returns its future id; about 20 ns, no system call.
     ///
     /// The freeze happens in the kernel at the next context switch of that CPU, or 16 events later. A freeze that is
-    /// already asked for (by the kernel side, for the same late wake-up) is shared. `None` when every buffer waits to
-    /// be read, which is counted, or when the CPU is not recorded.
+    /// already requested (by the kernel side, for the same late wake-up) is shared. `None` if every buffer waits to
+    /// be read, which is counted, or if the CPU is not recorded.
     #[must_use]
     pub fn freeze(&self) -> Option<u64> {
         let block = self.blocks.of(self.cpu).filter(|block| block.on.load(Relaxed) != 0)?;
@@ -33,21 +33,22 @@ impl Freezer {
         Some(ask(block))
     }
 
-    /// Page faults of user code on this CPU since its last context switch, where the kernel tells (x86). One load.
+    /// Page faults of user code on this CPU since its last context switch, if the kernel reports them (x86). One
+    /// load.
     #[must_use]
     pub fn faults(&self) -> u64 {
         self.blocks.of(self.cpu).map_or(0, |block| block.faults.load(Relaxed))
     }
 
-    /// ns that the host has taken from this CPU since boot, by the kernel's account as of the last timer interrupt; 0
-    /// where that is not known. One load.
+    /// Steal time of this CPU in ns since boot, as accounted by the kernel at the last timer interrupt; 0 if unknown.
+    /// One load.
     #[must_use]
     pub fn host_stole_ns(&self) -> u64 {
         self.blocks.of(self.cpu).map_or(0, |block| block.host_stole_ns.load(Relaxed))
     }
 }
 
-/// A freeze may happen between our two steps: then the id tells which of the two carried the request.
+/// A freeze may happen between the two steps: the id then tells which of them carried the request.
 fn ask(block: &CpuBlock) -> u64 {
     let before = block.serial.load(Acquire);
     block.request.fetch_or(TRIGGER_USER, SeqCst);

@@ -1,4 +1,4 @@
-//! A frozen flight ring, taken out of the shared memory.
+//! A frozen flight ring, copied out of the shared memory.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
@@ -12,31 +12,31 @@ use super::block::{Buffer, CpuBlock, FREE, FROZEN, SLOTS, STACKS};
 use super::names;
 use crate::symbols::Symbols;
 
-/// One freeze: everything the ring of one CPU held, and rings before it where they join without a gap.
+/// One freeze: the contents of one CPU's ring, and of earlier rings that join without a gap.
 #[derive(Clone, Debug)]
 pub struct Frozen {
-    /// Where.
+    /// CPU.
     pub cpu: Cpu,
     /// The id that `Freezer::freeze` returned.
     pub id: u64,
-    /// The recording as it is stored (`flight.bin`): see `lathunt_core::trace::flight`.
+    /// The stored recording (`flight.bin`): see `lathunt_core::trace::flight`.
     pub bytes: Vec<u8>,
-    /// Who asked.
+    /// Who requested it.
     pub trigger: Trigger,
 }
 
-/// Who asked for a freeze, and when it happened.
+/// Who requested a freeze, and when it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trigger {
-    /// The late task that the kernel side saw, if that asked.
+    /// The late task, if the kernel side requested it.
     pub victim: Option<Victim>,
-    /// A measuring thread asked.
+    /// A measuring thread requested it.
     pub asked: bool,
     /// When the ring was frozen.
     pub at: Mono,
 }
 
-/// The rings of one CPU that were frozen last, oldest first, as far as each joins the next without a gap.
+/// The last frozen rings of one CPU, oldest first, as far as each joins the next without a gap.
 #[derive(Default)]
 pub(super) struct Chain {
     chunks: VecDeque<Vec<u8>>,
@@ -44,8 +44,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// `chunk` behind those that it joins. Victims of one disturbance freeze a ring each, and the later ones hold next to
-    /// nothing: as many are kept as make up a ring.
+    /// Appends `chunk` to those that it joins. Victims of one disturbance freeze a ring each, and the later ones contain
+    /// almost nothing: enough are kept to fill a ring.
     pub(super) fn joined(&mut self, header: &Header, chunk: Vec<u8>) -> Frozen {
         if self.newest + 1 != header.id || header.overwritten != 0 {
             self.chunks.clear();
@@ -65,7 +65,7 @@ impl Chain {
 }
 
 impl Frozen {
-    /// Chunks of several CPUs, at which nobody came late.
+    /// Chunks of several CPUs, without a victim.
     pub(super) fn of_cpus(bytes: Vec<u8>, at: Mono) -> Frozen {
         Frozen { cpu: Cpu::default(), id: 0, bytes, trigger: Trigger { victim: None, asked: true, at } }
     }
@@ -81,17 +81,17 @@ impl Frozen {
         }
     }
 
-    /// Writes into its stacks what the kernel's code says of the instructions that were interrupted; nothing where
-    /// `symbols` have no code.
+    /// Adds to its stacks what the kernel's code reveals about the interrupted instructions; nothing if `symbols` has no
+    /// code.
     pub fn note_code(&mut self, symbols: &Symbols) {
         let (name, enabled) = (|at| symbols.name(at), |at| symbols.enabled_there(at));
         flight::note_code(&mut self.bytes, name, enabled);
     }
 
-    /// The events, with the names that only the running system knows.
+    /// The events, with names that only the running system has.
     ///
     /// # Errors
-    /// When the bytes are no flight recording (they were changed).
+    /// If the bytes are not a flight recording (they were modified).
     pub fn decode(&self, symbols: &Symbols) -> Result<Window, NotAChunk> {
         let mut window = flight::decode(&self.bytes, |address| symbols.name(address))?;
         names::fill(&mut window);
@@ -99,7 +99,7 @@ impl Frozen {
     }
 }
 
-/// Copies the frozen buffers of `cpu` one by one, oldest first, and sets each free.
+/// Copies the frozen buffers of `cpu` one by one, oldest first, and frees each.
 pub(super) fn take(cpu: Cpu, block: &CpuBlock) -> impl Iterator<Item = (Header, Vec<u8>)> + use<'_> {
     let mut frozen: Vec<&Buffer> = block.buffer.iter().filter(|b| b.state.load(Acquire) == FROZEN).collect();
     frozen.sort_by_key(|buffer| buffer.id.load(Relaxed));
@@ -110,7 +110,7 @@ pub(super) fn take(cpu: Cpu, block: &CpuBlock) -> impl Iterator<Item = (Header, 
     })
 }
 
-/// Freezes at the next switch what found no buffer, now that they are free. What is noted meanwhile is seen next time.
+/// Requests again the freezes that found no buffer, now that some are free. Bits set in between are seen next time.
 pub(super) fn ask_again(block: &CpuBlock) {
     if block.waiting.load(Relaxed) != 0 {
         let asked = block.waiting.swap(0, AcqRel);
@@ -156,15 +156,15 @@ fn chunk(cpu: Cpu, buffer: &Buffer) -> (Header, Vec<u8>) {
     (header, bytes)
 }
 
-/// Records kept of the time before the one that is asked about: who had the CPU then.
+/// Records kept from before the requested time: they show the task that had the CPU then.
 const CONTEXT: usize = 32;
 
-/// What the ring of `cpu` holds of the time since `from`, without freezing it: chunks as [`take`] has them, with those in
-/// `chain` that they join. Some 50 µs for a whole ring.
+/// Contents of the ring of `cpu` since `from`, without freezing it: chunks as in [`take`], with those in `chain` that
+/// they join. Some 50 µs for a whole ring.
 pub(super) fn peek(cpu: Cpu, block: &CpuBlock, from: Mono, now: Mono, chain: Option<&Chain>) -> Vec<u8> {
     let Some(active) = (0..3).find_map(|_| active(cpu, block, now)) else { return Vec::new() };
     let mut chunks = vec![active];
-    // Frozen meanwhile, and not read yet.
+    // Frozen in between, and not read yet.
     let frozen = block.buffer.iter().filter(|buffer| buffer.state.load(Acquire) == FROZEN);
     chunks.extend(frozen.map(|buffer| chunk(cpu, buffer)));
     let known = chain.into_iter().flat_map(|chain| chain.chunks.iter());
@@ -186,7 +186,7 @@ pub(super) fn peek(cpu: Cpu, block: &CpuBlock, from: Mono, now: Mono, chain: Opt
     wanted.into_iter().rev().flat_map(|(_, bytes)| bytes).collect()
 }
 
-/// The ring that is being written, as far as nothing was written over while it was read.
+/// The active ring, without records that were overwritten while it was read.
 fn active(cpu: Cpu, block: &CpuBlock, now: Mono) -> Option<(Header, Vec<u8>)> {
     let (place, serial) = (block.active.load(Acquire), block.serial.load(Acquire));
     let buffer = &block.buffer[place as usize % block.buffer.len()];
@@ -204,7 +204,7 @@ fn active(cpu: Cpu, block: &CpuBlock, now: Mono) -> Option<(Header, Vec<u8>)> {
     Some((header, bytes))
 }
 
-/// Without what was recorded before `from`.
+/// Drops records from before `from`.
 fn trim(header: &mut Header, bytes: &mut Vec<u8>, from: Mono) {
     let records =
         bytes[flight::HEADER_BYTES..].chunks_exact(flight::RECORD_BYTES).take(header.records as usize);
@@ -213,7 +213,7 @@ fn trim(header: &mut Header, bytes: &mut Vec<u8>, from: Mono) {
     cut(header, bytes, before.saturating_sub(CONTEXT));
 }
 
-/// Without its first `count` records.
+/// Drops its first `count` records.
 fn cut(header: &mut Header, bytes: &mut Vec<u8>, count: usize) {
     header.first_seq += count as u64;
     header.records -= count as u32;
@@ -230,7 +230,7 @@ fn append(bytes: &mut Vec<u8>, words: &[AtomicU64]) {
 mod tests {
     use super::*;
 
-    /// Ring `id` of CPU 0 with its number of records; they say which ring they are from.
+    /// Ring `id` of CPU 0 with this number of records, which identify their ring.
     fn chunk(id: u64, records: usize) -> (Header, Vec<u8>) {
         let header = Header { id, ..Header::default() };
         (header, vec![id as u8; records * flight::RECORD_BYTES])
@@ -252,7 +252,7 @@ mod tests {
             .map(|(header, chunk)| rings(&chain.joined(&header, chunk)))
             .collect();
         assert_eq!(joined, [vec![1], vec![1, 2], vec![1, 2, 3], vec![1, 2, 3, 4]]);
-        // A whole ring behind them is past enough for the next one.
+        // A whole ring after them is enough past for the next one.
         let (header, whole) = chunk(5, SLOTS);
         assert_eq!(rings(&chain.joined(&header, whole)), [1, 2, 3, 4, 5]);
         let (header, next) = chunk(6, 10);
@@ -272,7 +272,7 @@ mod tests {
             buffer.tid.store(id as i32, Relaxed);
             buffer.comm[0].store(u64::from_le_bytes(*b"victim\0\0"), Relaxed);
             buffer.state.store(FROZEN, Relaxed);
-            // What was recorded last, and the newest stack.
+            // The last record, and the newest stack.
             let last = (100 + records - 1) as usize % SLOTS;
             buffer.record[last][0].store(77, Relaxed);
             buffer.stack[(STACKS + id as usize - 1) % STACKS][0].store(78, Relaxed);

@@ -22,29 +22,29 @@ const MEANINGS: [(&str, &str); 10] = [
     ("wakeups_not_seen", "switch-ins of measured threads not reported by this kernel (single ones, or all of a thread): their wake-ups are missing"),
 ];
 
-/// The place of `no_flight_buffer_asked`, which user space counts.
+/// Index of `no_flight_buffer_asked`, which user space counts.
 pub(super) const NO_BUFFER_USER: usize = 1;
 
-/// The place of `switches_not_seen`.
+/// Index of `switches_not_seen`.
 const SWITCHES: usize = 7;
 
-/// Counters (by place) of wake-ups that a latency series lacks: not remembered, negative, not seen.
+/// Counters (by index) of wake-ups missing from a latency series: not remembered, negative, not seen.
 const MISSING_SAMPLES: [usize; 3] = [2, 5, 9];
 
-/// Wake-ups that `block` knows to be missing: at least, since a stretch in which switches were not reported counts once,
-/// however many it hid.
+/// Wake-ups known to be missing from `block`: a lower bound, since a period of unreported switches counts once, however
+/// many it hid.
 pub(super) fn missing(block: &CpuBlock) -> u64 {
     MISSING_SAMPLES.iter().map(|&place| block.lost[place].load(Relaxed)).sum()
 }
 
-/// Whether a latency is missing when an event falls into the program `name` while it runs, and is skipped by that.
+/// Whether a latency is missing if an event is skipped because it hit the program `name` while that was running.
 pub(super) fn measures(name: &str) -> bool {
     matches!(name, "on_switch" | "on_waking" | "on_wakeup_new" | "on_timer_entry")
 }
 
-/// Counters above zero, with their meaning. `recursions`: events that hit a program while the same one ran, those that
-/// are [measured](measures) and others. `hidden`: the threads away from which the last switches of each CPU were that
-/// were not reported.
+/// Counters above zero, with their meaning. `recursions`: events that hit a program while the same one ran,
+/// [measured](measures) and others. `hidden`: the threads that the last unreported switch of each CPU switched away
+/// from.
 pub(super) fn of(
     counts: impl Iterator<Item = u64>,
     recursions: [u64; 2],
@@ -65,7 +65,7 @@ pub(super) fn of(
             true => format!("{meaning}; the last ones switched out: {}", names.join(" and ")),
             false => meaning.to_owned(),
         },
-        evidence_only: true, // the recorder's own series say themselves what they lack
+        evidence_only: true, // the recorder's own series report their losses themselves
     };
     MEANINGS
         .into_iter()
@@ -76,7 +76,7 @@ pub(super) fn of(
         .collect()
 }
 
-/// As far as it still lives.
+/// Its name, if it is still alive.
 fn named(tid: Tid) -> String {
     let comm = std::fs::read_to_string(format!("/proc/{}/comm", tid.0)).unwrap_or_default();
     format!("{}/{}", if comm.is_empty() { "thread" } else { comm.trim_end() }, tid.0)

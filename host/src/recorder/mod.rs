@@ -1,11 +1,11 @@
-//! The kernel recorder: how late is every real-time task, who takes time from it, and what happened just before.
+//! The kernel recorder: how late is every real-time task, what takes time from it, and what happened just before.
 //!
-//! BPF programs (src/bpf) attached to tracepoints, because that costs a fifth of ftrace and runs on any kernel with
-//! BTF, PREEMPT_RT included, without a kernel module. All they find lies in memory that is mapped here: reading it
-//! costs no system call, and a measuring thread freezes the flight ring with one atomic operation ([`Freezer`]).
+//! BPF programs (src/bpf) on tracepoints, because that costs a fifth of ftrace and runs on any kernel with BTF, PREEMPT_RT
+//! included, without a kernel module. All their data are in memory that is mapped here: reading it costs no system call, and
+//! a measuring thread freezes the flight ring with one atomic operation ([`Freezer`]).
 //!
-//! `plan` decides what this kernel can take; `object` loads and attaches; `block` is the shared memory; decoding
-//! is `lathunt_core::trace::flight`. Not here: which peaks are worth keeping, and their explanation.
+//! `plan` decides what this kernel supports; `object` loads and attaches; `block` is the shared memory; decoding is
+//! `lathunt_core::trace::flight`. Not here: which peaks to keep, and their explanation.
 
 mod activations;
 mod block;
@@ -72,7 +72,7 @@ pub struct Recorder {
     notes: Vec<String>,
     frozen: HashMap<Cpu, frozen::Chain>,
     seconds: HashMap<(Cpu, usize), Vec<SecondMax>>,
-    origin: Option<Mono>, // from which seconds are counted; `None`: from the first sample of each series
+    origin: Option<Mono>, // origin of the seconds; `None`: the first sample of each series
     largest: HashMap<(Cpu, usize), Ns>, // since `take_largest`
     read: HashMap<Cpu, u64>, // activations read so far
     held: activations::Held,
@@ -81,10 +81,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Loads and attaches the programs: tens of ms, so call it before real-time threads start, and not from one.
+    /// Loads and attaches the programs: tens of ms; call it before real-time threads start, and not from one.
     ///
     /// # Errors
-    /// What the kernel lacks or refuses, in one line.
+    /// A kernel feature that is missing or refused, in one line.
     pub fn start(options: &Options) -> Result<Recorder> {
         let mut open = bpf_object::open("recorder", &OBJECT.0)?;
         let targets: Vec<String> = open.progs().map(|p| tracepoint(&p.section().to_string_lossy())).collect();
@@ -134,7 +134,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Before any program runs.
+    /// Runs before any program does.
     fn configure(&self, options: &Options) -> Result<()> {
         for block in self.blocks.all() {
             block.late_timer_ns.store(u64::MAX, Relaxed);
@@ -149,7 +149,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// From here on the programs record; before, they returned at once.
+    /// From now on the programs record; before, they returned at once.
     fn switch_on(&self) {
         for block in self.cpus.iter().filter_map(|cpu| self.blocks.of(cpu)) {
             block.buffer[0].begin_at.store(clock::mono().0, Relaxed);
@@ -158,17 +158,17 @@ impl Recorder {
         }
     }
 
-    /// Measures `tid` too, when [`Options::tids`] restricts the threads. False: it is already.
+    /// Measures `tid` too, if [`Options::tids`] restricts the threads. False: it is measured already.
     ///
     /// # Errors
-    /// When there is no room for another thread.
+    /// If there is no room for another thread.
     pub fn watch(&self, tid: Tid) -> Result<bool> {
         self.chosen.add(tid)
     }
 
-    /// Shows `see` the activations that ended since the last call, with [`Options::activations`], of all CPUs in the order
-    /// of their ends. Returned: how many were overwritten before they were read. Call it with
-    /// [`Recorder::poll`]: the ring of a CPU holds 4096.
+    /// Passes to `see` the activations that ended since the last call, with [`Options::activations`], of all CPUs in the
+    /// order of their ends. Returns how many were overwritten before they were read. Call it with [`Recorder::poll`]: the
+    /// ring of a CPU holds 4096.
     pub fn activations(&mut self, mut see: impl FnMut(&Activation)) -> u64 {
         let (horizon, mut lost) = (clock::mono(), 0);
         for cpu in self.cpus.iter() {
@@ -181,36 +181,36 @@ impl Recorder {
         lost
     }
 
-    /// The handle with which a measuring thread on `cpu` keeps the evidence.
+    /// The handle by which a measuring thread on `cpu` preserves evidence.
     #[must_use]
     pub fn freezer(&self, cpu: Cpu) -> Freezer {
         Freezer { blocks: Arc::clone(&self.blocks), cpu }
     }
 
-    /// From now on the kernel side freezes when a real-time task of `cpu` is this late; `Ns(u64::MAX)`: never.
+    /// From now on the kernel side freezes if a real-time task of `cpu` is this late; `Ns(u64::MAX)`: never.
     pub fn set_threshold(&self, cpu: Cpu, threshold: Ns) {
         if let Some(block) = self.blocks.of(cpu) {
             block.threshold_ns.store(threshold.0, Relaxed);
         }
     }
 
-    /// From now on, stacks are taken on `cpu` of timers that are this late; `Ns(u64::MAX)`: never.
+    /// From now on, a stack is taken on `cpu` when a timer is this late; `Ns(u64::MAX)`: never.
     pub fn set_late_timer_stack(&self, cpu: Cpu, lateness: Ns) {
         if let Some(block) = self.blocks.of(cpu) {
             block.late_timer_ns.store(lateness.0, Relaxed);
         }
     }
 
-    /// What was frozen since the last call, oldest first per CPU; the buffers are free again. Call every 20 to 50 ms:
-    /// it also files the maxima of each second. A ring that begins where the one before it was frozen carries
-    /// that one in front, so that a peak soon after another has its past.
+    /// The rings frozen since the last call, oldest first per CPU; the buffers are free again. Call every 20 to 50 ms: it
+    /// also records the maxima of each second. A ring that starts where the previous one was frozen is preceded by that, so
+    /// that a peak soon after another has its past.
     pub fn poll(&mut self) -> Vec<Frozen> {
         let mut frozen = Vec::new();
         self.poll_each(|one| frozen.push(one));
         frozen
     }
 
-    /// The same one by one, each half a megabyte.
+    /// As [`Recorder::poll`], but passes the rings to `see` one by one, because each has half a megabyte.
     pub fn poll_each(&mut self, mut see: impl FnMut(Frozen)) {
         self.harvest();
         for cpu in self.cpus.iter() {
@@ -222,8 +222,8 @@ impl Recorder {
         }
     }
 
-    /// What the rings of all recorded CPUs hold of the time since `from`, where they do; they go on. For what is known to be
-    /// worth it only when it is over. Call it after [`Recorder::poll_each`].
+    /// The contents of the rings of all recorded CPUs since `from`, as far as they reach; the rings keep running. For cases
+    /// that are known to matter only when they are over. Call it after [`Recorder::poll_each`].
     #[must_use]
     pub fn peek(&self, from: Mono) -> Frozen {
         let now = clock::mono();
@@ -232,8 +232,8 @@ impl Recorder {
         Frozen::of_cpus(chunks.flatten().collect(), now)
     }
 
-    /// `timer`, `wakeup`, `timer+wakeup`, `sharedprio` and `switch` of each recorded CPU, of every real-time task there.
-    /// What is known to be missing, and not on which CPU, is missing in each.
+    /// `timer`, `wakeup`, `timer+wakeup`, `sharedprio` and `switch` of each recorded CPU, of every real-time task there. A
+    /// loss whose CPU is unknown is counted in each.
     #[must_use]
     pub fn series(&self) -> Vec<Series> {
         let somewhere = self.missing_somewhere();
@@ -248,13 +248,13 @@ impl Recorder {
             .collect()
     }
 
-    /// Wake-ups that were lost where their waker ran, on a CPU that is not recorded, or in our own programs.
+    /// Wake-ups lost on the waker's CPU, which is not recorded, or in our own programs.
     fn missing_somewhere(&self) -> u64 {
         self.blocks.beside(&self.cpus).map(losses::missing).sum::<u64>()
             + bpf_object::recursions(&self.object, losses::measures)
     }
 
-    /// Files the maxima since the last call under the second of now.
+    /// Records the maxima since the last call for the present second.
     fn harvest(&mut self) {
         for cpu in self.cpus.iter() {
             let Some(block) = self.blocks.of(cpu) else { continue };
@@ -279,7 +279,7 @@ impl Recorder {
         all.map(|((cpu, which), max)| ((figures::QUANTITIES[which], cpu), max)).collect()
     }
 
-    /// Maxima of seconds are kept anew, counted from `origin`.
+    /// Restarts the maxima of seconds, counted from `origin`.
     pub(crate) fn restart_seconds(&mut self, origin: Mono) {
         self.seconds.clear();
         self.origin = Some(origin);
@@ -292,7 +292,7 @@ impl Recorder {
         cpus.flat_map(|(cpu, block)| figures::interference(cpu, block)).collect()
     }
 
-    /// What was lost so far, over all CPUs; empty: nothing.
+    /// Losses so far, over all CPUs; empty: none.
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
         let sum = |which: usize| self.blocks.all().map(|block| block.lost[which].load(Relaxed)).sum::<u64>();
@@ -303,13 +303,13 @@ impl Recorder {
         losses::of((0..block::LOSSES).map(sum), recursions, &hidden.collect())
     }
 
-    /// What this kernel cannot record, and what that costs: one line each.
+    /// What this kernel cannot record, and the consequence: one line each.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// How many programs are attached.
+    /// Number of attached programs.
     #[must_use]
     pub fn programs(&self) -> usize {
         self.links.len()

@@ -1,4 +1,4 @@
-//! Names that no event carries: threads, interrupt lines, idle states. Read when a window is decoded.
+//! Names that are in no event: threads, interrupt lines, idle states. Read when a window is decoded.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -11,8 +11,7 @@ use procfs::process::Process;
 
 use crate::clock;
 
-/// Fills in what `window` lacks. A thread that has ended meanwhile stays without a name, also when its id is another's
-/// by now.
+/// Adds missing names to `window`. A thread that has ended stays without a name, even if its id was reused.
 pub(super) fn fill(window: &mut Window) {
     let (unnamed, cpus) = unnamed(window);
     let end = window.events.last().map_or(Mono(u64::MAX), |event| event.at);
@@ -36,7 +35,7 @@ fn name_at(tid: Tid, then: Mono) -> Option<String> {
     (started <= boot.0).then_some(stat.comm)
 }
 
-/// Threads that no event of the window names, and the CPUs in it.
+/// Threads that no event of the window names, and its CPUs.
 fn unnamed(window: &Window) -> (BTreeSet<Tid>, BTreeSet<Cpu>) {
     let (mut seen, mut named, mut cpus) = (BTreeSet::new(), BTreeSet::from([Tid::IDLE]), BTreeSet::new());
     let mut task = |task: &TaskRef| {
@@ -60,7 +59,7 @@ fn unnamed(window: &Window) -> (BTreeSet<Tid>, BTreeSet<Cpu>) {
     (seen.difference(&named).copied().collect(), cpus)
 }
 
-/// What /proc/interrupts calls each line: the actions at the end of its row.
+/// The names of each line in /proc/interrupts: the actions at the end of its row.
 pub(super) fn interrupts() -> HashMap<u32, String> {
     parse_interrupts(&fs::read_to_string("/proc/interrupts").unwrap_or_default())
 }
@@ -82,7 +81,7 @@ pub fn parse_interrupts(text: &str) -> HashMap<u32, String> {
     lines.filter_map(row).collect()
 }
 
-/// Names of the idle states of `cpu` by number, as cpuidle shows them.
+/// Names of the idle states of `cpu` by number, from cpuidle.
 fn idle_states(cpu: Cpu) -> HashMap<u32, String> {
     let name = |state: u32| {
         fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/name")).ok()

@@ -1,4 +1,4 @@
-//! What the recorder is to record, and which programs that takes.
+//! What the recorder records, and which programs that needs.
 
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{Ns, Tid};
@@ -9,12 +9,12 @@ use super::follow::Follow;
 /// What to record.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// On which CPUs; on all others the programs return at once.
+    /// CPUs to record; on all others the programs return at once.
     pub cpus: CpuSet,
-    /// Freeze the flight ring when a real-time task is switched in this late; `None`: only when asked.
+    /// Freeze the flight ring if a real-time task is switched in this late; `None`: only on request.
     pub peaks_threshold: Option<Ns>,
-    /// Take a kernel stack of what was interrupted when a timer that wakes a measured task is later than this.
-    /// A stack costs some 10 µs on the way of such a wake-up: raise it with the peaks
+    /// Take a kernel stack of the interrupted code if a timer that wakes a measured task is later than this. A stack
+    /// adds some 10 µs to such a wake-up: raise it with the peaks
     /// ([`Recorder::set_late_timer_stack`](super::Recorder::set_late_timer_stack)).
     pub late_timer_stack: Ns,
     /// Measure these threads only; `None`: every real-time thread. More can be added:
@@ -22,18 +22,19 @@ pub struct Options {
     pub tids: Option<Vec<Tid>>,
     /// Measure the kernel's own real-time threads too (migration, irq/N, ktimers, rcu …).
     pub keep_kernel_threads: bool,
-    /// Measure tasks that are not real time, too.
+    /// Measure tasks that are not real-time too.
     pub ordinary: bool,
-    /// What a thread of [`Options::tids`] forks is measured as well, and who else comes to be chosen; `None`: nobody.
+    /// Also measure children forked by a thread of [`Options::tids`], and others that join the selection; `None`:
+    /// neither.
     pub follow: Option<Follow>,
-    /// Leave what only ordinary tasks take part in (their wakings, switches and page faults) out of the flight ring:
-    /// they pay a fifth. A late real-time task is preceded by whom it replaced, all the same.
+    /// Leave events of ordinary tasks only (their wakings, switches and page faults) out of the flight ring: they
+    /// then cost a fifth. The switch-in of a late real-time task still shows the task that it replaced.
     pub lean: bool,
     /// Record each activation of each measured thread ([`Recorder::activations`](super::Recorder::activations)).
     pub activations: bool,
-    /// Measure the switch itself, too: one more program on the way of every context switch.
+    /// Measure the switch itself too: one more program on every context switch.
     pub switch: bool,
-    /// System calls in the flight ring: two more programs on the way of every system call.
+    /// System calls in the flight ring: two more programs on every system call.
     pub calls: Calls,
 }
 
@@ -43,14 +44,15 @@ pub enum Calls {
     /// None.
     #[default]
     None,
-    /// Numbers that are none (markers), futexes and sched_setaffinity.
+    /// Calls with invalid numbers (markers), futexes, and calls that set an affinity or a priority (`call_is_wanted` in
+    /// src/bpf/calls.h).
     Markers,
     /// All.
     All,
 }
 
 impl Options {
-    /// Every real-time thread of user space on `cpus`, stacks of timers that are 20 µs late.
+    /// Every real-time thread of user space on `cpus`, stacks for timers that are 20 µs late.
     #[must_use]
     pub fn on(cpus: CpuSet) -> Options {
         Options {
@@ -85,7 +87,7 @@ impl Options {
         wanted.iter().filter(|(wanted, _)| *wanted).fold(0, |bits, (_, bit)| bits | bit)
     }
 
-    /// Programs that only some recordings need are not even loaded for others.
+    /// Programs that only some recordings need are not loaded for others.
     pub(super) fn wants(&self, tracepoint: &str) -> bool {
         match tracepoint {
             "sched_exit_tp" => self.switch,

@@ -1,4 +1,4 @@
-//! Asks the kernel side which bin a latency falls into: holds src/bpf/hist.h equal to `Layout::LATENCY`.
+//! Queries the kernel side's bin for a latency: verifies that src/bpf/hist.h equals `Layout::LATENCY`.
 
 use lathunt_core::time::Ns;
 use libbpf_rs::ProgramInput;
@@ -12,7 +12,7 @@ static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), 
 /// The bin of each latency, as the BPF code computes it (`BPF_PROG_TEST_RUN`).
 ///
 /// # Errors
-/// When the kernel refuses to load or run the program.
+/// If the kernel refuses to load or run the program.
 pub fn kernel_bins(latencies: &[Ns]) -> Result<Vec<usize>> {
     let loaded = bpf_object::load("parity", bpf_object::open("parity", &OBJECT.0)?)?;
     let program = loaded.progs_mut().next();

@@ -1,6 +1,6 @@
-//! Which programs this kernel can take: facts first, then the decision.
+//! Decides which programs this kernel can run: facts first, then the decision.
 //!
-//! Probed is the thing itself (the tracepoint's type in BTF), never a version.
+//! Probes the feature itself (the tracepoint's type in BTF), never a version.
 
 use std::collections::BTreeSet;
 
@@ -12,29 +12,29 @@ use crate::error::{Error, Result};
 /// Facts only; the rules are below.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kernel {
-    /// Tracepoints that BPF programs can attach to, of those we ask for.
+    /// Tracepoints that BPF programs can attach to, of those needed.
     pub tracepoints: BTreeSet<String>,
     /// PREEMPT_RT: softirqs run in threads and can be preempted.
     pub realtime: bool,
 }
 
-/// What to load, and what is missing for it.
+/// What to load, and what is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     /// Tracepoints whose programs are loaded.
     pub load: BTreeSet<String>,
-    /// What cannot be recorded, and what that costs: one line each.
+    /// What cannot be recorded, and the consequence: one line each.
     pub notes: Vec<String>,
 }
 
 /// Without these there is no recorder.
 const REQUIRED: [&str; 4] = ["sched_switch", "sched_waking", "hrtimer_expire_entry", "hrtimer_expire_exit"];
 
-/// Worth a word when missing; of all others the architecture decides.
+/// Worth a note if missing; all others depend on the architecture.
 const WANTED: [(&str, &str); 8] = [
     ("irq_handler_entry", "hard interrupts cannot be named"),
     ("nmi_handler", "time in NMIs stays unexplained"),
-    ("cpu_idle", "late exits from idle cannot be told from other lateness"),
+    ("cpu_idle", "late exits from idle cannot be distinguished from other lateness"),
     ("csd_function_entry", "functions sent by other CPUs are not named (their interrupt is)"),
     ("page_fault_user", "page faults are not counted (x86 only)"),
     ("sched_migrate_task", "migrations are not shown"),
@@ -43,7 +43,7 @@ const WANTED: [(&str, &str); 8] = [
 ];
 
 impl Kernel {
-    /// Asks the running kernel about `tracepoints`.
+    /// Queries the running kernel for `tracepoints`.
     pub fn probe<'a>(tracepoints: impl Iterator<Item = &'a str>) -> Result<Kernel> {
         let btf = Btf::from_vmlinux().map_err(|error| {
             Error::new("read", "the kernel's types (/sys/kernel/btf/vmlinux)", error)

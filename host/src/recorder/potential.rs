@@ -1,9 +1,9 @@
-//! Potential latencies where the kernel tells them: how long interrupts or preemption were off, per CPU, with the longest
-//! of each kind and the stack of who ended it (src/bpf/potential.bpf.c).
+//! Potential latencies on kernels that report them: how long interrupts or preemption were off, per CPU, with the longest
+//! of each kind and the stack of the task that ended it (src/bpf/potential.bpf.c).
 //!
-//! An object of its own, because these are the most frequent events that a kernel has: what they cost nobody pays who did
-//! not ask. Loading is separate from attaching: the programs are tested on kernels without the tracepoints. They record
-//! when all of them are attached: of what is off while that goes on they would see the beginning and miss the end.
+//! A separate object, because these are the most frequent events of a kernel: only users who ask for them pay. Loading is
+//! separate from attaching: the programs are tested on kernels without the tracepoints. They record once all of them are
+//! attached: before, they would see the start of a section and miss its end.
 
 mod block;
 mod told;
@@ -31,15 +31,15 @@ static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), 
 /// `enum potential`, in its order.
 pub const QUANTITIES: [Quantity; 3] = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff];
 
-/// Where kernels turn interrupts off to tell an event (include/linux/tracepoint.h, as long as it has rcuidle): before
-/// 5.18, and since.
+/// Functions in which kernels turn interrupts off to report an event (include/linux/tracepoint.h, as long as it has
+/// rcuidle): before 5.18, and since.
 const TELLING: [[&str; 2]; 2] =
     [["rcu_irq_enter_irqson", "rcu_irq_exit_irqson"], ["ct_irq_enter_irqson", "ct_irq_exit_irqson"]];
 
-/// Programs that are wanted whatever is measured.
+/// Programs that every measurement needs.
 const ALWAYS: [&str; 2] = ["cpu_idle", "cpuhp_enter"];
 
-/// The tracepoints that `quantity` needs, and the option a kernel needs to have them.
+/// The tracepoints that `quantity` needs, and the kernel option that provides them.
 #[must_use]
 pub fn needs(quantity: Quantity) -> (&'static [&'static str], &'static str) {
     match quantity {
@@ -55,7 +55,7 @@ pub fn needs(quantity: Quantity) -> (&'static [&'static str], &'static str) {
 /// The first tracepoint that `quantity` needs and this kernel lacks.
 ///
 /// # Errors
-/// When the kernel has no BTF.
+/// If the kernel has no BTF.
 pub fn lacking(quantity: Quantity) -> Result<Option<&'static str>> {
     for name in needs(quantity).0 {
         if !blocking::has_tracepoint(name)? {
@@ -85,10 +85,10 @@ impl fmt::Debug for Potentials {
 }
 
 impl Potentials {
-    /// Loads and attaches what `wanted` need.
+    /// Loads and attaches the programs for `wanted`.
     ///
     /// # Errors
-    /// What the kernel lacks or refuses, in one line.
+    /// A kernel feature that is missing or refused, in one line.
     pub fn start(cpus: &CpuSet, wanted: &[Quantity]) -> Result<Potentials> {
         for &quantity in wanted {
             if let Some(name) = lacking(quantity)? {
@@ -102,7 +102,7 @@ impl Potentials {
         Ok(potentials)
     }
 
-    /// Loads. Nothing is recorded yet.
+    /// Loads. Does not record yet.
     fn load(cpus: &CpuSet, wanted: &[Quantity]) -> Result<Potentials> {
         let mut open = bpf_object::open("potential", &OBJECT.0)?;
         let used = |section: &str| {
@@ -138,7 +138,7 @@ impl Potentials {
         })
     }
 
-    /// From here on the programs record; before, they returned at once.
+    /// From now on the programs record; before, they returned at once.
     fn switch_on(&self) {
         for block in self.cpus.iter().filter_map(|cpu| self.blocks.of(cpu)) {
             block.on.store(1, Release);
@@ -162,7 +162,7 @@ impl Potentials {
         (series, peaks)
     }
 
-    /// What was lost so far; empty: nothing.
+    /// Losses so far; empty: none.
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
         let count = bpf_object::recursions(&self.object, |_| true);
@@ -179,7 +179,7 @@ impl Potentials {
     }
 }
 
-/// `telling` of src/bpf/potential.bpf.c; zeroes where this kernel has no such functions, or hides them.
+/// `telling` of src/bpf/potential.bpf.c; zeroes if this kernel has no such functions, or hides them.
 fn telling(symbols: &Symbols) -> Vec<u8> {
     let names = TELLING.iter().find(|names| symbols.address(names[0]).is_some()).unwrap_or(&TELLING[0]);
     let bounds = names.map(|name| symbols.address(name).and_then(|address| symbols.bounds(address)));
@@ -196,7 +196,7 @@ mod tests {
     use crate::testing::{lacks_bpf, may_run};
     use crate::{clock, sched};
 
-    /// What the kernel would do at the tracepoint `name`, on this CPU.
+    /// Runs the program of tracepoint `name` as the kernel would, on this CPU.
     fn happens(potentials: &Potentials, name: &str, arguments: [u64; 3]) {
         let section = format!("raw_tp/{name}");
         let program = potentials.object.progs_mut().find(|program| *program.section() == *section.as_str());
@@ -245,9 +245,9 @@ mod tests {
         switched(&potentials, "irq_enable", 0x33);
         pass(short);
         switched(&potentials, "preempt_enable", 0x44);
-        switched(&potentials, "preempt_enable", 0x44); // an end without its beginning is nothing
+        switched(&potentials, "preempt_enable", 0x44); // an end without its start is ignored
 
-        // Idle: 300 µs before it and 300 µs after it count, what lies between does not.
+        // Idle: 300 µs before it and 300 µs after it count, the time in between does not.
         switched(&potentials, "irq_disable", 0x55);
         pass(short);
         happens(&potentials, "cpu_idle", [1, 0, 0]);
@@ -311,7 +311,7 @@ mod tests {
         on();
         assert_eq!(counts(&potentials), [1, 1, 1]);
         off();
-        // All states that there are: the one in which it is brought up has another number in each kernel.
+        // All states: the number of the one in which a CPU is brought up differs between kernels.
         (0..400).for_each(|state| happens(&potentials, "cpuhp_enter", [0, 0, state]));
         on();
         assert_eq!(counts(&potentials), [1, 1, 1], "it went with both off");

@@ -1,5 +1,5 @@
-//! Who waits for a CPU now: a wake-up is counted when its thread gets the CPU, and one that never gets it would be in no
-//! figure until recording ends.
+//! Threads waiting for a CPU now: a wake-up is counted when its thread gets the CPU; one that never gets it would not be
+//! measured until recording ends.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -11,24 +11,24 @@ use super::unfinished::{cpu_time, look};
 use super::Recorder;
 use crate::clock;
 
-/// Shorter waits are in the figures soon.
+/// Shorter waits are soon in the figures.
 const LONG: Ns = Ns::from_ms(100);
 
-/// A thread that is runnable and has no CPU.
+/// A runnable thread without a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Starving {
-    /// Who.
+    /// The thread.
     pub thread: Thread,
-    /// Since when: its waking.
+    /// Time of its waking.
     pub since: Mono,
-    /// In whose queue it is.
+    /// CPU whose run queue it is in.
     pub cpu: Cpu,
-    /// Who has that CPU; `None`: not known.
+    /// The task on that CPU; `None`: unknown.
     pub holder: Option<Thread>,
 }
 
-/// What was pending at the last look: a waking is left, too, of a thread whose switch the kernel did not report, and that
-/// one used its CPU meanwhile.
+/// Wakings pending at the last check: one also stays pending if the kernel did not report the thread's switch, but then
+/// the thread has used its CPU since.
 #[derive(Debug, Default)]
 pub(crate) struct Pending(BTreeMap<Tid, (u64, Option<Ns>)>);
 
@@ -39,8 +39,8 @@ impl Recorder {
         slots.any(|slot| slot.tid.load(Acquire) == tid.0 && slot.at.load(Acquire) == since.0)
     }
 
-    /// Those whose waking was pending at the last look already, and that had no CPU since. Reads the table of threads, and
-    /// /proc for those alone.
+    /// Threads whose waking was pending at the last check already and that had no CPU since. Reads the table of threads,
+    /// and /proc for these only.
     pub(crate) fn starving(&self, pending: &mut Pending) -> Vec<Starving> {
         let now = clock::mono();
         let before = std::mem::take(&mut pending.0);

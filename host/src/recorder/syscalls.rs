@@ -6,8 +6,8 @@ use lathunt_core::trace::syscall_names::SyscallTable;
 const TABLE: SyscallTable =
     if cfg!(target_arch = "x86_64") { SyscallTable::X86_64 } else { SyscallTable::Generic };
 
-/// The name of the system call of `point`; `None` for one that is younger than the table, or of a 32-bit program elsewhere
-/// than on x86-64.
+/// The name of the system call of `point`; `None` if it is newer than the table, or of a 32-bit program on an architecture
+/// other than x86-64.
 #[must_use]
 pub fn name(point: Point) -> Option<&'static str> {
     let table = match point.compat {

@@ -1,8 +1,8 @@
-//! What goes on when recording ends: threads that have a CPU, that lost theirs, and that still wait for one.
+//! Unfinished work when recording ends: threads that are running, preempted, or still waiting for a CPU.
 //!
 //! A wake-up is counted when its thread gets the CPU, an activation when it blocks. A thread that hangs, or that another
-//! one keeps from running, does neither: its case would be the worst, and in no figure. So what is open is read at the
-//! end, and a wait is counted with as much of it as there was. Not here: what that means for a turn of the thread.
+//! one keeps from running, does neither: its case would be the worst, and missing. So open activations are read at the
+//! end, and an unfinished wait counts with its length so far. Not here: what that means for the thread's job.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
@@ -17,11 +17,11 @@ use super::chosen::Waking;
 use super::{figures, Recorder};
 use crate::clock;
 
-/// So long may a freeze that was asked for still take.
+/// How long a requested freeze may still take.
 const FREEZES: u32 = 20;
-/// A shorter wait is told only where it is the longest.
+/// A shorter wait is reported only if it is the longest.
 const SHORT: Ns = Ns::from_ms(1);
-/// Two ticks of the slowest: who has a CPU is charged for it meanwhile.
+/// Two ticks of the slowest rate: a running thread is charged CPU time in between.
 const LOOK: Duration = Duration::from_millis(21);
 const DEADLINE: u8 = 6;
 
@@ -36,7 +36,7 @@ pub(super) struct Seen {
 }
 
 impl Recorder {
-    /// Ends the recording; what it has can still be read. Returned: what goes on.
+    /// Ends the recording; its data can still be read. Returns the unfinished activations.
     pub(crate) fn stop(&mut self) -> (Mono, Vec<(Activation, State)>) {
         let blocks = || self.cpus.iter().filter_map(|cpu| Some((cpu, self.blocks.of(cpu)?)));
         for _ in 0..FREEZES {
@@ -55,14 +55,14 @@ impl Recorder {
         (end, open)
     }
 
-    /// The threads that are measured and still there, with the time that each has had on a CPU in its life.
+    /// The measured threads that still exist, with the CPU time of each so far.
     pub(crate) fn measured(&self) -> Vec<(Who, Tid, u8, Ns)> {
         let tids = self.chosen.slots().iter().map(|slot| Tid(slot.tid.load(Acquire)));
         let seen = tids.filter(|tid| tid.0 > 0).filter_map(|tid| Some((look(tid)?, cpu_time(tid)?)));
         seen.map(|(seen, ran)| (seen.who, seen.tgid, seen.policy, ran)).collect()
     }
 
-    /// Those that wait for a CPU; their waits so far are counted.
+    /// Threads waiting for a CPU; their waits so far are counted.
     fn waiting(&self, end: Mono) -> Vec<Activation> {
         let pending = |slot: &&Waking| slot.at.load(Acquire) > 0;
         let slots = self.chosen.slots().iter().filter(pending);
@@ -71,8 +71,8 @@ impl Recorder {
         if found.is_empty() {
             return Vec::new();
         }
-        // Who had its CPU already, by a switch that the kernel did not report, runs on with its waking left. Who gets it
-        // meanwhile waited until the end all the same.
+        // A thread that got its CPU already, by an unreported switch, is running with its waking still set. One that gets
+        // it after the end has waited until the end all the same.
         let before: Vec<Option<Ns>> = found.iter().map(|(_, a)| cpu_time(a.thread.tid)).collect();
         std::thread::sleep(LOOK);
         let mut waiting = Vec::new();
@@ -86,7 +86,7 @@ impl Recorder {
         waiting
     }
 
-    /// `None`: it does not wait here, or not for long.
+    /// `None`: it is not waiting here, or not for long.
     fn wait(&self, slot: &Waking, end: Mono) -> Option<Activation> {
         let tid = Tid(slot.tid.load(Acquire));
         let (at, expires, entry) =
@@ -94,7 +94,8 @@ impl Recorder {
         let seen = look(tid).filter(|seen| seen.runnable && self.cpus.contains(seen.cpu))?;
         let block = self.blocks.of(seen.cpu)?;
         let before = Tid(block.running.load(Relaxed) - 1);
-        // A waking is left, too, of one that was still on its way to sleep; another one comes before it is runnable again.
+        // A waking also stays set for a thread that was still going to sleep; another one comes before it is runnable
+        // again.
         if at == 0 || at >= end.0 || before == tid || slot.at.load(Acquire) != at {
             return None;
         }
@@ -130,6 +131,8 @@ impl Recorder {
             stayed: false,
             after_unseen: false,
             at_once: false,
+            was_reserved: false,
+            after_several: false,
             slack: Ns::ZERO,
             blocks: seen.blocks.wrapping_add(1).wrapping_add(slot.jobs_of(seen.policy)),
             late_sleeps: None,
@@ -138,12 +141,12 @@ impl Recorder {
     }
 }
 
-/// How often `tid` has blocked, modulo 2^16; `None`: it has ended.
+/// Number of blocks of `tid`, modulo 2^16; `None`: it has ended.
 pub(crate) fn blocks(tid: Tid) -> Option<u16> {
     look(tid).map(|seen| seen.blocks)
 }
 
-/// What has the CPU.
+/// The activation that has the CPU.
 fn running(block: &CpuBlock, end: Mono) -> Option<Activation> {
     let tid = Tid(block.run_tid.load(Acquire));
     let ran = end.since(Mono(block.run_since.load(Relaxed)));
@@ -167,7 +170,7 @@ fn as_if_blocked(mut words: [u64; WORDS], end: Mono, jobs: u16) -> Option<Activa
     Some(Activation { blocks: seen.blocks.wrapping_add(1).wrapping_add(jobs), late_sleeps: None, ..a })
 }
 
-/// Since the thread began, from /proc/TID/schedstat; it grows with each tick and switch.
+/// CPU time since the thread began, from /proc/TID/schedstat; it advances at each tick and switch.
 pub(crate) fn cpu_time(tid: Tid) -> Option<Ns> {
     let line = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
     line.split_whitespace().next()?.parse().ok().map(Ns)

@@ -1,4 +1,4 @@
-//! What an activation alone tells of a late wake-up.
+//! What an activation alone reveals about a late wake-up.
 
 use lathunt_core::application::policy_name;
 use lathunt_core::peak::Context;
@@ -6,11 +6,11 @@ use lathunt_core::series::Quantity;
 use lathunt_core::time::{Ns, Tid};
 use lathunt_core::trace::activation::{Activation, Via};
 
-/// Why one without evidence was late that had the CPU all the time.
-const ON_THE_WAY: &str = "its timer, served late while it was still on its way to sleep";
+/// Cause of a late activation without evidence that had the CPU all the time.
+const ON_THE_WAY: &str = "its own late timer interrupt, before it had gone to sleep";
 
-/// Who had the CPU before, where that may be why the thread waited. Why a timer came late it does not tell, nor does an
-/// idle CPU.
+/// The task that had the CPU before, if that may be why the thread waited. It does not explain a late timer, and an
+/// idle CPU explains nothing.
 pub(super) fn held_before(a: &Activation, quantity: Quantity) -> Option<String> {
     if a.awake {
         return Some(ON_THE_WAY.to_owned());

@@ -1,4 +1,4 @@
-//! What a flight record tells of a late wake-up, with its activation or without.
+//! Explains a late wake-up from its flight record, with or without its activation.
 
 use lathunt_core::comm::Comm;
 use lathunt_core::explain::{self, Explanation, Interval, Standstills, WakeInterval};
@@ -9,15 +9,18 @@ use lathunt_core::trace::activation::Activation;
 use lathunt_core::trace::event::{Event, Kind, Level, TaskRef};
 use lathunt_core::trace::window::Window;
 
+use super::memory::Memory;
 use crate::recorder::Frozen;
 use crate::symbols::Symbols;
 
-/// What it takes beside the record.
+/// Context needed besides the record.
 pub(super) struct Evidence {
     pub symbols: Symbols,
     /// The preemption model in force.
     pub preemption: Option<String>,
-    /// What the cases of other CPUs have proved.
+    /// What memory page faults were in.
+    pub memory: Memory,
+    /// Stalls proved by the cases of other CPUs.
     pub standstills: Standstills,
 }
 
@@ -27,7 +30,7 @@ impl Evidence {
         let victim = frozen.trigger.victim?;
         let mut window = frozen.decode(&self.symbols).ok()?;
         window.preemption.clone_from(&self.preemption);
-        window.from_arming = true; // every recording looks when timers are armed (due_since in src/bpf/due.h)
+        window.from_arming = true; // every recording checks when timers are armed (due_since in src/bpf/due.h)
         let begin = Mono(victim.switched_in.0.saturating_sub(victim.total.0));
         let (tid, cpu, end) = (victim.tid, frozen.cpu, victim.switched_in);
         window.standstills = self.standstills.beside(cpu, begin, end);
@@ -41,7 +44,7 @@ impl Evidence {
         })
     }
 
-    /// What a flight record tells without its activation.
+    /// Explains a flight record without its activation.
     pub fn alone(&self, frozen: &Frozen) -> Option<Peak> {
         let victim = frozen.trigger.victim?;
         let begin = Mono(victim.switched_in.0.saturating_sub(victim.total.0));

@@ -1,4 +1,4 @@
-//! The smallest and the largest of each quantity on each CPU, from activations: what the kernel side does not keep.
+//! The smallest and the largest of each quantity on each CPU, from activations: the kernel side does not keep them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ use super::window::Key;
 const QUANTITIES: [Quantity; 4] =
     [Quantity::Timer, Quantity::Wakeup, Quantity::TimerWakeup, Quantity::SharedPrio];
 
-/// Of one quantity on one CPU.
+/// Extremes of one quantity on one CPU.
 #[derive(Clone, Copy, Default)]
 struct Pair {
     smallest: Option<Ns>,
@@ -41,7 +41,7 @@ impl Largest {
     }
 }
 
-/// All of them.
+/// The extremes of every quantity on every CPU.
 #[derive(Default)]
 pub(super) struct Extremes {
     of: BTreeMap<Cpu, [Pair; QUANTITIES.len()]>,
@@ -49,7 +49,7 @@ pub(super) struct Extremes {
 }
 
 impl Extremes {
-    /// A wake-up, in whatever order.
+    /// Adds a wake-up; the order does not matter.
     pub fn add(&mut self, a: &Activation) {
         let wakeup = if a.shared { Quantity::SharedPrio } else { Quantity::Wakeup };
         let both = a.timer.filter(|_| !a.shared).map(|_| (Quantity::TimerWakeup, a.latency(), a.switched_in));
@@ -74,7 +74,7 @@ impl Extremes {
         self.of.clear();
     }
 
-    /// Forgets a quantity; wake-ups from before `since` that are told later do not count.
+    /// Forgets a quantity; wake-ups from before `since` that are added later do not count.
     pub fn clear_of(&mut self, quantity: Quantity, since: Mono) {
         let Some(place) = QUANTITIES.iter().position(|&known| known == quantity) else { return };
         self.of.values_mut().for_each(|of_cpu| of_cpu[place] = Pair::default());

@@ -1,5 +1,5 @@
-//! What a descriptor is on which a thread waits: a timerfd, a socket, a pipe, a file. Asked once, while its process
-//! lives; a recording that ends after it still knows.
+//! The kind of a descriptor on which a thread waits: a timerfd, a socket, a pipe, a file. Looked up once, while its
+//! process lives; a recording that ends after it still knows.
 
 use std::collections::HashMap;
 
@@ -9,9 +9,9 @@ use lathunt_core::trace::activation::Activation;
 
 use crate::recorder;
 
-/// Descriptors remembered.
+/// Maximum number of descriptors remembered.
 const LIMIT: usize = 1024;
-/// What is larger is an address and no descriptor.
+/// A larger value is an address, not a descriptor.
 const LARGEST: u64 = 1 << 16;
 
 /// Descriptors by process.
@@ -21,7 +21,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Looks at where a thread blocked.
+    /// Looks up the descriptor on which a thread blocked.
     pub fn see(&mut self, a: &Activation) {
         let key = (a.tgid, a.point.argument);
         if a.point.syscall < 0
@@ -38,7 +38,7 @@ impl Files {
         }
     }
 
-    /// `read 5` → `read 5 (timerfd)`, where that is known.
+    /// `read 5` → `read 5 (timerfd)`, if known.
     pub fn describe(&self, process: Tid, place: &str) -> String {
         let known = descriptor(place).and_then(|fd| self.known.get(&(process, fd))?.as_ref());
         known.map_or_else(|| place.to_owned(), |what| format!("{place} ({what})"))

@@ -1,5 +1,5 @@
-//! Threads that are looked for by name or control group while recording: what they did before they were found is in no
-//! figure, and is counted.
+//! Threads that are looked up by name or control group while recording: activations before discovery are not measured;
+//! they are counted as lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +14,9 @@ pub(super) struct Found {
     begin_ns: i64, // of the recording, since boot
     known: BTreeSet<Tid>,
     ran: BTreeMap<Tid, Ns>,
-    /// How often they had blocked; of a thread older than the recording, once.
+    /// Blocks before discovery; for a thread older than the recording, one.
     pub missed: u64,
-    /// Those for which there was no room.
+    /// Threads for which there was no room.
     pub without_room: BTreeSet<Tid>,
 }
 
@@ -32,8 +32,8 @@ impl Found {
         }
     }
 
-    /// `chosen` are all that match now; `watch` measures one from now on, is false where it is measured already, since it
-    /// came to match, and `None` where there is no room.
+    /// `chosen` are all that match now; `watch` starts measuring one and returns false if it is measured already, since
+    /// it came to match, and `None` if there is no room.
     pub fn look(&mut self, chosen: Vec<Tid>, mut watch: impl FnMut(Tid) -> Option<bool>) {
         let chosen: BTreeSet<Tid> = chosen.into_iter().collect();
         self.known.retain(|tid| chosen.contains(tid));
@@ -52,13 +52,14 @@ impl Found {
 }
 
 impl Found {
-    /// Time that `tid` had had on a CPU when it was found; 0 for one that began to be measured with its life.
+    /// CPU time of `tid` when it was found; 0 for one that was measured from its start.
     pub fn ran_before(&self, tid: Tid) -> Ns {
         self.ran.get(&tid).copied().unwrap_or_default()
     }
 }
 
-/// How often a thread has blocked by now, if it is younger than `begin_ns` (since boot).
+/// Number of blocks of a thread so far, if it is younger than `begin_ns` (since boot); 1 if it is older or that is
+/// unknown, 0 if it has ended.
 fn blocked_before(tid: Tid, begin_ns: i64) -> u64 {
     let Ok(thread) = Process::new(tid.0) else { return 0 };
     let started = thread.stat().map_or(0, |stat| stat.starttime);

@@ -1,10 +1,10 @@
-//! What the rings of all CPUs tell of a job, together with its activations: those say in which system call its thread
-//! blocked, which the rings do not.
+//! Explains a job from the rings of all CPUs together with its activations: only these contain the system call in
+//! which its thread blocked.
 
-use lathunt_core::application::{self, Job};
+use lathunt_core::application::{self, Behind, Job};
 use lathunt_core::explain::{self, Explanation, Interval, JobInterval};
 use lathunt_core::time::{Cpu, Mono};
-use lathunt_core::trace::activation::Activation;
+use lathunt_core::trace::activation::{Activation, Point};
 use lathunt_core::trace::event::{Event, Kind, Level};
 use lathunt_core::trace::syscall_names::SyscallTable;
 use lathunt_core::trace::window::Window;
@@ -12,13 +12,13 @@ use lathunt_core::trace::window::Window;
 use super::evidence::{add_waking, Evidence};
 use crate::recorder::{self, Frozen};
 
-/// Third argument of a futex call of which nothing is known.
+/// Third argument of a futex call if unknown.
 const NOT_KNOWN: u64 = u64::MAX;
 
-/// Where the rings leave more than one in so many parts of a job unexplained, its activations may say more.
+/// If more than one in this many parts of a job is unexplained by the rings, its activations may help.
 const UNEXPLAINED: u64 = 20;
 
-/// Where the time of `job` went: by the rings, or where they do not hold it by its activations. `None`: it has none.
+/// Where the time of `job` went: by the rings, or if they do not cover it, by its activations. `None`: it has none.
 pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) -> Option<Explanation> {
     let sums = |why: &str| application::explanation(job, recorder::syscall_name, why);
     let Some(mut frozen) = frozen else { return sums("its flight record was not kept") };
@@ -27,17 +27,21 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
         return sums("its flight record is damaged");
     };
     if !is_whole(job, &window) {
-        return sums("the flight rings do not hold all of it");
+        return sums("the flight rings do not cover all of it");
     }
     window.preemption.clone_from(&evidence.preemption);
-    window.from_arming = true; // as of late wake-ups
+    window.from_arming = true; // as for late wake-ups
     window.syscalls = SyscallTable::of_machine(std::env::consts::ARCH);
+    let pages = job.steps.iter().filter(|a| a.faults > 0);
+    let pages = pages.filter_map(|a| evidence.memory.page(a.tgid, a.fault_address));
+    window.mappings.extend(pages.cloned());
     job.steps.iter().for_each(|a| faults_before(&mut window, a));
     job.steps.iter().for_each(|a| add_waking(&mut window, a));
     job.steps.iter().for_each(|a| add_call(&mut window, a));
     let last = job.steps.last()?;
     let of = Interval { tid: last.thread.tid, cpu: last.cpu, begin: job.begin, end: job.end };
-    let backlog_until = job.backlog.as_ref().map(|backlog| backlog.until);
+    let backlog = job.backlog.as_ref().filter(|backlog| backlog.why != Behind::Stopped);
+    let backlog_until = backlog.map(|backlog| backlog.until);
     let told = explain::explain_job(&window, &JobInterval { of, backlog_until });
     let is_of_all = told.total_ns == job.total();
     if is_of_all && told.unexplained_ns.0 * UNEXPLAINED <= told.total_ns.0 {
@@ -52,25 +56,36 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     Some(by_sums)
 }
 
-/// Whether each CPU that its thread was on was recorded from its release on.
+/// Whether each CPU of its thread was recorded from its release on.
 fn is_whole(job: &Job, window: &Window) -> bool {
     let covers = |cpu: Cpu| window.complete_from.get(&cpu).is_some_and(|from| *from <= job.begin);
     job.more.is_empty() && job.steps.iter().all(|step| covers(step.cpu))
 }
 
-/// Page faults are recorded with the switch at the end of `a`, and happened before it.
+/// Page faults are recorded with the switch at the end of `a`, and happened before it. One in which it blocked is an event of
+/// its own.
 fn faults_before(window: &mut Window, a: &Activation) {
+    let in_fault = a.point.syscall == Point::EXCEPTION && a.faults > 0;
     let first = window.events.partition_point(|event| event.at < a.blocked);
     let at_the_end = window.events[first..].iter_mut().take_while(|event| event.at == a.blocked);
+    let mut cpu = None;
     for event in at_the_end.filter(|event| event.current == Some(a.thread.tid)) {
-        if matches!(event.kind, Kind::PageFault { .. }) {
+        cpu = cpu.or(Some(event.cpu));
+        if let Kind::PageFault { count, .. } = &mut event.kind {
             event.at = Mono(a.blocked.0.saturating_sub(1));
+            *count = count.saturating_sub(u32::from(in_fault));
         }
     }
-    window.events.sort_by_key(|event| event.at); // stable
+    let cpu = cpu.filter(|_| in_fault);
+    window.events.extend(cpu.map(|cpu| {
+        let kind = Kind::UserFault { address: a.fault_address, ip: 0, error_code: 0 };
+        let (at, current) = (Mono(a.blocked.0.saturating_sub(1)), Some(a.thread.tid));
+        Event { at, cpu, current, level: Level::Unsaid, kind }
+    }));
+    window.events.sort_by_key(|event| event.at); // stable sort
 }
 
-/// The system call in which `a` blocked, between its last switch-in and the next one.
+/// Adds the system call in which `a` blocked, between its last switch-in and the next one.
 fn add_call(window: &mut Window, a: &Activation) {
     if a.point.syscall < 0 || a.point.compat {
         return;

@@ -1,11 +1,11 @@
 //! The worst jobs of an application as cases: the K worst of all, and the worst of each thread.
 //!
-//! That a job was late is known when it is over, a poll later. What happened meanwhile is copied out of the rings of all
-//! CPUs then, without freezing them; its explanation costs some ms and waits until somebody looks, or until too many
-//! wait. While the main wait of a thread is not known yet, evidence of what may turn out to be a job is kept for a while.
+//! A late job is known when it is over, one poll later. Its events are then copied out of the rings of all CPUs, without
+//! freezing them; the explanation costs some ms and is deferred until it is requested, or until too many wait. While the
+//! main wait of a thread is unknown, evidence of what may turn out to be a job is kept for a while.
 //!
-//! One backlog is one case: a job that was late because the one before it was not over takes the place of that one, or
-//! none. Jobs of real-time threads go before those of others.
+//! One backlog is one case: a job that was late because the previous one was not over replaces that one, or is dropped.
+//! Jobs of real-time threads come before those of others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use super::pending::Packed;
 use super::Settings;
 use crate::recorder::{self, Frozen};
 
-/// Cases that wait to be explained.
+/// Maximum number of cases waiting to be explained.
 const WAITING: usize = 24;
-/// Jobs whose thread is not known well enough yet, and whose evidence is kept.
+/// Jobs with evidence whose thread is not known well enough yet.
 const PROVISIONAL: usize = 48;
-/// What is looked at before a job began: at least so long, for the threads that hold something then.
+/// How much of the time before a job is read, at least: it shows the resources held then.
 const BEFORE: Ns = Ns::from_ms(5);
 
 /// A job that is kept.
@@ -42,7 +42,7 @@ impl Case {
         self.job.key() == job.key()
     }
 
-    /// Of the same backlog.
+    /// Whether both belong to the same backlog.
     fn joins(&self, job: &Job) -> bool {
         self.job.key().0 == job.key().0 && self.job.since() == job.since()
     }
@@ -52,7 +52,7 @@ impl Case {
     }
 }
 
-/// Jobs of real-time threads go first.
+/// Jobs of real-time threads come first.
 fn rank(job: &Job) -> (bool, Ns) {
     (job.steps.last().is_some_and(|last| last.thread.prio.is_realtime()), job.total())
 }
@@ -79,20 +79,20 @@ impl JobBook {
         }
     }
 
-    /// Those so far belong to a window that has ended.
+    /// The present ones belong to a window that has ended.
     pub fn begin_window(&mut self) {
         self.worst.clear();
         self.of_thread.clear();
     }
 
-    /// From which total on a job may be one of the worst.
+    /// Minimum total of a job to be one of the worst.
     #[must_use]
     pub fn useful_from(&self) -> Ns {
         let full = self.worst.len() >= self.limit;
         self.worst.last().filter(|least| full && least.rank().0).map_or(Ns::ZERO, |least| least.job.total())
     }
 
-    /// Jobs that have just ended; `peek` reads the rings since a moment.
+    /// Adds jobs that have just ended; `peek` reads the rings since a given time.
     pub fn ended(&mut self, jobs: Vec<Job>, peek: impl Fn(Mono) -> Frozen) {
         let wanted: Vec<Job> = jobs.into_iter().filter(|job| self.is_wanted(job)).collect();
         let lacking = wanted.iter().filter(|job| self.evidence_of(job).is_none());
@@ -149,7 +149,7 @@ impl JobBook {
         self.worst.truncate(self.limit);
     }
 
-    /// Explains those that wait, once there are too many of them.
+    /// Explains waiting cases once there are too many of them.
     pub fn make_room(&mut self, evidence: &Evidence) {
         let waiting =
             self.worst.iter().chain(self.of_thread.values()).filter(|case| case.explanation.is_none());
@@ -175,7 +175,7 @@ impl JobBook {
         }
     }
 
-    /// A late job, with its explanation where it is one of the worst.
+    /// A late job, with its explanation if it is one of the worst.
     pub fn late(&mut self, job: Job, evidence: &Evidence) -> Option<Peak> {
         self.explain_cases(evidence);
         let known = self.worst.iter().chain(self.of_thread.values()).find(|case| case.is_of(&job)).cloned();

@@ -1,7 +1,7 @@
-//! Late cases while the recording goes on, for those who act on them: how many came, and the largest since it was asked.
+//! Late cases during the recording, for actions on them: their number, and the largest since the last query.
 //!
-//! A case is late when its wake-up, or its job, took longer than a limit. What a verdict counts at the end is the same, but
-//! for deadlines that are the period of a thread: that is not known while it runs, and such jobs are not noticed here.
+//! A case is late if its wake-up, or its job, took longer than a limit. The final verdict counts the same, except for
+//! deadlines that equal the period of a thread: that is unknown while it runs, and such jobs are not noticed here.
 
 use lathunt_core::application::{Deadlines, Job};
 use lathunt_core::peak::Peak;
@@ -15,13 +15,13 @@ use super::Recording;
 /// Which cases are late.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LateAbove {
-    /// Wake-ups above this.
+    /// Limit for wake-ups.
     pub wakeups: Option<Ns>,
-    /// Jobs above this.
+    /// Limit for jobs.
     pub jobs: Option<Ns>,
     /// Jobs above the deadline of their thread.
     pub deadlines: Deadlines,
-    /// Wake-ups, or jobs of an application, above this end the recording.
+    /// Limit for wake-ups, or jobs of an application, that ends the recording.
     pub stop: Option<Ns>,
 }
 
@@ -49,11 +49,11 @@ impl Found {
     }
 }
 
-/// Those since they were taken.
+/// Late cases since they were last taken.
 #[derive(Default)]
 pub(super) struct Late {
     above: LateAbove,
-    realtime: bool, // a job of a real-time thread was seen: a deadline without a name is theirs alone
+    realtime: bool, // a job of a real-time thread was seen: a deadline without a name applies to these only
     has_jobs: bool,
     cases: u64,
     worst: Option<Found>,
@@ -61,19 +61,19 @@ pub(super) struct Late {
 }
 
 impl Late {
-    /// `has_jobs`: it is an application.
+    /// `has_jobs`: an application is recorded.
     pub fn new(above: LateAbove, has_jobs: bool) -> Late {
         Late { above, has_jobs, ..Late::default() }
     }
 
-    /// From which total on jobs have to be looked at: because one may be late, or of use to `jobs`.
+    /// Minimum total of jobs to look at: because one may be late, or of use to `jobs`.
     pub fn wanted_of(&self, jobs: &JobBook) -> Ns {
         let limits = [self.above.jobs, self.above.deadlines.shortest(), self.above.stop];
         let late = limits.into_iter().flatten().min();
         late.map_or(jobs.useful_from(), |late| late.min(jobs.useful_from()))
     }
 
-    /// A wake-up; one comparison where it is in time.
+    /// Adds a wake-up; one comparison if it is in time.
     pub fn wakeup(&mut self, a: &Activation) {
         let has_latency = !a.awake || a.timer.is_some();
         if has_latency && !self.has_jobs && self.above.stop.is_some_and(|above| a.latency() > above) {
@@ -112,8 +112,8 @@ impl Late {
 }
 
 impl Recording {
-    /// Late cases since the last call: how many, and where it is `wanted` the largest of them with what is known of it so
-    /// far. Explaining it takes some ms.
+    /// Late cases since the last call: their number, and if `wanted` the largest of them with its explanation so far, which
+    /// takes some ms.
     #[must_use]
     pub fn take_late(&mut self, wanted: bool) -> (u64, Option<Peak>) {
         let cases = std::mem::take(&mut self.late.cases);

@@ -1,8 +1,8 @@
-//! A recording of chosen tasks: the recorder, read regularly, turned into series, threads, and the worst cases.
+//! A recording of selected tasks: the recorder, read regularly, turned into series, threads, and the worst cases.
 //!
-//! What `lathunt record` and `lathunt monitor` share. The figures of a CPU are counted in the kernel and read from
-//! there; those of a thread are added up here from its activations. A window ends with [`Recording::close_window`], and
-//! what comes after it belongs to the next one; a recording that closes none is one window.
+//! Shared by `lathunt record` and `lathunt monitor`. The figures of a CPU are counted in the kernel and read from there;
+//! those of a thread are summed up here from its activations. A window ends with [`Recording::close_window`], and the next
+//! one follows; a recording that closes none is one window.
 //!
 //! Not here: files, terminals, verdicts.
 
@@ -53,7 +53,7 @@ pub use settings::Settings;
 pub use since_reset::SinceReset;
 pub use snapshot::Snapshot;
 
-/// Losses that hide latencies which no series knows of.
+/// Name of the loss of latencies that are in no series.
 const NOT_WATCHED: &str = "threads_not_watched";
 const BEFORE_FOUND: &str = "activations_before_found";
 
@@ -92,7 +92,7 @@ impl Recording {
         let begin = clock::mono();
         let mut found = Found::new();
         if settings.command.is_none() {
-            // Once more: what was started while the programs were loaded.
+            // Once more: programs started while the BPF programs were loaded.
             look(&mut found, &recorder, &settings.selection);
             found.missed = 0;
         }
@@ -106,7 +106,8 @@ impl Recording {
         let mut tasks = Tasks::new(settings.threads, None, recorder::syscall_name)
             .with_deadlines(settings.deadlines.clone())
             .with_activation(settings.activation.as_deref())
-            .with_chain(&settings.chain);
+            .with_chain(&settings.chain)
+            .with_held(settings.command);
         let late = Late::new(settings.late.clone(), settings.jobs);
         jobs.iter().for_each(|jobs| tasks.ask_for_jobs(late.wanted_of(jobs)));
         let since_reset = settings.old_files.then(SinceReset::default);
@@ -131,9 +132,9 @@ impl Recording {
         })
     }
 
-    /// Reads what the kernel side found. Call it often enough for the rings of 4096 activations a CPU (every 20 to 50 ms;
-    /// a monitor of tasks that wake 10,000 times a second: ten times a second): what is overwritten is counted. True:
-    /// there was evidence, soon there may be more.
+    /// Reads the kernel side's data. Call it often enough for the rings of 4096 activations per CPU (every 20 to 50 ms;
+    /// for a monitor of tasks that wake 10,000 times a second: ten times a second): overwritten activations are counted.
+    /// True: there was evidence, and more may follow soon.
     pub fn poll(&mut self) -> bool {
         let mut evidence = false;
         self.recorder.poll_each(|frozen| {
@@ -150,7 +151,7 @@ impl Recording {
         evidence
     }
 
-    /// Jobs that are of the worst: what happened meanwhile is still in the rings.
+    /// Jobs that are among the worst: their events are still in the rings.
     fn late_jobs(&mut self) {
         let Some(book) = &mut self.jobs else { return };
         let ended = self.tasks.take_jobs();
@@ -162,7 +163,7 @@ impl Recording {
         book.make_room(self.book.evidence_of());
     }
 
-    /// Counts the activations that came, but for those switched in behind `until`: they are counted next time.
+    /// Counts new activations, except those switched in after `until`: they are counted next time.
     fn activations(&mut self, until: Mono) {
         let Recording { recorder, book, late, tasks, objects, since_reset, later, .. } = self;
         let waited = std::mem::take(later);
@@ -181,7 +182,7 @@ impl Recording {
         self.overwritten += recorder.activations(count);
     }
 
-    /// The kernel side freezes from that latency on that could still become one of the worst.
+    /// The kernel side freezes from the smallest latency on that could still become one of the worst.
     fn set_thresholds(&self) {
         for cpu in self.settings.cpus.iter() {
             let useful = self.book.useful_from(cpu);
@@ -196,7 +197,7 @@ impl Recording {
         self.read().0
     }
 
-    /// Ends the window: what comes from now on belongs to the next one.
+    /// Ends the window and starts the next one.
     #[must_use]
     pub fn close_window(&mut self) -> Snapshot {
         let (snapshot, cumulative) = self.read();
@@ -214,7 +215,7 @@ impl Recording {
     fn read(&mut self) -> (Snapshot, Vec<Series>) {
         self.poll();
         self.book.explain_cases();
-        // To explain takes its time: what came meanwhile is of this window in all its figures, or in none.
+        // Explaining takes time: samples of that time are in all figures of this window, or in none.
         self.poll();
         let end = clock::mono();
         let cumulative = self.recorder.series();
@@ -229,7 +230,7 @@ impl Recording {
             let key = (series.quantity, series.cpu?);
             self.before.part(series, self.largest.of(key), self.book.smallest(key))
         };
-        // A CPU whose every wake-up was lost has a series, too.
+        // A CPU whose wake-ups were all lost has a series too.
         let told = |series: &Series| {
             series.histogram.count() > 0 || (series.quantity == Quantity::Wakeup && series.lost > 0)
         };
@@ -253,7 +254,7 @@ impl Recording {
         tasks.iter_mut().for_each(|task| task.worst = self.book.worst_of(task.thread.tid).map(Box::new));
         self.objects.collect();
         self.objects.name_in(&tasks, peaks.iter_mut().chain(&mut of_tasks).chain(&mut maxima));
-        self.objects.describe(&mut tasks);
+        self.objects.describe(&self.book.evidence_of().memory, &mut tasks);
         let old_files = self.since_reset.as_ref();
         let old_files = old_files.map(|since| (since.part(&cumulative), since.worst())).unwrap_or_default();
         let snapshot = Snapshot {
@@ -272,7 +273,7 @@ impl Recording {
         (snapshot, cumulative)
     }
 
-    /// The old files show `quantities` anew from now on.
+    /// The old files restart `quantities` from now on.
     pub fn reset(&mut self, quantities: &[Quantity]) {
         let (snapshot, cumulative) = self.read();
         if let Some(since) = &mut self.since_reset {
@@ -281,7 +282,7 @@ impl Recording {
     }
 
     /// Ends the recording: late tasks whose activation never ended become cases too, and so do those that still wait for a
-    /// CPU. The last snapshot is the one after it.
+    /// CPU. The last snapshot is taken after it.
     pub fn finish(&mut self) {
         self.poll();
         let (end, open) = self.recorder.stop();
@@ -291,7 +292,7 @@ impl Recording {
             if *state == State::Waits {
                 self.book.activation(activation);
                 self.notes.push(format!(
-                    "{} still waited for CPU {} when recording ended: its latency is what it had waited by then",
+                    "{} still waited for CPU {} when recording ended: its latency is the wait until then",
                     activation.thread.thread(),
                     activation.cpu
                 ));
@@ -316,19 +317,19 @@ impl Recording {
         self.book.last_culprit(cpu)
     }
 
-    /// Since when the window counts.
+    /// Start of the window.
     #[must_use]
     pub fn since(&self) -> Mono {
         self.begin
     }
 
-    /// What this kernel cannot record, and what that costs: one line each.
+    /// What this kernel cannot record, and the consequence: one line each.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The recorder beneath.
+    /// The underlying recorder.
     #[must_use]
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
@@ -344,7 +345,7 @@ impl Recording {
         all
     }
 
-    /// What was lost since the recording began; empty: nothing.
+    /// Losses since the recording began; empty: none.
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
         let own = [
@@ -356,19 +357,19 @@ impl Recording {
             (
                 "threads_beyond_limit",
                 self.tasks.not_kept(),
-                "activations of more threads than are kept apart: of them only the wake-ups are in the figures, of their CPU and of \"(others)\"",
+                "activations of threads beyond the limit of separate figures: only their wake-ups are counted, for their CPU and for \"(others)\"",
             ),
         ];
         let not_measured = [
             (
                 NOT_WATCHED,
                 self.found.without_room.len() as u64,
-                "threads without room in the recorder's table (8192, and four places for each): they were not measured",
+                "threads without a free slot in the recorder's table (8192 slots, 4 for each thread to choose from): not measured",
             ),
             (
                 BEFORE_FOUND,
                 self.found.missed,
-                "activations, at most, of threads before they were found: whom the kernel side does not follow is looked up once a second",
+                "activations, at most, of threads before their discovery: threads that the kernel side does not follow are looked up once a second",
             ),
         ];
         let own = own.into_iter().chain(not_measured).filter(|&(_, count, _)| count > 0);
@@ -382,8 +383,8 @@ impl Recording {
     }
 }
 
-/// Measures the threads that are chosen now.
+/// Starts measuring the threads that match now.
 fn look(found: &mut Found, recorder: &Recorder, selection: &Selection) {
-    let chosen = selection.threads().ok().flatten().unwrap_or_default(); // a process may have ended meanwhile
+    let chosen = selection.threads().ok().flatten().unwrap_or_default(); // a process may have ended since
     found.look(chosen, |tid| recorder.watch(tid).ok());
 }

@@ -1,4 +1,4 @@
-//! Names of threads chosen by a list of shell patterns.
+//! Thread names selected by a list of shell patterns.
 
 use std::ffi::{CStr, CString};
 
@@ -7,8 +7,8 @@ use crate::recorder::{Names, Place};
 /// Bytes of the longest name of a thread (TASK_COMM_LEN - 1).
 const NAME: usize = 15;
 
-/// A list of shell patterns: `hog,vic*`, `[a-c]x`. A comma within `[…]` or behind a `\` belongs to a name, blanks around an
-/// entry do not, and neither does another `comm:` before it.
+/// A list of shell patterns: `hog,vic*`, `[a-c]x`. A comma within `[…]` or after a `\` is part of a name; blanks around an
+/// entry are not, and neither is a repeated `comm:`.
 pub(super) fn patterns(list: &str) -> Result<Vec<CString>, String> {
     let (mut globs, mut begin, mut at) = (Vec::new(), 0, 0);
     let bytes = list.as_bytes();
@@ -30,23 +30,23 @@ pub(super) fn patterns(list: &str) -> Result<Vec<CString>, String> {
             "'comm:{list}' mixes kinds of tasks: name all by comm:A,B or all by pid:1,2; a thread called '{other}' is '\\{other}'"
         ));
     }
-    // Past the end: a `\` was the last of it.
+    // Past the end: a `\` was the last character.
     let read = read
         .filter(|_| begin > bytes.len())
-        .ok_or_else(|| format!("'{list}' is no list of names (comm:NAME,GLOB,…)"))?;
+        .ok_or_else(|| format!("'{list}' is not a list of names (comm:NAME,GLOB,…)"))?;
     let shortest = |glob: &&CString| {
         places(glob.as_bytes()).iter().filter(|place| matches!(place, Place::One(_))).count()
     };
     match read.iter().find(|glob| shortest(glob) > NAME) {
         Some(long) => Err(format!(
-            "'{}' fits no thread: the kernel keeps {NAME} bytes of a name",
+            "'{}' matches no thread: the kernel keeps {NAME} bytes of a name",
             long.to_string_lossy()
         )),
         None => Ok(read),
     }
 }
 
-/// An entry of the list. A blank at its end may be meant, behind a `\`.
+/// An entry of the list. A blank at its end is kept after a `\`.
 fn named(entry: &str) -> &str {
     let begin = entry.trim_start();
     let end = if begin.trim_end().ends_with('\\') { begin } else { begin.trim_end() };
@@ -57,7 +57,7 @@ fn is_of_another_kind(name: &str) -> bool {
     ["pid:", "cgroup:"].iter().any(|kind| name.starts_with(kind))
 }
 
-/// Where what stands for one character, or a `*`, ends; `None`: a set without its end.
+/// End of the element for one character, or of a `*`; `None`: an unterminated set.
 fn end_of_place(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes[at] {
         b'\\' => Some(at + 2),
@@ -66,8 +66,8 @@ fn end_of_place(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Where the set that begins with the `[` at `at` ends: a `]` that is the first in it is one of its characters, and so is
-/// that of a class (`[[:digit:]]`).
+/// End of the set that begins with the `[` at `at`: a `]` that comes first in it is one of its characters, and so is that
+/// of a class (`[[:digit:]]`).
 fn end_of_set(bytes: &[u8], at: usize) -> Option<usize> {
     let first = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'!' | b'^')));
     let mut at = if bytes.get(first) == Some(&b']') { first + 1 } else { first };
@@ -84,7 +84,7 @@ fn end_of_set(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// As the shell does.
+/// Matches like the shell.
 pub(super) fn matches(glob: &CStr, name: &CStr) -> bool {
     // SAFETY: both texts end with a NUL and outlive the call.
     unsafe { libc::fnmatch(glob.as_ptr(), name.as_ptr(), 0) == 0 }
@@ -108,7 +108,7 @@ fn places(glob: &[u8]) -> Vec<Place> {
     places
 }
 
-/// The bytes that `place` stands for.
+/// The bytes that `place` matches.
 fn fitting(place: &[u8]) -> [bool; 256] {
     let mut fits = [false; 256];
     let Ok(place) = CString::new(place) else { return fits };

@@ -1,4 +1,5 @@
-//! What the things are that threads wait for and touch: descriptors, memory, variables. Asked while their process lives.
+//! Names the objects that threads wait for and touch: descriptors, memory, variables. Looked up while their process
+//! lives.
 
 use std::collections::HashMap;
 
@@ -11,41 +12,39 @@ use super::files::Files;
 use super::memory::Memory;
 use super::variables::Variables;
 
-/// All of them.
+/// The objects that threads wait for, by kind.
 #[derive(Default)]
 pub(super) struct Objects {
     files: Files,
-    memory: Memory,
     variables: Variables,
 }
 
 impl Objects {
-    /// Looks at what a thread did; `is_of_task`: its descriptors are asked for, too.
+    /// Looks up the objects of an activation; `is_of_task`: its descriptors too.
     pub fn see(&mut self, a: &Activation, is_of_task: bool) {
-        self.memory.see(a);
         if is_of_task {
             self.files.see(a);
             self.variables.see(a);
         }
     }
 
-    /// Takes what was found meanwhile.
+    /// Collects results.
     pub fn collect(&mut self) {
         self.variables.collect();
     }
 
-    /// The same at the end: nothing is found later.
+    /// The same at the end: no result will come later.
     pub fn finish(&mut self) {
         self.variables.finish();
     }
 
-    /// Names what `tasks` wait for and touch.
-    pub fn describe(&self, tasks: &mut [Task]) {
+    /// Names the objects that `tasks` wait for and touch.
+    pub fn describe(&self, memory: &Memory, tasks: &mut [Task]) {
         for task in tasks {
             let process = task.process;
             task.waits_in = task.waits_in.take().map(|place| self.place(process, &place));
             if let Some(faulting) = &mut task.faulting {
-                faulting.name(|address| self.memory.of(process, address));
+                faulting.name(|address| memory.of(process, address));
             }
             task.other_turns.iter_mut().for_each(|other| other.place = self.place(process, &other.place));
             task.blocking.iter_mut().for_each(|wait| wait.place = self.place(process, &wait.place));

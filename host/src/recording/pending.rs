@@ -1,20 +1,21 @@
-//! Flight records that nobody has explained yet, few at a time. Each is up to half a megabyte, so they wait compressed.
+//! Flight records that are not explained yet, a few at a time. Each is up to half a megabyte, so they are kept
+//! compressed.
 
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 
 use crate::recorder::Frozen;
 
-/// A thread and when it was switched in: what an activation and its flight record have in common.
+/// A thread and its switch-in: the key common to an activation and its flight record.
 pub(super) type Moment = (Tid, Mono);
 
-/// A flight record that waits, some tenth of its size.
+/// A waiting flight record, compressed to about a tenth.
 pub struct Packed {
-    frozen: Frozen, // its bytes compressed where `length` says what they were
+    frozen: Frozen, // its bytes, compressed if `length` has their original length
     length: Option<usize>,
 }
 
 impl Packed {
-    /// Some ms for half a megabyte.
+    /// Compresses; some ms for half a megabyte.
     #[must_use]
     pub fn new(mut frozen: Frozen) -> Packed {
         let packed = zstd::bulk::compress(&frozen.bytes, 1).ok();
@@ -23,7 +24,7 @@ impl Packed {
         Packed { frozen, length }
     }
 
-    /// As it was.
+    /// Decompresses.
     #[must_use]
     pub fn unpacked(&self) -> Frozen {
         let Frozen { cpu, id, trigger, .. } = self.frozen;
@@ -31,7 +32,7 @@ impl Packed {
         Frozen { cpu, id, bytes: bytes.unwrap_or_else(|| self.frozen.bytes.clone()), trigger }
     }
 
-    /// Whose ring it was.
+    /// CPU of its ring.
     pub(super) fn cpu(&self) -> Cpu {
         self.frozen.cpu
     }
@@ -72,7 +73,7 @@ impl Pending {
         removed
     }
 
-    /// Drops that of `moment`, of a case of `total`. About 1 ns when none was so little late: asked for each activation.
+    /// Drops that of `moment`, of a case of `total`. About 1 ns if all are later than that: called for each activation.
     pub fn forget(&mut self, moment: Moment, total: Ns) {
         if total >= self.least {
             self.retain(|of| of != moment);

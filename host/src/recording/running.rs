@@ -1,4 +1,4 @@
-//! Which tasks run now: for whoever asked for some that there are none of.
+//! Running tasks, for the error that none match a selection.
 
 use std::fmt;
 use std::fs;
@@ -11,13 +11,13 @@ pub struct Running {
     pub pid: i32,
     /// Itself.
     pub tid: i32,
-    /// What it calls itself.
+    /// Its name.
     pub comm: String,
     /// `RT 80`, `nice 0`, `DEADLINE`.
     pub scheduled: String,
     /// Of SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
     pub is_real_time: bool,
-    /// CPU time since it began, in ticks of the kernel.
+    /// CPU time since it started, in ticks of the kernel.
     pub ticks: u64,
 }
 
@@ -41,12 +41,12 @@ pub fn running() -> Vec<Running> {
     all
 }
 
-fn numbers(directory: &Path) -> impl Iterator<Item = i32> {
+fn numbers(directory: &Path) -> impl Iterator<Item = i32> + use<> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// `None`: it has ended, or is the kernel's own.
+/// `None`: it has ended, or is a kernel thread.
 fn of(pid: i32, tid: i32) -> Option<Running> {
     parsed(pid, tid, &fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?)
 }
@@ -55,7 +55,7 @@ fn of(pid: i32, tid: i32) -> Option<Running> {
 fn parsed(pid: i32, tid: i32, stat: &[u8]) -> Option<Running> {
     const PF_KTHREAD: u64 = 0x0020_0000;
     let stat = String::from_utf8_lossy(stat);
-    // A program may call itself `a) R 1`.
+    // A program may name itself `a) R 1`.
     let (before, after) = stat.rsplit_once(") ")?;
     let comm = before.split_once(" (")?.1.to_owned();
     let fields: Vec<&str> = after.split(' ').collect();

@@ -1,4 +1,4 @@
-//! `--tasks`: whose latencies are recorded, and which threads that means now.
+//! `--tasks`: the tasks whose latencies are recorded, and the matching threads now.
 
 use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;
@@ -12,19 +12,19 @@ use super::names::{machine, matches, patterns};
 use crate::error::{Error, Result};
 use crate::recorder::Follow;
 
-/// What each entry of a list may begin with.
+/// Possible prefixes of an entry of the list.
 const KINDS: [&str; 3] = ["comm:", "pid:", "cgroup:"];
 
-/// Whose latencies.
+/// The tasks whose latencies are recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// Every real-time thread of user space.
     RealTime,
     /// Every thread, ordinary ones and the kernel's too.
     All,
-    /// All threads of these processes (or these threads), and what they start.
+    /// All threads of these processes (or these threads), and their children.
     Pids(Vec<i32>),
-    /// Threads whose name matches one of these patterns of the shell.
+    /// Threads whose name matches one of these shell patterns.
     Comm(Vec<CString>),
     /// Threads of this control group and those below it.
     Cgroup(PathBuf),
@@ -61,7 +61,7 @@ impl FromStr for Selection {
                 let pid = |pid: &str| number(pid.trim()).filter(|&pid| pid > 0);
                 let pids: Option<Vec<i32>> = list.split(',').map(pid).collect();
                 pids.map(Selection::Pids)
-                    .ok_or_else(|| format!("'{list}' is no list of process ids (pid:12,34)"))
+                    .ok_or_else(|| format!("'{list}' is not a list of process ids (pid:12,34)"))
             }
             Some(("comm", globs)) if !globs.is_empty() => patterns(globs).map(Selection::Comm),
             Some(("cgroup", path)) if KINDS.iter().any(|kind| path.contains(&format!(",{kind}"))) => {
@@ -74,10 +74,10 @@ impl FromStr for Selection {
 }
 
 impl Selection {
-    /// The threads that are meant now; `None` where the kernel side decides by itself.
+    /// The threads that match now; `None` if the kernel side decides by itself.
     ///
     /// # Errors
-    /// One line: what does not exist.
+    /// One line: a process or group that does not exist.
     pub fn threads(&self) -> Result<Option<Vec<Tid>>> {
         match self {
             Selection::RealTime | Selection::All => Ok(None),
@@ -111,7 +111,7 @@ impl Selection {
         }
     }
 
-    /// Names among several that none of `seen` has.
+    /// Names of the list that none of `seen` has.
     #[must_use]
     pub fn absent<'s>(&self, seen: impl Iterator<Item = &'s str> + Clone) -> Vec<String> {
         let Selection::Comm(globs) = self else { return Vec::new() };
@@ -120,14 +120,14 @@ impl Selection {
         absent.map(|glob| glob.to_string_lossy().into_owned()).collect()
     }
 
-    /// Whether threads are looked up again while recording: the kernel side follows those that come to be chosen
-    /// ([`Selection::follow`]), but not all ways to that.
+    /// Whether threads are looked up again while recording: the kernel side follows those that join the selection
+    /// ([`Selection::follow`]), but not in every way.
     #[must_use]
     pub fn looks_again(&self) -> bool {
         matches!(self, Selection::Comm(_) | Selection::Cgroup(_))
     }
 
-    /// What the kernel side is to follow.
+    /// What the kernel side follows.
     #[must_use]
     pub fn follow(&self) -> Follow {
         match self {
@@ -139,7 +139,7 @@ impl Selection {
     }
 }
 
-fn numbers(directory: &Path) -> impl Iterator<Item = i32> {
+fn numbers(directory: &Path) -> impl Iterator<Item = i32> + use<> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
@@ -162,12 +162,12 @@ fn by_name(globs: &[CString]) -> Vec<Tid> {
     tids
 }
 
-/// Of version 2, or of version 1.
+/// Version 1 or 2.
 fn is_cgroup(path: &Path) -> bool {
     path.join("cgroup.threads").exists() || path.join("tasks").exists()
 }
 
-/// A directory, or named as `/proc/PID/cgroup` does: below where a hierarchy is mounted, version 2 before the others.
+/// A directory, or a name as in `/proc/PID/cgroup`: below the mount point of a hierarchy, version 2 first.
 fn cgroup(path: &Path) -> Option<PathBuf> {
     if path.is_absolute() && is_cgroup(path) {
         return Some(path.to_owned());
@@ -182,13 +182,13 @@ fn cgroup(path: &Path) -> Option<PathBuf> {
     below.into_iter().map(|mount| mount.join(relative)).find(|path| is_cgroup(path))
 }
 
-/// Of version 2, whose groups have the numbers of their directories (kernfs, on 64 bits).
+/// A cgroup of version 2, whose id is that of its directory (kernfs, on 64 bits).
 fn followed_cgroup(path: &Path) -> Option<Follow> {
     let path = path.canonicalize().ok()?;
     let is_group = |path: &&Path| path.join("cgroup.threads").exists();
     let groups = path.ancestors().take_while(is_group).count() as u32;
     let id = path.metadata().ok()?.ino();
-    // The root has no level below itself, and no program begins outside it.
+    // The root has no level, and every program is executed below it.
     (groups > 1).then_some(Follow::Cgroup { id, level: groups - 1 })
 }
 

@@ -1,4 +1,4 @@
-//! What a recording is to record.
+//! Settings of a recording.
 
 use lathunt_core::application::Deadlines;
 use lathunt_core::cpuset::CpuSet;
@@ -10,35 +10,36 @@ use crate::recorder;
 /// What to record.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// On which CPUs.
+    /// CPUs.
     pub cpus: CpuSet,
-    /// Whose latencies.
+    /// Tasks.
     pub selection: Selection,
-    /// A started program: it and what it forks, instead of `selection`.
+    /// A started program: recorded with its children, instead of `selection`.
     pub command: Option<Tid>,
-    /// Worst cases kept of each CPU.
+    /// Number of worst cases to keep per CPU.
     pub peaks: usize,
-    /// Flight records are kept, and cases explained, from here on.
+    /// Flight records are kept, and cases explained, from this latency on.
     pub threshold: Ns,
-    /// Responses after these are misses; of threads without one, those after their period.
+    /// Longer responses are misses; for threads without a deadline, their period counts.
     pub deadlines: Deadlines,
-    /// Where jobs begin, a pattern of the shell for places; `None`: it is inferred for each thread.
+    /// Wait at which jobs begin, a shell pattern for places; `None`: inferred for each thread.
     pub activation: Option<String>,
-    /// Threads that wake each other, whose time from end to end is measured, as patterns for names; empty: none.
+    /// Threads that wake each other, whose end-to-end time is measured, as name patterns; empty: none.
     pub chain: Vec<String>,
-    /// Threads whose figures are kept apart, about 100 KB each; those of others are added up as one.
+    /// Number of threads with separate figures, about 100 KB each; those of others are summed up.
     pub threads: usize,
     /// Preemption model in force, for explanations (`rt`, `full`, …).
     pub preemption: Option<String>,
-    /// Measure the switch itself, too: one more program on the way of every context switch.
+    /// Measure the switch itself too: one more program on every context switch.
     pub switch: bool,
-    /// Keep what the files of the old latency histograms show, which may be reset ([`reset`](super::Recording::reset)).
+    /// Keep the figures for the files of the old latency histograms, which may be reset
+    /// ([`reset`](super::Recording::reset)).
     pub old_files: bool,
-    /// Keep the worst jobs, from a release to the next main wait, as cases: of an application.
+    /// Keep the worst jobs, from a release to the next main wait, as cases: for an application.
     pub jobs: bool,
     /// Keep the flight records of the worst cases ([`flight`](super::Snapshot::flight)), half a megabyte each.
     pub flight: bool,
-    /// Which cases are noticed while it goes on ([`take_late`](super::Recording::take_late)).
+    /// Cases to report while it runs ([`take_late`](super::Recording::take_late)).
     pub late: LateAbove,
 }
 
@@ -65,7 +66,7 @@ impl Settings {
         }
     }
 
-    /// How the recorder is set for this, measuring `tids` alone if given.
+    /// Options of the recorder for these settings, measuring only `tids` if given.
     #[must_use]
     pub fn recorder(&self, tids: Option<Vec<Tid>>) -> recorder::Options {
         let chosen = tids.is_some();
@@ -84,7 +85,7 @@ impl Settings {
         }
     }
 
-    /// Whether threads were chosen, not all real-time tasks of the system.
+    /// Whether threads were selected, not all real-time tasks of the system.
     pub(super) fn is_application(&self) -> bool {
         self.command.is_some() || !matches!(self.selection, Selection::RealTime | Selection::All)
     }

@@ -1,6 +1,7 @@
-//! What the files of the old latency histograms show: everything since a `reset` file of theirs was written.
+//! Figures for the files of the old latency histograms: everything since one of their `reset` files was
+//! written.
 //!
-//! Nothing is taken from anybody else: the figures at that moment are subtracted from those that go on.
+//! Other users of the figures are unaffected: the values at the reset are subtracted.
 
 use lathunt_core::export::latency_hist;
 use lathunt_core::series::{Quantity, Series};
@@ -24,12 +25,12 @@ impl SinceReset {
         self.extremes.add(activation);
     }
 
-    /// The largest of a series since it was last asked.
+    /// Adds the largest value of a series since the last query.
     pub(super) fn larger(&mut self, key: Key, max: Ns) {
         self.largest.larger(key, max);
     }
 
-    /// The same, asked after the series were read.
+    /// The same, queried after the series were read.
     pub(super) fn meanwhile(&mut self, taken: &[(Key, Ns)]) {
         self.largest.meanwhile(taken);
     }
@@ -50,7 +51,7 @@ impl SinceReset {
         self.extremes.worst()
     }
 
-    /// From `at` on `quantities` are counted anew; `series` is what there is by now.
+    /// Restarts `quantities` at `at`; `series` are the present ones.
     pub fn reset(&mut self, quantities: &[Quantity], series: &[Series], at: Mono) {
         let of_them = series.iter().filter(|series| quantities.contains(&series.quantity));
         self.before.close(&of_them.cloned().collect::<Vec<_>>(), at);

@@ -1,8 +1,9 @@
-//! Which variable of a program is the futex that a thread waited for: `m in loop` instead of an address.
+//! Names the variable behind a futex that a thread waited for: `m in loop` instead of an address.
 //!
-//! A thread of its own looks at the maps of the process while it lives, and reads the symbol table of the file that is mapped
-//! there: the file may be large, damaged, or on a file system that does not answer. It starts with the first futex, after the
-//! recording gave up its rights. Where a file has no symbols, the name is `loop+0x4140`: file and address in it, as `nm` counts.
+//! A separate thread reads the maps of the process while it lives, and the symbol table of the file that is mapped there,
+//! which may be large, damaged, or on a file system that does not respond. It starts with the first futex, after the
+//! recording dropped its privileges. If a file has no symbols, the name is `loop+0x4140`: file and address in it, as printed
+//! by `nm`.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -24,20 +25,20 @@ use procfs::process::{MMapPath, MemoryMap, Process};
 use crate::trusted::Access;
 use crate::{recorder, threads, trusted};
 
-/// Futexes asked for.
+/// Maximum number of futexes to look up.
 const LIMIT: usize = 256;
-/// Bytes read of files for all of them.
+/// Maximum bytes read of files for all of them.
 const MOST_READ: u64 = 512 << 20;
-/// How long answers are awaited at the end.
+/// How long to wait for results at the end.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Smaller values are not addresses.
 const SMALLEST: u64 = 1 << 16;
 
 type Address = (Tid, u64);
-/// Questions to the thread, and its answers.
+/// Requests to the thread, and its results.
 type Looker = (Sender<Address>, Receiver<(Address, Option<String>)>);
 
-/// Futexes by process; `None`: asked, and not known.
+/// Futexes by process; `None`: looked up, and unknown.
 #[derive(Default)]
 pub(super) struct Variables {
     known: HashMap<Address, Option<String>>,
@@ -46,7 +47,7 @@ pub(super) struct Variables {
 }
 
 impl Variables {
-    /// Looks at where a thread blocked.
+    /// Looks up the futex on which a thread blocked.
     pub fn see(&mut self, a: &Activation) {
         let key = (a.tgid, a.point.argument);
         let is_new = key.1 >= SMALLEST && self.known.len() < LIMIT && !self.known.contains_key(&key);
@@ -61,7 +62,7 @@ impl Variables {
         self.open += usize::from(asked);
     }
 
-    /// Takes the answers that are there.
+    /// Collects available results.
     pub fn collect(&mut self) {
         let Some((_, answers)) = &self.looker else { return };
         while let Ok((address, name)) = answers.try_recv() {
@@ -70,7 +71,7 @@ impl Variables {
         }
     }
 
-    /// The same, and waits a moment for those that are not.
+    /// The same, and waits a moment for missing ones.
     pub fn finish(&mut self) {
         let until = Instant::now() + PATIENCE;
         while self.open > 0 {
@@ -82,7 +83,7 @@ impl Variables {
         }
     }
 
-    /// `text` with names for the addresses of `process` that are known.
+    /// `text` with names for the known addresses of `process`.
     pub fn named(&self, process: Tid, text: &str) -> String {
         let (mut named, mut rest) = (String::new(), text);
         while let Some(at) = rest.find("0x") {
@@ -97,14 +98,14 @@ impl Variables {
         named + rest
     }
 
-    /// The name of the address that ends `place`.
+    /// The name of the address at the end of `place`.
     pub fn of_place(&self, process: Tid, place: &str) -> Option<&str> {
         let address = u64::from_str_radix(place.rsplit_once(" 0x")?.1, 16).ok()?;
         let name = self.known.get(&(process, address))?.as_deref()?;
         Some(name.strip_prefix(&format!("{address:#x} ")).unwrap_or(name))
     }
 
-    /// The same in all that is said of a late case.
+    /// The same in all texts of a late case.
     pub fn name_in(&self, process: Tid, peak: &mut Peak) {
         if self.known.values().all(Option::is_none) {
             return;
@@ -141,17 +142,17 @@ fn start() -> Option<Looker> {
             }
         }
     };
-    threads::spawn(look).ok().map(|_| (ask, answers)) // without: addresses stay
+    threads::spawn(look).ok().map(|_| (ask, answers)) // without it, addresses stay
 }
 
-/// What is at `address` of `process`; `left`: bytes that may still be read.
+/// The variable at `address` of `process`; `left`: bytes that may still be read.
 fn variable(process: Tid, address: u64, left: &Cell<u64>) -> Option<String> {
     let process = Process::new(process.0).ok()?;
     let maps = process.maps().ok()?.0;
     let at = maps.iter().position(|map| (map.address.0..map.address.1).contains(&address))?;
     let map = match &maps[at].pathname {
         MMapPath::Path(_) => &maps[at],
-        // Variables that begin as 0 go on behind the part of the file.
+        // Zero-initialized variables follow the part of the file.
         MMapPath::Anonymous => {
             at.checked_sub(1).map(|before| &maps[before]).filter(|it| it.address.1 == maps[at].address.0)?
         }
@@ -171,7 +172,7 @@ fn variable(process: Tid, address: u64, left: &Cell<u64>) -> Option<String> {
         Some(bytes)
     };
     let elf = Elf::read(&read)?;
-    // Two segments may share a page of the file; its beginning is in one alone.
+    // Two segments may share a page of the file; only one contains its start.
     let first =
         maps[..=at].iter().rev().find(|it| it.inode == map.inode && it.dev == map.dev && it.offset == 0)?;
     let bias = elf.bias(first.address.0)?;
@@ -186,12 +187,12 @@ fn variable(process: Tid, address: u64, left: &Cell<u64>) -> Option<String> {
     })
 }
 
-/// The very file that is mapped: it may be of another root, or deleted by now.
+/// The very file that is mapped: it may be under another root, or deleted by now.
 fn opened(process: i32, path: &Path, map: &MemoryMap) -> Option<File> {
     let seen = PathBuf::from(format!("/proc/{process}/root")).join(path.strip_prefix("/").ok()?);
     let open = |path: &Path| {
-        // Found first, and opened only where it is that very file: a device or a FIFO would act on being opened, and the
-        // process may put one there at any moment.
+        // Identified first, and opened only if it is that very file: opening a device or a FIFO has effects, and the process
+        // may put one there at any moment.
         let flags = libc::O_PATH | libc::O_CLOEXEC;
         let found = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
         let stat = found.metadata().ok()?;
@@ -207,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// Not zero: in the part of the file; zero: behind it.
+    /// Not zero: in the part of the file; zero: after it.
     static WITH_A_VALUE: AtomicU64 = AtomicU64::new(7);
     static ALL_ZERO: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
 

@@ -1,4 +1,4 @@
-//! Threads that wait for a CPU while others are recorded: a window that ends meanwhile has the wait so far.
+//! Threads that wait for a CPU while others are recorded: a window that ends in between includes the wait so far.
 
 use lathunt_core::application::Wait;
 
@@ -6,14 +6,14 @@ use super::{look, Recording};
 use crate::recorder::Starving;
 
 impl Recording {
-    /// Threads that waited for a CPU at the last two looks ([`Recording::look_again`]), who waits for the longest first.
+    /// Threads that were waiting for a CPU at the last two checks ([`Recording::look_again`]), the longest wait first.
     #[must_use]
     pub fn starving(&self) -> &[Starving] {
         &self.starving
     }
 
-    /// Threads that came to match the selection since are recorded too, and those are found that wait for a CPU. Call it
-    /// once a second.
+    /// Also records threads that have come to match the selection, and finds those that wait for a CPU. Call it once a
+    /// second.
     pub fn look_again(&mut self) {
         self.starving = self.recorder.starving(&mut self.pending);
         if self.settings.command.is_none() && self.settings.selection.looks_again() {
@@ -21,7 +21,7 @@ impl Recording {
         }
     }
 
-    /// Those that waited at the last look and still do.
+    /// Those that were waiting at the last check and still are.
     pub(super) fn waits(&self) -> Vec<Wait> {
         let waits =
             self.starving.iter().filter(|waits| self.recorder.is_pending(waits.thread.tid, waits.since));

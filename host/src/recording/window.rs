@@ -1,7 +1,7 @@
-//! Series of a window: what a CPU's cumulative histograms grew by, with exact extremes.
+//! Series of a window: the growth of a CPU's cumulative histograms, with exact extremes.
 //!
-//! Bins and sums are differences. The maximum cannot be one: the kernel side keeps the largest since it was last asked,
-//! and that is asked before and after the histogram is copied, so that a sample of just then is filed with its count.
+//! Bins and sums are differences. The maximum cannot be one: the kernel side keeps the largest since it was last taken,
+//! which happens before and after the histogram is copied, so that a sample in between is reported with its count.
 
 use std::collections::HashMap;
 
@@ -11,28 +11,28 @@ use lathunt_core::time::{Cpu, Ns};
 
 pub(super) type Key = (Quantity, Cpu);
 
-/// What closed windows leave behind.
+/// State carried over from closed windows.
 #[derive(Default)]
 pub(super) struct Before {
     histograms: HashMap<Key, Histogram>,
-    /// Lost so far.
+    /// Losses so far.
     lost: HashMap<Key, u64>,
     first: HashMap<Key, lathunt_core::time::Mono>,
 }
 
-/// The largest of each series of a window, as the kernel side tells them when it is asked: now and then, and right after
-/// each copy of the histograms.
+/// The largest value of each series of a window, as taken from the kernel side: from time to time, and right after each
+/// copy of the histograms.
 #[derive(Default)]
 pub(super) struct Largests(HashMap<Key, Largest>);
 
 impl Largests {
-    /// Asked between two copies.
+    /// Taken between two copies.
     pub fn larger(&mut self, key: Key, max: Ns) {
         let largest = self.0.entry(key).or_default();
         largest.until = largest.until.max(max);
     }
 
-    /// Asked right after a copy. What came right after the one before is in this copy, of a window that goes on.
+    /// Taken right after a copy. A value taken right after the previous copy is in this one, in an open window.
     pub fn meanwhile(&mut self, taken: &[(Key, Ns)]) {
         for largest in self.0.values_mut() {
             largest.until = largest.until.max(std::mem::take(&mut largest.meanwhile));
@@ -42,7 +42,7 @@ impl Largests {
         }
     }
 
-    /// The copy was the last one of the window of these quantities.
+    /// The copy was the last one of the window for these quantities.
     pub fn begin_window(&mut self, of: impl Fn(Quantity) -> bool) {
         for (_, largest) in self.0.iter_mut().filter(|((quantity, _), _)| of(*quantity)) {
             *largest = Largest { carried: largest.meanwhile, ..Largest::default() };
@@ -55,8 +55,8 @@ impl Largests {
     }
 }
 
-/// Largest of the window: found while the window before it was copied (and perhaps counted there), `until` the copy was
-/// begun, and `meanwhile`.
+/// Largest of the window: taken while the previous window was copied (and perhaps counted there), `until` the copy was
+/// started, and `meanwhile`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Largest {
     pub carried: Ns,
@@ -65,7 +65,7 @@ pub(super) struct Largest {
 }
 
 impl Before {
-    /// What `now` has more than the windows before. `smallest` is what user space saw.
+    /// The part of `now` beyond the earlier windows. `smallest` is the minimum seen by user space.
     pub fn part(&self, now: &Series, largest: Largest, smallest: Option<Ns>) -> Option<Series> {
         let key = (now.quantity, now.cpu?);
         let Some(before) = self.histograms.get(&key) else { return Some(now.clone()) };
@@ -88,7 +88,7 @@ impl Before {
         let min = smallest.filter(|&min| layout.index(min) == first).unwrap_or(layout.lower(first));
         let sum_ns = now.histogram.sum_ns().saturating_sub(before.sum_ns());
         let mut histogram = Histogram::new(layout);
-        // Both lie in the outermost bins by the choice above; in a single bin they may have changed places.
+        // Both are in the outermost bins by the choice above; in a single bin they may be swapped.
         histogram.add_counts(&counts, Exact { sum_ns, min: min.min(max), max }).ok()?;
         let mut series = Series { histogram, ..now.clone() };
         series.begin = self.first.get(&key).copied().or(now.begin);
@@ -96,7 +96,7 @@ impl Before {
         Some(series)
     }
 
-    /// The next window begins after what `now` holds, at `at`.
+    /// The next window starts after the contents of `now`, at `at`.
     pub fn close(&mut self, now: &[Series], at: lathunt_core::time::Mono) {
         for series in now {
             let Some(cpu) = series.cpu else { continue };

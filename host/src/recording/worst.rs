@@ -1,10 +1,10 @@
-//! The worst wake-ups of each CPU: an activation and the flight record of the same moment meet here.
+//! The worst wake-ups of each CPU: joins an activation and the flight record of the same moment.
 //!
-//! Both name the thread and the moment it was switched in; either may come first (the activation is recorded when its
-//! thread blocks, the flight record a little after the switch), and either may never come.
+//! Both contain the thread and its switch-in time; either may come first (the activation is recorded when its thread
+//! blocks, the flight record soon after the switch), and either may never come.
 //!
-//! To explain a flight record takes milliseconds, and most cases are soon driven out by worse ones: it waits until
-//! somebody looks, or until too many wait.
+//! Explaining a flight record takes milliseconds, and most cases are soon replaced by worse ones: it is deferred until a
+//! result is requested, or until too many wait.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,19 +18,20 @@ use lathunt_core::trace::window::Standstill;
 use super::circumstances::{context, held_before};
 use super::evidence::Evidence;
 use super::extremes::Extremes;
+use super::memory::Memory;
 use super::pending::{Moment, Packed, Pending};
 use super::window::Key;
 use super::Settings;
 use crate::recorder::Frozen;
 use crate::symbols::Symbols;
 
-/// Flight records that wait for their activation, or to be explained.
+/// Flight records that wait for their activation, or for their explanation.
 const PENDING: usize = 32;
 /// Of these, for their activation.
 const WAITING: usize = 16;
-/// For so long after its end a case may be explained once more, with what that of another CPU proved.
+/// For this long after its end a case may be explained again, with what another CPU's case proved.
 const AGAIN: Ns = Ns::from_ms(1_000);
-/// Of threads beyond [`Settings::threads`], the worst case of all is kept.
+/// Key of the worst case of all threads beyond [`Settings::threads`].
 const OTHERS: Tid = Tid(0);
 
 /// One of the worst.
@@ -59,7 +60,7 @@ pub(super) struct Book {
 }
 
 impl Book {
-    /// Keeps [`Settings::peaks`] for each CPU; flight records are taken from the threshold on.
+    /// Keeps [`Settings::peaks`] per CPU; flight records are taken from the threshold on.
     #[must_use]
     pub fn new(settings: &Settings, symbols: Symbols) -> Book {
         Book {
@@ -70,6 +71,7 @@ impl Book {
             evidence: Evidence {
                 symbols,
                 preemption: settings.preemption.clone(),
+                memory: Memory::default(),
                 standstills: Standstills::default(),
             },
             worst: BTreeMap::new(),
@@ -82,8 +84,8 @@ impl Book {
         }
     }
 
-    /// The worst so far belong to a window that has ended. Flight records that wait are taken along, unless they are
-    /// from before `since`: their activation was no case.
+    /// The worst so far belong to a window that has ended. Waiting flight records are carried over, unless they are from
+    /// before `since`: their activation was not a case.
     pub fn begin_window(&mut self, since: Mono) {
         self.pending.retain(|(_, switched_in)| switched_in >= since);
         self.worst.clear();
@@ -92,11 +94,12 @@ impl Book {
         self.extremes.clear();
     }
 
-    /// A wake-up, in whatever order.
+    /// Adds a wake-up; the order does not matter.
     pub fn activation(&mut self, a: &Activation) {
+        self.evidence.memory.see(a);
         self.extremes.add(a);
         if a.awake && a.timer.is_none() {
-            return; // no latency: it had the CPU
+            return; // not a latency: it had the CPU
         }
         self.wakeup(a);
         let (limit, total) = (self.limit, a.latency());
@@ -104,17 +107,17 @@ impl Book {
             !a.shared && self.worst.entry(a.cpu).or_insert_with(|| Worst::new(limit)).would_keep(total);
         let thread =
             if self.of_thread.len() < self.threads { a.thread.tid } else { self.kept_as(a.thread.tid) };
-        // The id of a thread that has ended may be another one's now.
+        // The id of a thread that has ended may have been reused.
         let same =
             |case: &&Case| thread == OTHERS || case.activation.is_none_or(|known| known.tgid == a.tgid);
-        let own = |shared: bool, total: Ns| (!shared, total); // waits behind an equal are the lesser cases
+        let own = |shared: bool, total: Ns| (!shared, total); // waits behind a task of equal priority rank below
         let known = self.of_thread.get(&thread).filter(same);
         let known =
             known.map(|case| own(case.activation.is_some_and(|known| known.shared), case.peak.total_ns));
         let of_thread = known.is_none_or(|known| own(a.shared, total) > known);
         let moment = (a.thread.tid, a.switched_in);
         if !kept && !of_thread {
-            // It was of the worst when its flight record was taken, and is not any more.
+            // It was among the worst when its flight record was taken, and is not any more.
             self.pending.forget(moment, total);
             return;
         }
@@ -123,10 +126,8 @@ impl Book {
             self.told(a.cpu, a.switched_in, case.peak.culprit.clone());
             self.offer(case.clone());
         }
-        if of_thread {
-            if let Some(smaller) = self.of_thread.insert(thread, case) {
-                self.forget(&smaller);
-            }
+        if of_thread && let Some(smaller) = self.of_thread.insert(thread, case) {
+            self.forget(&smaller);
         }
     }
 
@@ -141,14 +142,14 @@ impl Book {
         }
     }
 
-    /// The flight record of what is perhaps no case any more.
+    /// Drops the flight record if it belongs to no case any more.
     fn forget(&mut self, case: &Case) {
         if !self.is_case(case.moment) {
             self.pending.forget(case.moment, case.peak.total_ns);
         }
     }
 
-    /// Under which id the worst case of a thread is filed.
+    /// The key under which the worst case of a thread is kept.
     fn kept_as(&self, tid: Tid) -> Tid {
         if self.of_thread.contains_key(&tid) {
             tid
@@ -179,7 +180,7 @@ impl Book {
         } else if a.latency() < self.threshold {
             format!("below the threshold of {}, from which flight records are kept", self.threshold)
         } else if a.latency() < self.useful_from(a.cpu) {
-            format!("{} worse ones of its CPU are kept, and no flight records of lesser ones", self.limit)
+            format!("{} worse ones of its CPU are kept, and no flight records of others", self.limit)
         } else {
             "no flight record was kept for it (a worse one came at the same time, or all buffers were in use)"
                 .to_owned()
@@ -200,7 +201,7 @@ impl Book {
         }
     }
 
-    /// A flight record, of a late wake-up that the kernel side saw.
+    /// Adds a flight record, of a late wake-up seen by the kernel side.
     pub fn evidence(&mut self, frozen: Frozen) {
         let Some(victim) = frozen.trigger.victim else { return };
         self.pending.push((victim.tid, victim.switched_in), Packed::new(frozen));
@@ -209,8 +210,8 @@ impl Book {
         }
     }
 
-    /// One flight record less: the least when many wait for their activations, else that of the worst case, which is
-    /// the most likely to stay one.
+    /// Drops one flight record: the smallest if many wait for their activations, else explains that of the worst case,
+    /// which is the most likely to stay one.
     fn make_room(&mut self) {
         let numbered = self.pending.iter().enumerate();
         let (waiting, cases): (Vec<_>, Vec<_>) = numbered
@@ -231,8 +232,8 @@ impl Book {
         self.explain_all(records);
     }
 
-    /// Those without a case go on waiting for their activation. What one case proves of a CPU that stood still, the others
-    /// are explained with, whichever came first.
+    /// Records without a case keep waiting for their activation. What one case proves about a stalled CPU is used for all
+    /// others, in any order.
     fn explain_all(&mut self, records: Vec<(Moment, Packed)>) {
         let mut proved = Vec::new();
         for (moment, packed) in records {
@@ -255,7 +256,7 @@ impl Book {
         self.explained = explained.into_iter().filter(|(moment, _)| newest.since(moment.1) < AGAIN).collect();
     }
 
-    /// What it proves of CPUs that stood still; `None` when there is no such case.
+    /// The stalls it proves; `None` if there is no such case.
     fn explain_case(&mut self, moment: Moment, packed: &Packed) -> Option<Vec<Standstill>> {
         let is_it = |case: &&mut Case| case.moment == moment;
         let thread = self.kept_as(moment.0);
@@ -270,7 +271,7 @@ impl Book {
         self.told(frozen.cpu, moment.1, Some(explanation.cause.clone()));
         let of_thread = self.of_thread.get_mut(&thread).filter(is_it);
         let of_cpu = self.worst.get_mut(&frozen.cpu).and_then(|worst| worst.values_mut().find(is_it));
-        // The worst of a thread is told, its flight record is not kept.
+        // The worst case of a thread is reported, but its flight record is not kept.
         let bytes = (self.flight && of_cpu.is_some()).then_some(frozen.bytes);
         for (case, bytes) in of_thread.into_iter().zip([None]).chain(of_cpu.into_iter().zip([bytes])) {
             case.peak.culprit = Some(explanation.cause.clone());
@@ -281,14 +282,14 @@ impl Book {
         Some(proved)
     }
 
-    /// With what the kernel's code says beside its stacks.
+    /// With code information added to its stacks.
     fn unpacked(&self, packed: &Packed) -> Frozen {
         let mut frozen = packed.unpacked();
         frozen.note_code(&self.evidence.symbols);
         frozen
     }
 
-    /// What it takes to explain beside a record.
+    /// Context needed to explain a record.
     #[must_use]
     pub fn evidence_of(&self) -> &Evidence {
         &self.evidence
@@ -302,7 +303,7 @@ impl Book {
         }
     }
 
-    /// The sample of a series that is exactly `max`, with what is known of it; `None`: nothing but its size.
+    /// The sample of a series that is exactly `max`, with its context; `None`: only its size is known.
     #[must_use]
     pub fn peak_of(&self, (quantity, cpu): Key, max: Ns) -> Option<Peak> {
         let Some(largest) = self.extremes.largest((quantity, cpu)).filter(|of| of.latency == max) else {
@@ -322,7 +323,7 @@ impl Book {
         self.worst_of(tid).filter(|worst| worst.quantity == quantity && worst.total_ns == max)
     }
 
-    /// What is known of a wake-up, as a sample of `quantity` that ended at `end`.
+    /// A wake-up with its context, as a sample of `quantity` that ended at `end`.
     pub fn sample(&self, a: &Activation, quantity: Quantity, end: Mono, total_ns: Ns) -> Peak {
         let moment = (a.thread.tid, a.switched_in);
         let of_cpu = self.worst.get(&a.cpu).into_iter().flat_map(|worst| worst.iter().map(|(_, case)| case));
@@ -337,14 +338,14 @@ impl Book {
         Peak { quantity, begin, total_ns, culprit, explanation, ..peak }
     }
 
-    /// The same of a task that was late and has not blocked since: its flight record waits.
+    /// The same for a task that was late and has not blocked since: its flight record is waiting.
     fn unfinished(&self, quantity: Quantity, cpu: Cpu, max: Ns) -> Option<Peak> {
         let mine = |packed: &&Packed| packed.cpu() == cpu && packed.total() == max;
         let packed = self.pending.iter().map(|(_, packed)| packed).find(mine)?;
         self.evidence.alone(&packed.unpacked()).filter(|peak| peak.quantity == quantity)
     }
 
-    /// From which latency on a flight record of `cpu` is of use.
+    /// The smallest latency for which a flight record of `cpu` is useful.
     #[must_use]
     pub fn useful_from(&self, cpu: Cpu) -> Ns {
         let full = self.worst.get(&cpu).filter(|book| book.iter().count() >= self.limit);

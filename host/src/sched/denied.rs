@@ -1,37 +1,37 @@
-//! Why the kernel refuses a real-time policy: EPERM has five possible reasons, and each has another cure.
+//! Why the kernel refuses a real-time policy: EPERM has five possible reasons, each with its own remedy.
 //!
-//! The rules are those of `user_check_sched_setscheduler` and `__sched_setscheduler` (kernel/sched/syscalls.c): with
-//! CAP_SYS_NICE, or with a priority up to `RLIMIT_RTPRIO`, user rights suffice; then a task group without real-time
-//! run time refuses under CONFIG_RT_GROUP_SCHED, for root as well. A seccomp filter answers before any of them.
+//! The rules are those of `user_check_sched_setscheduler` and `__sched_setscheduler` (kernel/sched/syscalls.c):
+//! CAP_SYS_NICE or a priority up to `RLIMIT_RTPRIO` suffices; then a task group without real-time run time refuses under
+//! CONFIG_RT_GROUP_SCHED, even for root. A seccomp filter decides before all of them.
 
 use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// Who refuses a real-time policy.
+/// Reason for refusing a real-time policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denied {
     /// Neither CAP_SYS_NICE nor a sufficient `RLIMIT_RTPRIO`.
     NoRight {
         /// The limit in force.
         rtprio_limit: u64,
-        /// What was asked for.
+        /// The requested priority.
         priority: i32,
         /// User id 0 without the capability: a container.
         root_without_capability: bool,
     },
-    /// CAP_SYS_NICE of a user namespace, which the kernel does not ask for, and no sufficient `RLIMIT_RTPRIO`.
+    /// CAP_SYS_NICE in a user namespace only, which does not count, and no sufficient `RLIMIT_RTPRIO`.
     UserNamespace {
         /// The limit in force.
         rtprio_limit: u64,
-        /// What was asked for.
+        /// The requested priority.
         priority: i32,
     },
     /// `RT_GROUP_SCHED`: the cgroup at this path has no real-time run time.
     GroupHasNoRuntime(String),
-    /// `sched_rt_runtime_us` is 0: no real-time task may run at all.
+    /// `sched_rt_runtime_us` is 0: no real-time task may run.
     NoRuntimeAtAll,
-    /// Rights are there and no group refuses, but a seccomp filter is in force.
+    /// Rights suffice and no group refuses, but a seccomp filter is in force.
     Seccomp,
     /// None of the known reasons.
     Unknown,
@@ -73,7 +73,7 @@ impl fmt::Display for Denied {
     }
 }
 
-/// Finds out who refuses `priority` to this thread.
+/// Determines why `priority` is refused to this thread.
 #[must_use]
 pub fn why_no_realtime(priority: i32) -> Denied {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -92,7 +92,7 @@ pub fn why_no_realtime(priority: i32) -> Denied {
     })
 }
 
-/// Whether this thread may have real-time priority `priority`, as far as its own rights go.
+/// Whether this thread's own rights allow real-time priority `priority`.
 #[must_use]
 pub fn has_realtime_right(priority: i32) -> bool {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -105,7 +105,7 @@ pub fn has_realtime_right(priority: i32) -> bool {
 
 const CAP_SYS_NICE: u32 = 23; // include/uapi/linux/capability.h
 
-/// What the decision rests on.
+/// Input of the decision.
 #[derive(Clone, Debug)]
 struct Facts {
     priority: i32,
@@ -137,7 +137,7 @@ fn judge(facts: &Facts) -> Denied {
     }
 }
 
-/// Whether a `uid_map` is not that of the initial user namespace, `0 0 4294967295`. Without such a file there is one only.
+/// Whether a `uid_map` is not that of the initial user namespace, `0 0 4294967295`. Without such a file there is only one.
 fn maps_some_users_only(map: &str) -> bool {
     let words: Vec<&str> = map.split_whitespace().collect();
     !words.is_empty() && words != ["0", "0", "4294967295"]
@@ -153,7 +153,7 @@ fn effective_capability(status: &str, number: u32) -> bool {
         .is_some_and(|mask| mask >> number & 1 == 1)
 }
 
-/// Soft limit `name` in `/proc/PID/limits`; 0 when it is not listed.
+/// Soft limit `name` in `/proc/PID/limits`; 0 if it is not listed.
 fn soft_limit(limits: &str, name: &str) -> u64 {
     let value = limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
     match value {
@@ -163,8 +163,8 @@ fn soft_limit(limits: &str, name: &str) -> u64 {
     }
 }
 
-/// The control group of this thread, when it has a real-time run time of 0. Version 1 groups have one each; version 2
-/// with RT_GROUP_SCHED shows the same file below the unified mount.
+/// The control group of this thread, if its real-time run time is 0. Version 1 groups have one each; version 2 with
+/// RT_GROUP_SCHED shows the same file below the unified mount.
 fn group_without_runtime(cgroup: &str, mount: &Path) -> Option<String> {
     cgroup.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');

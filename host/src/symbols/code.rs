@@ -1,13 +1,12 @@
-//! What the kernel's machine code says of an instruction at which an interrupt was taken: did interrupts come back on
-//! there, or had they been on before?
+//! Examines the kernel's machine code where an interrupt was taken: were interrupts re-enabled there, or had they been on
+//! before?
 //!
-//! An interrupt that was held back comes at once when interrupts come back on: behind `popf`, or behind the one
-//! instruction that follows `sti` (Intel SDM, volume 2B, STI; AMD APM, volume 3, STI). Everywhere else interrupts had been
-//! on, and what was late was not held back by this code. Not decided: the beginning of a function and the place behind a
-//! call, where that instruction was the jump; returns from exceptions, which turn interrupts on anywhere, but hold them
-//! off for no longer than they take.
+//! A pending interrupt is taken as soon as interrupts are re-enabled: after `popf`, or after the one instruction that
+//! follows `sti` (Intel SDM, volume 2B, STI; AMD APM, volume 3, STI). Everywhere else interrupts had been on, so this code
+//! did not delay it. Undecided: the start of a function and the address after a call, which is reached by a jump; returns
+//! from exceptions, which enable interrupts anywhere, but keep them off only for their own duration.
 //!
-//! x86-64 only; elsewhere nothing is said.
+//! x86-64 only; elsewhere undecided.
 
 use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
 
@@ -35,7 +34,7 @@ impl Code {
         Ok(Code { object: bpf_object::load("code", bpf_object::open("code", &OBJECT.0)?)? })
     }
 
-    /// Whether interrupts came back on at `address`; `None` where that is not decided. Some 10 µs.
+    /// Whether interrupts were re-enabled at `address`; `None` if undecided. Some 10 µs.
     #[must_use]
     pub fn enabled_there(&self, symbols: &Symbols, address: u64) -> Option<bool> {
         let (begin, end) = symbols.bounds(address)?;
@@ -54,7 +53,7 @@ impl Code {
             let input = ProgramInput { context_in: Some(&mut context), ..ProgramInput::default() };
             let read = program.test_run(input).is_ok_and(|output| output.return_value == 0);
             if !read {
-                break; // the end of what is mapped
+                break; // the end of the mapping
             }
             bytes.extend(map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??);
         }
@@ -63,7 +62,7 @@ impl Code {
     }
 }
 
-/// The same of the function `code`, which begins at `begin`.
+/// The same for the function `code`, which starts at `begin`.
 #[cfg(target_arch = "x86_64")]
 fn verdict(code: &[u8], begin: u64, address: u64) -> Option<bool> {
     use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};

@@ -1,4 +1,4 @@
-//! Threads of the kernel: all set up first, then one start for all.
+//! Kernel threads: all are set up first, then started together.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{mpsc, Arc, Mutex as StdMutex};
@@ -36,7 +36,7 @@ pub(super) fn short(name: &str) -> String {
     short
 }
 
-/// What threads of the kernel wait for, and who else was started.
+/// Objects that kernel threads wait for, and the threads started.
 pub(super) struct Resources {
     pub mutexes: Vec<Mutex>,
     pub conditions: Vec<Condition>,
@@ -60,7 +60,7 @@ impl Resources {
     }
 }
 
-/// Work of a thread that is set up, with its switches and moves.
+/// Body of a thread that is set up, with its switches and migrations.
 fn work(
     shared: &Arc<Shared>,
     mut worker: Worker<OsThread>,
@@ -74,9 +74,9 @@ fn work(
     let ended = failed.or_else(|| worker.go(base));
     let preemptions = preemptions().saturating_sub(switches);
     let migrations = migrations().zip(moves).map(|(now, then)| now.saturating_sub(then));
-    let _ = sched::set_policy(sched::Policy::Other, 0); // lowering needs no right
+    let _ = sched::set_policy(sched::Policy::Other, 0); // lowering needs no privilege
     if let Some(why) = &ended {
-        // One that cannot go on may leave others waiting for it.
+        // One that cannot continue may leave others waiting for it.
         shared.end_at(clock::mono(), Some(format!("{}: {why}", thread.name)));
     }
     let comm = std::fs::read_to_string("/proc/thread-self/comm").unwrap_or_default();
@@ -90,7 +90,7 @@ fn work(
         lost: 0,
         preemptions,
         migrations,
-        ended: None, // said of the whole run
+        ended: None, // reported once for the whole run
     };
     locked(&shared.tids).retain(|one| *one != tid.0);
     shared.alive.fetch_sub(1, Ordering::AcqRel);
@@ -106,7 +106,7 @@ fn preemptions() -> u64 {
     }
 }
 
-/// Moves of the calling thread so far; `None`: the kernel does not say.
+/// Migrations of the calling thread so far; `None`: unknown.
 fn migrations() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/sched").ok()?;
     let line = text.lines().find(|line| line.starts_with("se.nr_migrations"))?;
@@ -158,7 +158,7 @@ pub(super) fn run(
     let resources = Arc::new(Resources::new(program));
     let program = Arc::new(program.clone());
     let handles = start(&shared, &resources, &program)?;
-    // A moment for all of them to sleep.
+    // Time for all of them to fall asleep.
     let zero = clock::mono() + Ns::from_ms(50) + Ns::from_us(100 * handles.len() as u64);
     let planned = options.duration.map(|duration| zero + duration);
     shared.zero.store(zero.0, Ordering::Release);
@@ -251,8 +251,7 @@ fn start(shared: &Arc<Shared>, resources: &Arc<Resources>, program: &Arc<Program
                 failed = failed.or(Some(Error::stated(format!("tasks.{name}: {error}"))));
             }
             Err(_) => {
-                let hint =
-                    "a thread of the set is not ready after 10 s: is its CPU taken by real-time threads?";
+                let hint = "a thread of the set is not ready after 10 s: do real-time threads hold its CPU?";
                 failed = failed.or(Some(Error::refused("start", "the set", hint)));
                 break;
             }
@@ -286,7 +285,7 @@ fn joined(shared: &Shared, handle: Started, task: usize, name: &str, rule: Rule)
         migrations: None,
         ended: Some(why.to_owned()),
     };
-    // Where all have counted themselves out, none can be stuck.
+    // If all have counted themselves out, none can be stuck.
     match shared.alive() == 0 || handle.is_finished() {
         true => handle.join().ok().flatten().unwrap_or_else(|| nothing("its thread panicked")),
         false => nothing(supervisor::STUCK),

@@ -1,7 +1,7 @@
-//! Mutexes with a protocol each, on futexes: none, priority inheritance (the kernel's), immediate ceiling.
+//! Mutexes with one protocol each, on futexes: none, priority inheritance (the kernel's), immediate ceiling.
 //!
-//! Why not the C library's: a mutex without a protocol must be left when the run ends, and the C library's ceiling mutexes
-//! restore the policy that it remembers, which is not the thread's after a system call of ours.
+//! Why not the C library's: waits for a mutex without a protocol must be cancelled when the run ends, and the C library's
+//! ceiling mutexes restore the policy that they remember, which is stale after a system call of ours.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -65,7 +65,7 @@ impl Inheriting {
         self.0.compare_exchange(0, tid, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Waits without a look at the flag: owners unlock when the run ends.
+    /// Waits without checking the flag: owners unlock when the run ends.
     pub fn lock(&self, tid: u32) -> Result<(), Refused> {
         if self.try_lock(tid) {
             return Ok(());
@@ -87,7 +87,7 @@ impl Inheriting {
     }
 }
 
-/// 0: free, 1: locked, 2: locked, and somebody may sleep (Drepper, "Futexes are tricky", mutex 2).
+/// 0: free, 1: locked, 2: locked with possible sleepers (Drepper, "Futexes are tricky", mutex 2).
 #[derive(Default)]
 struct Plain(AtomicU32);
 
@@ -125,7 +125,7 @@ pub struct Mutex {
     kind: Kind,
 }
 
-/// The priorities that a thread has by the ceilings of what it holds, over its own. Each of a thread.
+/// Priorities of a thread due to the ceilings of the mutexes it holds, above its own. One per thread.
 #[derive(Debug, Default)]
 pub struct Held {
     /// Mutexes in the order of locking, with their ceilings (0: none).
@@ -133,7 +133,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Mutexes that are held, the latest first.
+    /// Held mutexes, the latest first.
     pub fn latest(&self) -> Option<usize> {
         self.stack.last().map(|(mutex, _)| *mutex)
     }
@@ -153,7 +153,7 @@ impl Mutex {
         Mutex { kind }
     }
 
-    /// Locks; the time that it waited for another thread, if it had to.
+    /// Locks; returns the time it waited for another thread, if it had to.
     ///
     /// `own`: the thread's own real-time priority, `at`: the number of this mutex.
     pub fn lock(
@@ -194,7 +194,7 @@ impl Mutex {
         Ok(waited)
     }
 
-    /// Unlocks what this thread holds.
+    /// Unlocks a mutex of this thread.
     pub fn unlock(&self, at: usize, tid: u32, own: i32, held: &mut Held) {
         let before = held.ceiling();
         if let Some(place) = held.stack.iter().rposition(|(mutex, _)| *mutex == at) {
@@ -206,7 +206,7 @@ impl Mutex {
         }
         let after = held.ceiling();
         if after.max(own) < before {
-            let _ = policy::set_priority(after.max(own)); // a lower one than now needs no right
+            let _ = policy::set_priority(after.max(own)); // lowering needs no privilege
         }
     }
 }

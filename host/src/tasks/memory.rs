@@ -1,4 +1,4 @@
-//! Events that go through memory, or write to a device.
+//! Events that access memory or write to a device.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -10,13 +10,13 @@ use lathunt_core::tasks::program::{MemoryKind, MemoryWalk};
 
 use crate::error::{Error, Result};
 
-/// Between two looks at the flag.
+/// Bytes between two checks of the flag.
 const AT_ONCE: usize = 64 << 10;
 
-/// The device of `iorun`. Opened before the run: an existing file or character device, and nothing is created or cut off.
+/// The device of `iorun`. Opened before the run: an existing file or character device; nothing is created or truncated.
 ///
 /// # Errors
-/// When it cannot be written, or is a disk.
+/// If it is not writable, or is a disk.
 pub fn open(device: &str) -> Result<File> {
     let file = OpenOptions::new().append(true).custom_flags(libc::O_NONBLOCK).open(device);
     let file = file.map_err(|error| Error::new("open", format!("{device}, the \"io_device\""), error))?;
@@ -28,7 +28,7 @@ pub fn open(device: &str) -> Result<File> {
     Ok(file)
 }
 
-/// Writes `bytes` of the buffer over and over; false: it was stopped.
+/// Writes `bytes` of the buffer cyclically; false: it was stopped.
 pub fn fill(buffer: &mut [u8], bytes: u64, stop: &AtomicBool) -> bool {
     let mut left = bytes;
     while left > 0 && !buffer.is_empty() {
@@ -67,16 +67,16 @@ pub fn write(device: &File, buffer: &[u8], bytes: u64, stop: &AtomicBool) -> std
     Ok(true)
 }
 
-/// Memory of a `memrun`: a ring of places, in order or at random.
+/// Memory of a `memrun`: a ring of locations, in order or at random.
 pub struct Walk {
     what: MemoryWalk,
-    /// Index of the next place at each stride.
+    /// Index of the next location at each stride.
     next: Vec<u64>,
     step: usize,
 }
 
 impl Walk {
-    /// Makes the ring, so that the pages are there before the run.
+    /// Creates the ring, so that its pages exist before the run.
     pub fn new(what: MemoryWalk) -> Walk {
         let step = (what.stride as usize / 8).max(1);
         let words = (what.size as usize / 8).max(step);
@@ -95,7 +95,7 @@ impl Walk {
         Walk { what, next, step }
     }
 
-    /// Goes through it; false: it was stopped.
+    /// Walks through it; false: it was stopped.
     pub fn go(&mut self, stop: &AtomicBool) -> bool {
         let mut at = 0;
         let mut sum = 0u64;

@@ -1,16 +1,14 @@
-//! Runs a task set: one process, one thread for each task instance, the events of rt-app with the meaning that its code
-//! gives them.
+//! Runs a task set: one process, one thread per task instance, rt-app's events with the semantics of its code.
 //!
-//! [`execute`] takes a [`Program`] and hands back what its threads did. Threads of the kernel are in `kernel`, fibers of
-//! `lathunt_runtime` in `fibers`: both go through the same steps and count the same figures (`worker`), over what carries them
-//! (`ground`).
+//! [`execute`] takes a [`Program`] and returns what its threads did. Kernel threads are in `kernel`, fibers of
+//! `lathunt_runtime` in `fibers`: both use the same steps and figures (`worker`), on different carriers (`ground`).
 //!
-//! Safety of the machine: a supervisor that no thread of the set can keep from running ends the run at its time, at a signal, or when a
-//! real-time thread has not slept for longer than `RLIMIT_RTTIME` allows; busy loops look at its flag every 20 µs. Where it
-//! dies, the kernel kills the process. Policies, memory locks and limits end with the process.
+//! Safety of the machine: a supervisor that no thread of the set can preempt ends the run at its time, at a signal, or when a
+//! real-time thread has not slept for longer than `RLIMIT_RTTIME` allows; busy loops check its flag every 20 µs. If the
+//! supervisor dies, the kernel kills the process. Policies, memory locks and limits end with the process.
 //!
-//! Not as rt-app: a barrier has waiters with names, so that its last arriver does not pass twice; a wait ends only when it
-//! is signalled (no spurious wake-ups); a late job is as late as it was, and not "0".
+//! Differences from rt-app: a barrier tracks its waiters, so its last arriver does not pass twice; a wait ends only by a
+//! signal (no spurious wake-ups); a late job has its real lateness, not "0".
 
 mod fibers;
 mod ground;
@@ -43,12 +41,12 @@ pub use lathunt_runtime::{FiberAlloc, Preemption};
 pub use supervisor::STUCK;
 pub use work::Speeds;
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where threads may run that name no CPUs.
+    /// CPUs of threads that name none.
     pub cpus: CpuSet,
-    /// CPUs that no thread of the set uses, where the supervisor runs; `None`: there are none.
+    /// CPUs that no thread of the set uses, for the supervisor; `None`: there are none.
     pub housekeeping: Option<CpuSet>,
     /// Length; `None`: until the threads end, or a signal.
     pub duration: Option<Ns>,
@@ -58,19 +56,19 @@ pub struct Options {
     pub switch: Option<Ns>,
     /// How long a real-time thread may run without sleeping before the run ends.
     pub runaway: Ns,
-    /// Hand every job to [`Watch::job`].
+    /// Pass every job to [`Watch::job`].
     pub jobs: bool,
-    /// Hand the figures so far to [`Watch::so_far`], every second at first and every ten seconds in the end; only with `jobs`.
+    /// Pass the figures so far to [`Watch::so_far`], every second at first and every ten seconds later; only with `jobs`.
     pub save: bool,
-    /// Of fibers: the priority (SCHED_FIFO, 1 to 97) of the thread of the kernel that carries them; `None`: an ordinary one.
+    /// For fibers: the priority (SCHED_FIFO, 1 to 97) of the kernel thread that carries them; `None`: an ordinary one.
     pub fiber_priority: Option<i32>,
-    /// Of fibers: how a running one is interrupted.
+    /// For fibers: how a running one is interrupted.
     pub fiber_preemption: Preemption,
-    /// Of fibers: events of their scheduler to keep, the newest before the first late job; 0: none.
+    /// For fibers: events of their scheduler to keep, the newest before the first late job; 0: none.
     pub fiber_events: usize,
 }
 
-/// How far it is.
+/// Progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     /// Time since the common start.
@@ -83,22 +81,22 @@ pub struct Progress {
     pub longest: Ns,
 }
 
-/// Who looks on, from an ordinary thread.
+/// Observer of a run, called from an ordinary thread.
 pub trait Watch {
-    /// A few times a second.
+    /// Called a few times a second.
     fn progress(&mut self, progress: &Progress);
     /// A job of the thread with this index, in the order in which they end for each thread; only with [`Options::jobs`].
     fn job(&mut self, thread: usize, job: &Job);
-    /// The run as it stands, of which a kill shall not take everything.
+    /// The run so far, to be saved in case of a kill.
     fn so_far(&mut self, executed: &Executed);
     /// The common start.
     fn begins(&mut self, at: Mono);
 }
 
-/// Runs `program` to its end. Blocks for as long as that takes; ends early by `signals::stop_requested`.
+/// Runs `program` to its end. Blocks until then; ends early on `signals::stop_requested`.
 ///
 /// # Errors
-/// When a thread cannot have its policy, CPUs or memory; then none of them has run.
+/// If a thread cannot get its policy, CPUs or memory; then none of them has run.
 pub fn execute(
     program: &Program,
     options: &Options,
@@ -111,7 +109,7 @@ pub fn execute(
     }
 }
 
-/// What both executors begin with: the device, the limits, locked memory; notes for the result.
+/// Common start of both executors: the device, the limits, locked memory; notes for the result.
 fn prepare(program: &Program, options: &Options) -> Result<(Arc<Shared>, Vec<String>)> {
     let mut notes = Vec::new();
     let all = || program.threads.iter().chain(program.templates.values());
@@ -126,10 +124,11 @@ fn prepare(program: &Program, options: &Options) -> Result<(Arc<Shared>, Vec<Str
     if realtime {
         sched::limit_rt_time(options.runaway)?;
     }
-    if realtime && program.lock_pages {
-        if let Err(error) = sched::lock_memory() {
-            notes.push(format!("measured without locked memory: {error}"));
-        }
+    if realtime
+        && program.lock_pages
+        && let Err(error) = sched::lock_memory()
+    {
+        notes.push(format!("measured without locked memory: {error}"));
     }
     Ok((Arc::new(Shared::new(program, options, device)), notes))
 }

@@ -1,4 +1,4 @@
-//! A thread of the kernel under a thread of the set.
+//! The kernel thread of a thread of the set.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) struct OsThread {
 }
 
 impl OsThread {
-    /// Of the calling thread, which will have `rule`.
+    /// For the calling thread, which will have `rule`.
     pub fn new(
         shared: &Arc<Shared>,
         resources: &Arc<Resources>,
@@ -43,12 +43,12 @@ impl OsThread {
         }
     }
 
-    /// CPUs, policy and stack.
+    /// Sets CPUs, policy and stack.
     ///
     /// # Errors
-    /// Names who refuses.
+    /// Names the obstacle.
     pub fn set_up(&self, rule: Rule, cpus: Option<&CpuSet>) -> Result<()> {
-        // A reservation of the kernel is for all CPUs of the root domain.
+        // A kernel reservation must be allowed on all CPUs of the root domain.
         if cpus.is_some() || !matches!(rule, Rule::Deadline { .. }) {
             sched::set_affinity(cpus.unwrap_or(&self.shared.cpus))?;
         }
@@ -66,7 +66,7 @@ impl Ground for OsThread {
         sched::current_cpu()
     }
 
-    fn expect(&mut self, _: Due) {} // the kernel's reservations know
+    fn expect(&mut self, _: Due) {} // a kernel reservation tracks that itself
 
     fn sleep_until(&mut self, due: Mono) -> bool {
         let at = libc::timespec {
@@ -145,7 +145,7 @@ impl Ground for OsThread {
         super::kernel::fork(&self.shared, &self.resources, &self.program, task)
     }
 
-    fn mark(&mut self, _: Mark) {} // the kernel's own events are recorded by other commands
+    fn mark(&mut self, _: Mark) {} // other commands record the kernel's own events
 
     fn write(&mut self, buffer: &[u8], bytes: u64) -> std::io::Result<bool> {
         match &self.shared.device {

@@ -11,13 +11,13 @@ use lathunt_core::time::Ns;
 use crate::error::{Error, Result};
 use crate::sched;
 
-/// Gives the calling thread `rule`.
+/// Sets the calling thread's rule.
 ///
 /// # Errors
-/// Names who refuses, and for `SCHED_DEADLINE` what the kernel demands.
+/// Names the obstacle, and for `SCHED_DEADLINE` the kernel's conditions.
 pub fn set(rule: Rule) -> Result<()> {
     match rule {
-        // Fibers are no threads of the kernel: the one that carries them has its policy already.
+        // Fibers are not kernel threads: their carrier has its policy already.
         Rule::FiberFixed(_) | Rule::FiberEdf(_) => Ok(()),
         Rule::Fifo(priority) => sched::set_policy(sched::Policy::Fifo, priority),
         Rule::RoundRobin(priority) => sched::set_policy(sched::Policy::RoundRobin, priority),
@@ -49,7 +49,7 @@ pub fn set(rule: Rule) -> Result<()> {
     }
 }
 
-/// How the calling thread is scheduled now, where that is not the reservation of `rule` any more; `None` for other rules. One
+/// The scheduling of the calling thread now, if it is not the reservation of `rule` any more; `None` for other rules. One
 /// system call.
 pub(crate) fn changed_from(rule: Rule) -> Option<String> {
     let Rule::Deadline { runtime, deadline, period } = rule else { return None };
@@ -76,7 +76,7 @@ fn refused(rule: Rule) -> Error {
             "it needs CAP_SYS_NICE, and a thread that may run on all CPUs of its root domain (no \"cpus\", no -c)"
         }
         Some(libc::EBUSY) => {
-            "the reservations exceed what the kernel admits: sched_rt_runtime_us of all CPUs (95 %), less its fair servers"
+            "the reservations exceed the kernel's limit: sched_rt_runtime_us of all CPUs (95 %), less its fair servers"
         }
         Some(libc::EINVAL) => {
             "the kernel demands 1024 ns <= runtime <= deadline <= period, and a period from 100 µs to 4.19 s \
@@ -87,10 +87,10 @@ fn refused(rule: Rule) -> Error {
     Error::new("set", format!("scheduling {}", scheduling(rule)), error).hint(hint)
 }
 
-/// Changes the real-time priority of the calling thread, and not its policy.
+/// Changes only the real-time priority of the calling thread, not its policy.
 ///
 /// # Errors
-/// The error of the kernel.
+/// The kernel's error.
 pub fn set_priority(priority: i32) -> std::result::Result<(), i32> {
     // SAFETY: sched_param is plain integers, for which zeros are valid.
     let mut param: libc::sched_param = unsafe { mem::zeroed() };

@@ -1,5 +1,5 @@
-//! Where threads wait for each other: conditions, semaphores, barriers. Each waiter is in a queue with its priority, and is
-//! released by name: none is released twice, none without a reason. A release carries its time, from which a job counts.
+//! Objects by which threads wait for each other: conditions, semaphores, barriers. Each waiter is queued with its priority
+//! and released individually: none is released twice or without cause. A release carries its time, from which a job counts.
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Sleeps until [`Place::release`]; the time of that, or `None` where the run ends first.
+    /// Sleeps until [`Place::release`]; returns its time, or `None` if the run ends first.
     fn sleep(&self, stop: &AtomicBool) -> Option<Mono> {
         while self.released.load(Ordering::Acquire) == 0 {
             if stop.load(Ordering::Relaxed) {
@@ -49,7 +49,7 @@ pub struct Waiter {
     pub priority: i32,
 }
 
-/// State behind a lock that inherits priority, so that a thread that is preempted in it delays nobody for long.
+/// State protected by a priority-inheriting lock, so that a thread preempted in it delays no other for long.
 struct Guarded<T> {
     lock: Inheriting,
     state: UnsafeCell<T>,
@@ -72,14 +72,14 @@ impl<T> Guarded<T> {
     }
 }
 
-/// The waiter with the highest priority, the first of equal ones.
+/// The waiter with the highest priority, the first among equals.
 fn next(waiters: &mut VecDeque<Waiter>) -> Option<Waiter> {
     let highest = waiters.iter().map(|waiter| waiter.priority).max()?;
     let at = waiters.iter().position(|waiter| waiter.priority == highest)?;
     waiters.remove(at)
 }
 
-/// A condition: a signal that finds nobody waiting is lost, as in POSIX. Also what a suspended thread waits for.
+/// A condition: a signal without a waiter is lost, as in POSIX. Suspended threads wait on one too.
 pub struct Condition(Guarded<VecDeque<Waiter>>);
 
 impl Condition {
@@ -109,14 +109,14 @@ impl Condition {
     }
 }
 
-/// Sleeps until released; the time of that. `None`: the run ends.
+/// Sleeps until released; returns the time of the release. `None`: the run ends.
 pub fn sleep(own: &Waiter, stop: &AtomicBool) -> Option<Mono> {
     own.place.sleep(stop)
 }
 
 #[derive(Default)]
 struct Posts {
-    /// Times of posts that nobody has taken.
+    /// Times of posts that are not taken yet.
     times: VecDeque<Mono>,
     waiters: VecDeque<Waiter>,
 }
@@ -124,7 +124,7 @@ struct Posts {
 /// A counting semaphore that starts at 0.
 pub struct Semaphore(Guarded<Posts>);
 
-/// Posts that nobody takes are kept so far: a mistake of the set, which must not take the memory of the machine.
+/// Maximum number of posts kept: a mistake in the set must not exhaust the machine's memory.
 const MOST_POSTS: usize = 1 << 20;
 
 impl Semaphore {
@@ -150,7 +150,7 @@ impl Semaphore {
         Ok(room)
     }
 
-    /// Counts down, waits where it is 0; the time of the post. `None`: the run ends.
+    /// Counts down, waiting at 0; returns the time of the post. `None`: the run ends.
     pub fn wait(&self, own: &Waiter, stop: &AtomicBool) -> Result<Option<Mono>, Refused> {
         let at_once = self.0.with(own.tid, |posts| {
             let time = posts.times.pop_front();
@@ -163,7 +163,7 @@ impl Semaphore {
     }
 }
 
-/// A barrier that opens when all of its users are there; each waits for the others exactly once a round.
+/// A barrier that opens when all of its users have arrived; each waits for the others exactly once per round.
 pub struct Barrier {
     users: usize,
     waiters: Guarded<VecDeque<Waiter>>,
@@ -175,7 +175,7 @@ impl Barrier {
         Barrier { users, waiters: Guarded::new(VecDeque::with_capacity(users)) }
     }
 
-    /// Waits for the others; the time of the last one. `None`: the run ends.
+    /// Waits for the others; returns the arrival time of the last one. `None`: the run ends.
     pub fn wait(&self, own: &Waiter, stop: &AtomicBool) -> Result<Option<Mono>, Refused> {
         let mut open = VecDeque::new();
         let is_last = self.waiters.with(own.tid, |waiters| {

@@ -1,4 +1,4 @@
-//! Jobs from the thread that ran them to an ordinary thread: one writer, one reader, no wait on either side.
+//! Jobs from the thread that ran them to an ordinary thread: one writer, one reader; neither waits.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use lathunt_core::tasks::jobs::Job;
 use lathunt_core::tasks::program::{Rule, Thread};
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 
-/// Jobs that may wait to be read: at 10 kHz, 0.4 s.
+/// Maximum number of unread jobs: at 10 kHz, 0.4 s.
 const ROOM: u64 = 4_096;
 
-/// A ring. What does not fit is counted as lost; figures are counted elsewhere and lose nothing.
+/// A ring. Jobs without room are counted as lost; figures are counted elsewhere and are complete.
 pub struct Ring {
     /// Name of the thread in the set.
     pub name: String,
@@ -29,7 +29,7 @@ pub struct Ring {
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// An empty one for the jobs of `thread`.
+    /// An empty ring for the jobs of `thread`.
     pub fn new(thread: &Thread) -> Ring {
         let empty = Job {
             release: Mono(0),
@@ -69,17 +69,18 @@ impl Ring {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        // SAFETY: the reader is not at this place: it reads up to `written` only, and is less than a round behind.
+        // SAFETY: the reader is not at this slot: it reads up to `written` only, and is less than one round
+        // behind.
         unsafe { *self.jobs[(at % ROOM) as usize].get() = *job };
         self.written.store(at + 1, Ordering::Release);
     }
 
-    /// Takes all that there are. Only one thread may call it.
+    /// Takes all jobs. Only one thread may call it.
     pub fn drain(&self, mut each: impl FnMut(&Job)) {
         let end = self.written.load(Ordering::Acquire);
         let mut at = self.read.load(Ordering::Relaxed);
         while at < end {
-            // SAFETY: the writer has passed this place, and does not come back before `read` has.
+            // SAFETY: the writer has passed this slot, and does not return before `read` has passed it.
             each(unsafe { &*self.jobs[(at % ROOM) as usize].get() });
             at += 1;
             self.read.store(at, Ordering::Release);

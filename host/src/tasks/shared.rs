@@ -1,4 +1,4 @@
-//! What the threads of a run share, whatever carries them: the clock of the run, and who is still there.
+//! State shared by the threads of a run, whatever carries them: its start and end, and the live threads.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ pub(super) struct Shared {
     pub device: Option<File>,
     pub live: Live,
     pub cpus: CpuSet,
-    pub end: AtomicU64, // u64::MAX: not known
+    pub end: AtomicU64, // u64::MAX: unknown
     pub zero: AtomicU64,
     pub alive: AtomicUsize,
     pub tids: StdMutex<Vec<i32>>,
@@ -32,7 +32,7 @@ pub(super) struct Shared {
     jobs: bool,
 }
 
-/// Counted on the way, for display.
+/// Running counters, for display.
 #[derive(Default)]
 pub(super) struct Live {
     pub jobs: AtomicU64,
@@ -79,12 +79,12 @@ impl Shared {
         }
     }
 
-    /// The end of the run, once that is known.
+    /// The end of the run, once known.
     pub fn end(&self) -> Mono {
         Mono(self.end.load(Ordering::Acquire).min(clock::mono().0))
     }
 
-    /// The planned end, or the one that a signal has set; `Mono(u64::MAX)`: none.
+    /// The planned end, or the one set by a signal; `Mono(u64::MAX)`: none.
     pub fn planned(&self) -> Mono {
         Mono(self.end.load(Ordering::Acquire))
     }
@@ -98,7 +98,7 @@ impl Shared {
         self.alive.load(Ordering::Acquire)
     }
 
-    /// Ends the run, with the reason where that is before its time.
+    /// Ends the run, with the reason if it is early.
     pub fn end_at(&self, at: Mono, why: Option<String>) {
         self.end.fetch_min(at.0, Ordering::AcqRel);
         locked(&self.early).extend(why);
@@ -106,7 +106,8 @@ impl Shared {
     }
 
     pub fn wake_all(&self) {
-        // SAFETY: getpid and tgkill have no preconditions; a thread id that is gone is none of this process any more.
+        // SAFETY: getpid and tgkill have no preconditions; the id of a thread that is gone no longer belongs to this
+        // process.
         locked(&self.tids).iter().for_each(|tid| unsafe {
             libc::syscall(libc::SYS_tgkill, libc::getpid(), *tid, signals::wake_signal());
         });
@@ -131,7 +132,7 @@ impl Shared {
         Ok(Some(Thread { name: format!("{}-{number}", template.name), ..template.clone() }))
     }
 
-    /// Hands on what has happened since the last call.
+    /// Passes on the events since the last call.
     pub fn look(&self, zero: Mono, so_far: &mut SoFar, watch: &mut dyn Watch) {
         let rings = locked(&self.rings).clone();
         for (at, ring) in rings.iter().enumerate() {
@@ -152,13 +153,13 @@ impl Shared {
         });
     }
 
-    /// What the result must say: why the run ended early, and jobs that are not in the log.
+    /// Notes for the result: why the run ended early, and jobs missing from the log.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = std::mem::take(&mut *locked(&self.early));
         let lost: u64 = locked(&self.rings).iter().map(|ring| ring.lost()).sum();
         if lost > 0 {
             notes.push(format!(
-                "{lost} jobs are not in the log and the chart: they came too fast; figures have them all"
+                "{lost} jobs are not in the log and the chart: they ended too fast; the figures include all"
             ));
         }
         notes

@@ -1,7 +1,7 @@
-//! The figures of a run that goes on, for a file that outlives a kill: counted a second time, from the jobs that the threads hand
-//! over, so that nothing of the threads themselves is touched.
+//! Figures of a running set, for a file that survives a kill: counted a second time, from the jobs that the threads pass on,
+//! so that the threads' own data are not touched.
 //!
-//! Not in them: jobs that came too fast for the rings (counted as lost), the one that each thread is at, waits for mutexes, and
+//! Not included: jobs that came too fast for the rings (counted as lost), each thread's present job, waits for mutexes, and
 //! releases that passed without a job.
 
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::kernel::short;
 use super::ring::Ring;
 use super::Options;
 
-/// The first save after a second, then each time a tenth more has passed, ten seconds at most.
+/// The first save after one second, then each time a tenth more has passed, at most every ten seconds.
 const LEAST: Ns = Ns::from_ms(1_000);
 const MOST: Ns = Ns::from_ms(10_000);
 
@@ -30,7 +30,7 @@ pub(super) struct SoFar<'o> {
 }
 
 impl SoFar<'_> {
-    /// None yet; none ever, where nothing is to be saved. `begin`: the common start.
+    /// Empty; stays empty if nothing is to be saved. `begin`: the common start.
     pub fn new(begin: Mono, options: &Options, fibers: Option<FiberRun>) -> SoFar<'_> {
         SoFar { options, fibers, begin, saved: begin, figures: Vec::new() }
     }
@@ -45,7 +45,7 @@ impl SoFar<'_> {
         }
     }
 
-    /// Whether it is time to save, which is noted.
+    /// Whether it is time to save; records that.
     pub fn is_due(&mut self, now: Mono) -> bool {
         let is_due = self.options.save && is_due(self.begin, self.saved, now);
         if is_due {
@@ -76,7 +76,7 @@ impl SoFar<'_> {
         let status = std::fs::read(status).unwrap_or_default();
         let status = String::from_utf8_lossy(&status);
         let switches = |line: &str| line.strip_prefix("nonvoluntary_ctxt_switches:")?.trim().parse().ok();
-        // The switches of the thread that fibers share are none of theirs.
+        // The switches of the thread that carries the fibers belong to none of them.
         let preemptions = status.lines().find_map(switches).filter(|_| self.fibers.is_none());
         Done {
             name: ring.name.clone(),

@@ -1,8 +1,8 @@
-//! Ends the run: at its time, at a signal, or when a thread of it does not sleep any more.
+//! Ends the run: at its time, at a signal, or when one of its threads does not sleep any more.
 //!
-//! Where a CPU is left free, it waits there at priority 99. Where none is, a thread of the set may have 99 as well and never
-//! let it run: then it has a reservation, which is above all priorities. An ordinary thread looks as well, and ends what
-//! neither could.
+//! If a CPU is free, it waits there at priority 99. If none is, a thread of the set may also have 99 and never let it run:
+//! then it has a reservation, which is above all priorities. An ordinary thread checks too, and handles cases that neither
+//! can.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use super::policy;
 use super::shared::Shared;
 use crate::{clock, sched, signals};
 
-/// Between two looks.
+/// Between two checks.
 const TURN: Ns = Ns::from_ms(20);
 /// How long threads may take to end.
 const LAST: Ns = Ns::from_ms(2_000);
 
-/// That threads did not end: a line for the result.
+/// Note for the result if threads did not end.
 pub const STUCK: &str = "did not end within 2 s after the run";
 
-/// What it gets where no CPU is left free: half a percent of one.
+/// Reservation if no CPU is free: half a percent of one.
 const RESERVED: Rule = Rule::Deadline { runtime: Ns::from_us(100), deadline: TURN, period: TURN };
 
-/// Until all threads have ended, or will not.
+/// Runs until all threads have ended, or will not.
 pub(super) fn watch(shared: &Arc<Shared>, planned: Option<Mono>, housekeeping: Option<&CpuSet>) {
     let is_above = match housekeeping {
         Some(cpus) => sched::set_affinity(cpus).is_ok() && sched::set_policy(sched::Policy::Fifo, 99).is_ok(),
         None => policy::set(RESERVED).is_ok(),
     };
     if !is_above {
-        // Where it may not even that, it looks as an ordinary thread.
+        // If even that is refused, it checks as an ordinary thread.
         let _ = sched::set_policy(sched::Policy::Fifo, 99);
     }
     while shared.alive() > 0 && !look(shared, planned) {
@@ -43,12 +43,12 @@ pub(super) fn watch(shared: &Arc<Shared>, planned: Option<Mono>, housekeeping: O
     }
     let last = clock::mono() + LAST;
     while shared.alive() > 0 && clock::mono() < last {
-        shared.wake_all(); // again: a signal that came between the look at the flag and the sleep has no effect
+        shared.wake_all(); // again: a signal between the check of the flag and the sleep has no effect
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Ends the run if it is over; whether it has ended.
+/// Ends the run if it is over; returns whether it has ended.
 pub(super) fn look(shared: &Arc<Shared>, planned: Option<Mono>) -> bool {
     let now = clock::mono();
     if let Some(why) = over(now, planned).filter(|_| !shared.stop.load(Ordering::Acquire)) {
@@ -57,14 +57,12 @@ pub(super) fn look(shared: &Arc<Shared>, planned: Option<Mono>) -> bool {
     shared.stop.load(Ordering::Acquire)
 }
 
-/// Whether the run is over; with the reason where that is not its time, nor a signal, which the caller knows of.
+/// Whether the run is over; with the reason, unless it is its time or a signal, which the caller knows of.
 fn over(now: Mono, planned: Option<Mono>) -> Option<Option<String>> {
     if planned.is_some_and(|planned| now >= planned) || signals::stop_requested().is_some() {
         return Some(None);
     }
     sched::rt_time_exceeded().then(|| {
-        Some(
-            "ended before its time: a real-time thread did not sleep for too long (RLIMIT_RTTIME)".to_owned(),
-        )
+        Some("ended early: a real-time thread ran too long without sleeping (RLIMIT_RTTIME)".to_owned())
     })
 }

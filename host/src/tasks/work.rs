@@ -13,12 +13,12 @@ use crate::{clock, sched, threads};
 /// Steps of one loop: a chain of dependent multiplications, in registers; some 100 ns at 3 GHz.
 const STEPS: u32 = 64;
 
-/// How fast the loops of `run` are.
+/// Speed of the loops of `run`.
 #[derive(Clone, Debug, Default)]
 pub struct Speeds {
-    /// What one takes, in ns: decides how many loops are done.
+    /// ns per loop: determines the number of loops.
     pub ns_per_loop: f64,
-    /// Of each CPU.
+    /// Per CPU.
     pub each: Vec<Speed>,
 }
 
@@ -35,17 +35,17 @@ fn loops(count: u64, mut value: u64) -> u64 {
 }
 
 impl Speeds {
-    /// Measures each CPU of `cpus`, some 30 ms each; `run` counts with the one called `reference` (the first where that is
-    /// none of them), or with `stated` ns.
+    /// Measures each CPU of `cpus`, some 30 ms each; `run` uses the speed of the one called `reference` (the first if that
+    /// is none of them), or `stated` ns.
     ///
     /// # Errors
-    /// When a CPU cannot be used.
+    /// If a CPU cannot be used.
     pub fn measure(cpus: &CpuSet, reference: u32, stated: Option<u32>) -> Result<Speeds> {
         let mut each = Vec::with_capacity(cpus.len());
         for cpu in cpus.iter() {
             let measured = threads::spawn(move || -> Result<f64> {
                 sched::pin(cpu)?;
-                // Without the right to it others may interrupt: the fastest pass counts.
+                // Without the privilege others may interrupt: the fastest pass counts.
                 let _ = sched::set_policy(sched::Policy::Fifo, 1);
                 Ok(fastest())
             })?;
@@ -81,7 +81,7 @@ fn fastest() -> f64 {
     best.max(0.1)
 }
 
-/// Between two looks at the flag: some 20 µs.
+/// Loops between two checks of the flag: some 20 µs.
 const AT_ONCE: u64 = 256;
 
 /// Does the loops that take `time`; false: it was stopped.
@@ -118,7 +118,7 @@ pub fn until(time: Ns, now: impl Fn() -> u64, stop: &AtomicBool) -> bool {
         if stop.load(Ordering::Relaxed) {
             return false;
         }
-        // At most 16 loops (1 µs) a look, and one near the end.
+        // At most 16 loops (1 µs) per check, and one near the end.
         value = loops(if left > 5_000 { 16 } else { 1 }, value);
     }
 }

@@ -1,6 +1,6 @@
-//! One thread of the set: goes through its phases, and counts its jobs.
+//! One thread of the set: executes its phases and counts its jobs.
 //!
-//! What it does between two jobs and at their ends costs two reads of the clock and two of its CPU time, some 0.5 µs.
+//! Bookkeeping between two jobs costs two reads of the clock and two of its CPU time, some 0.5 µs.
 
 mod events;
 
@@ -23,7 +23,7 @@ use crate::clock;
 pub(super) enum Leave {
     /// The run ends.
     Stopped,
-    /// It cannot go on.
+    /// It cannot continue.
     Failed(String),
 }
 
@@ -42,33 +42,33 @@ impl From<Refused> for Leave {
 
 type Done = Result<(), Leave>;
 
-/// A thread at work.
+/// A running thread.
 pub(super) struct Worker<G> {
     shared: Arc<Shared>,
     program: Arc<Program>,
     thread: Thread,
     ground: G,
     rule: Rule,
-    /// When its own timers are due next, by slot.
+    /// Next expiry of its own timers, by slot.
     timers: Vec<Option<Mono>>,
     walks: Vec<(MemoryWalk, Walk)>,
     buffer: Vec<u8>,
     ring: Option<Arc<Ring>>,
     pub figures: Figures,
-    /// From when its timers count.
+    /// Origin of its timers.
     base: Mono,
     release: Mono,
     start: Option<Mono>,
     cpu_before: Ns,
     /// It has done something since the release.
     worked: bool,
-    /// A job goes on, or is due.
+    /// A job is running or due.
     active: bool,
-    /// Repetitions that are left of its phase.
+    /// Remaining repetitions of its phase.
     more: u64,
 }
 
-/// CPUs that a thread names, at its start.
+/// CPUs that a thread names at its start.
 pub(super) fn places(thread: &Thread) -> Option<&CpuSet> {
     thread.phases.first().and_then(|phase| phase.cpus.as_ref()).or(thread.cpus.as_ref())
 }
@@ -88,10 +88,10 @@ impl<G: Ground> Worker<G> {
         });
         let mut walks: Vec<(MemoryWalk, Walk)> = Vec::new();
         for step in steps() {
-            if let Step::MemRun(what) = step {
-                if walks.iter().all(|(known, _)| known != what) {
-                    walks.push((*what, Walk::new(*what)));
-                }
+            if let Step::MemRun(what) = step
+                && walks.iter().all(|(known, _)| known != what)
+            {
+                walks.push((*what, Walk::new(*what)));
             }
         }
         if let Some(ring) = &ring {
@@ -119,7 +119,7 @@ impl<G: Ground> Worker<G> {
         }
     }
 
-    /// Goes through everything, from the common start (or its own, of a forked thread) at `base` on.
+    /// Executes everything, from the common start (or its own, for a forked thread) at `base` on.
     pub fn go(&mut self, base: Mono) -> Option<String> {
         self.figures = Figures::new(self.shared.zero());
         self.base = base + self.thread.delay;
@@ -218,7 +218,7 @@ impl<G: Ground> Worker<G> {
         Ok(())
     }
 
-    /// Ends the job, if it did anything; now.
+    /// Ends the job, if it did anything; returns the time.
     fn end(&mut self, deadline: Option<Ns>) -> Mono {
         let end = clock::mono();
         if self.worked {
@@ -256,7 +256,7 @@ impl<G: Ground> Worker<G> {
         (self.release, self.start, self.active) = (due, None, true);
         let planned = self.shared.planned();
         if due >= planned {
-            // The supervisor may come late to it: a reservation preempts even that.
+            // The supervisor may be late: a reservation preempts even it.
             self.sleep_until(planned)?;
             return Err(Leave::Stopped);
         }
@@ -272,7 +272,7 @@ impl<G: Ground> Worker<G> {
         self.ground.mark(Mark::Begins(release));
     }
 
-    /// The run ends: what goes on counts with what it has taken so far, and what was due and has not started with its delay.
+    /// The run ends: an unfinished job counts with its time so far, and one that was due and has not started with its delay.
     fn cut(&mut self) {
         let end = self.shared.end();
         let (period, deadline) = match self.absolute_timer() {
@@ -298,7 +298,7 @@ impl<G: Ground> Worker<G> {
         }
     }
 
-    /// Period of its absolute timer, where it has one timer that it shares with nobody.
+    /// Period of its absolute timer, if it has exactly one, which it does not share.
     fn absolute_timer(&self) -> Option<Ns> {
         let own = self.program.threads.iter().chain(self.program.templates.values());
         let phases = own.filter(|thread| thread.task == self.thread.task).flat_map(|thread| &thread.phases);
@@ -311,7 +311,7 @@ impl<G: Ground> Worker<G> {
         (first.1 && timers.all(|timer| timer == first)).then_some(first.0)
     }
 
-    /// Sleeps until `due`; past ones are no sleep.
+    /// Sleeps until `due`; returns at once if that has passed.
     fn sleep_until(&mut self, due: Mono) -> Done {
         match self.ground.sleep_until(due) {
             true => Ok(()),

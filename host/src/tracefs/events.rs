@@ -1,8 +1,8 @@
-//! Which tracepoints a recording has.
+//! Tracepoints of a recording.
 //!
-//! `min` answers who ran and what interrupted; `rt` answers the questions of `explain` and is the default; `full` adds
-//! every system call and what surrounds I/O, at several times the cost. A tracepoint that this kernel lacks is left
-//! out and named, except that without sched_switch nothing can be explained.
+//! `min` records switches and interruptions; `rt` answers the questions of `explain` and is the default; `full` adds
+//! every system call and the context of I/O, at several times the cost. A tracepoint that this kernel lacks is left out
+//! and named, except sched_switch, without which nothing can be explained.
 
 /// A choice of tracepoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum EventSet {
     /// What an explanation needs.
     #[default]
     Rt,
-    /// That, every system call, and the surroundings of I/O, memory and network.
+    /// That, every system call, and the context of I/O, memory and network.
     Full,
 }
 
@@ -76,9 +76,9 @@ const FULL: &[&str] = &[
     "timer/timer_cancel",
 ];
 
-/// Numbers of futex, futex_waitv, futex_wake, futex_wait, futex_requeue, sched_setaffinity and those that set priorities
-/// (setpriority, sched_setparam, sched_setscheduler, sched_setattr), and those that are no system call (markers). x32's
-/// begin at 512 and run to 547.
+/// Numbers of futex, futex_waitv, futex_wake, futex_wait, futex_requeue, sched_setaffinity and of those that set
+/// priorities (setpriority, sched_setparam, sched_setscheduler, sched_setattr), and invalid numbers (markers). x32's
+/// range from 512 to 547.
 #[cfg(target_arch = "x86_64")]
 const MARKERS: &str = "id == 202 || id == 203 || (id >= 141 && id <= 142) || id == 144 || id == 314 || id == 449 || (id >= 454 && id <= 456) || id > 547";
 #[cfg(not(target_arch = "x86_64"))]
@@ -113,7 +113,7 @@ impl std::str::FromStr for EventSet {
             "min" => Ok(EventSet::Min),
             "rt" => Ok(EventSet::Rt),
             "full" => Ok(EventSet::Full),
-            _ => Err(format!("'{text}' is no event set: min, rt or full")),
+            _ => Err(format!("'{text}' is not an event set: min, rt or full")),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! A private instance of the trace buffer: made, set up, removed, and found again after a `kill -9`.
+//! A private instance of the trace buffer: created, configured, removed, and found again after a `kill -9`.
 //!
-//! Everything in an instance goes when the instance goes, so its name is the journal: it says which process made it
-//! and when that process started. One whose maker is gone is removed by the next recording or by `lathunt restore`.
+//! Removing an instance removes everything in it, so its name is the journal: it contains the creating process and
+//! its start time. An instance whose creator is gone is removed by the next recording or by `lathunt restore`.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -19,7 +19,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// A new instance, not recording. `purpose`: a word in its name.
+    /// A new instance that is not recording. `purpose`: a word in its name.
     pub fn new(tracefs: &Tracefs, purpose: &str) -> Result<Instance> {
         remove_left(tracefs);
         let process = std::process::id();
@@ -49,7 +49,7 @@ impl Instance {
         OpenOptions::new().write(true).open(self.path.join(file))?.write_all(value.as_bytes())
     }
 
-    /// Text of a file of the instance; empty where it is absent.
+    /// Text of a file of the instance; empty if it is absent.
     pub fn text(&self, file: &str) -> String {
         let bytes = read_whole(&self.path.join(file)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -58,7 +58,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        let _ = remove(&self.path); // what fails is found by the next start
+        let _ = remove(&self.path); // if this fails, the next start finds it
     }
 }
 
@@ -67,14 +67,14 @@ fn remove(path: &Path) -> std::io::Result<()> {
         let opened = OpenOptions::new().write(true).open(path.join(file));
         opened.and_then(|mut file| file.write_all(value))
     };
-    // The tracer and the events are switched off first: with them on, the kernel says EBUSY.
+    // The tracer and the events are switched off first: otherwise the kernel returns EBUSY.
     let _ = set("tracing_on", b"0");
     let _ = set("current_tracer", b"nop");
     let _ = set("events/enable", b"0");
     fs::remove_dir(path)
 }
 
-/// Instances whose maker has ended without removing them.
+/// Instances whose creator has ended without removing them.
 #[must_use]
 pub fn left(tracefs: &Tracefs) -> Vec<PathBuf> {
     let entries = fs::read_dir(tracefs.root().join("instances")).into_iter().flatten().flatten();
@@ -90,15 +90,15 @@ fn is_left(path: &Path) -> Option<bool> {
     Some(start_time(process) != Some(started))
 }
 
-/// Removes them; gives those that were removed, and those that could not be with the reason.
+/// Removes them; returns the result for each.
 pub fn remove_left(tracefs: &Tracefs) -> Vec<(PathBuf, std::io::Result<()>)> {
     left(tracefs).into_iter().map(|path| (path.clone(), remove(&path))).collect()
 }
 
-/// Field 22 of /proc/PID/stat: ticks since boot; with the number of the process it names one process for ever.
+/// Field 22 of /proc/PID/stat: ticks since boot; with the process id it identifies one process for ever.
 fn start_time(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name before it, in parentheses, may hold anything.
+    // The name before it, in parentheses, may contain anything.
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 

@@ -1,10 +1,10 @@
-//! The kernel's own tracer, in an instance of the trace buffer that is ours alone.
+//! The kernel's own tracer, in a private instance of the trace buffer.
 //!
-//! The top-level buffer belongs to whoever uses it and is never touched; nor are `ftrace_enabled` and the function
-//! filters, which are global and may not be writable. `events` says what is recorded, `instance` makes and removes
-//! the buffer, `pages` moves its pages into files, `recording` is all of it together.
+//! The top-level buffer belongs to its users and is never touched; nor are `ftrace_enabled` and the function
+//! filters, which are global and may be read-only. `events` lists the tracepoints, `instance` creates and removes
+//! the buffer, `pages` moves its pages into files, `recording` combines them.
 //!
-//! Where tracefs is not mounted, a mount that only this process sees is used ([`crate::debugfs::DetachedMount`]).
+//! If tracefs is not mounted, a mount visible only to this process is used ([`crate::debugfs::DetachedMount`]).
 
 mod events;
 mod instance;
@@ -27,15 +27,15 @@ pub use recording::{pages_of_unfinished, Options, Recorded, Recording, Summary, 
 #[derive(Debug)]
 pub struct Tracefs {
     root: PathBuf,
-    /// Keeps `root` valid where nobody has mounted it.
+    /// Keeps `root` valid if tracefs is not mounted.
     _mount: Option<DetachedMount>,
 }
 
 impl Tracefs {
-    /// The mounted tracefs, or one mounted for this process alone.
+    /// The mounted tracefs, or one mounted for this process only.
     ///
     /// # Errors
-    /// The kernel has none, or this user may not use it.
+    /// The kernel does not have it, or this user may not use it.
     pub fn open() -> Result<Tracefs> {
         let needs = "needs root, and a kernel with CONFIG_TRACING";
         for root in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(Path::new) {
@@ -57,13 +57,14 @@ impl Tracefs {
         &self.root
     }
 
-    /// Bytes of a file below the root; empty where it is absent.
+    /// Bytes of a file below the root; empty if it is absent.
     fn bytes(&self, file: &str) -> Vec<u8> {
         read_whole(&self.root.join(file)).unwrap_or_default()
     }
 }
 
-/// As `fs::read`, but in large pieces: `header_page` gives all it has to the first read, and nothing to a second.
+/// Like `fs::read`, but with large reads: `header_page` returns everything to the first read, and nothing to a
+/// second.
 fn read_whole(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut file = fs::File::open(path)?;
     let (mut all, mut piece) = (Vec::new(), vec![0; 1 << 16]);

@@ -1,7 +1,7 @@
-//! Pages of one CPU's ring into a file, as the kernel wrote them.
+//! Copies pages of one CPU's ring into a file, unchanged.
 //!
-//! While recording, whole pages are moved by splice(2) without being copied through this process; the rest is read
-//! at the end. A page that is not full yet stays in the ring until then, so that the file holds full pages.
+//! While recording, whole pages are moved by splice(2) without copying them through this process; the rest is read
+//! at the end. A page that is not full yet stays in the ring until then, so that the file contains full pages.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use crate::beneath::{Directory, Readers};
 use crate::error::{Error, Result};
 
-/// What one turn moves at most, so that no CPU waits for another one for long.
+/// Maximum bytes moved per round, so that no CPU waits long for another.
 const PIPE_BYTES: usize = 1 << 20;
-/// Turns of one drain: a ring that is filled faster than it is read must not hold us for ever.
+/// Maximum rounds of one drain: a ring that fills faster than it is read must not block the others for ever.
 const MOST_TURNS: usize = 64;
 
 /// The ring of one CPU and the file its pages go to.
@@ -32,19 +32,19 @@ pub(super) struct CpuPages {
 }
 
 impl CpuPages {
-    /// `raw` is `trace_pipe_raw`; the file at `path` is made.
+    /// `raw` is `trace_pipe_raw`; creates the file at `path`.
     pub fn open(raw: &Path, directory: &Directory, name: OsString, page_bytes: usize) -> Result<CpuPages> {
         let ring = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(raw);
         let raw = ring.map_err(|error| Error::new("read", raw.display().to_string(), error))?;
         let path = directory.path().join(&name);
-        let _ = directory.remove(&name); // of one that was killed
+        let _ = directory.remove(&name); // left by a killed one
         let file = directory
             .create_new(&name, Readers::Owner)
             .map_err(|error| Error::new("make", path.display().to_string(), error))?;
         Ok(CpuPages { raw, name, path, file, pipe: pipe()?, page_bytes, written: 0 })
     }
 
-    /// Moves the full pages that are there.
+    /// Moves the available full pages.
     pub fn drain(&mut self) -> Result<()> {
         let (out, into) = (self.pipe.0.as_raw_fd(), self.pipe.1.as_raw_fd());
         for _ in 0..MOST_TURNS {
@@ -68,7 +68,7 @@ impl CpuPages {
         Ok(())
     }
 
-    /// Moves all pages, the last one as far as it is filled.
+    /// Moves all pages, including the partly filled last one.
     pub fn read_all(&mut self) -> Result<()> {
         let mut page = vec![0; self.page_bytes];
         loop {
@@ -93,7 +93,7 @@ impl CpuPages {
         let written = |error| Error::new("write", "trace.dat", error);
         target.seek(SeekFrom::Start(offset)).map_err(written)?;
         self.file.seek(SeekFrom::Start(0)).map_err(written)?;
-        std::io::copy(&mut self.file, target).map_err(written)?; // copy_file_range, where the file system has it
+        std::io::copy(&mut self.file, target).map_err(written)?; // copy_file_range, if the file system supports it
         Ok(())
     }
 
@@ -116,7 +116,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
         }
         (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
     };
-    // SAFETY: a plain call; a smaller pipe only means more turns.
+    // SAFETY: a plain call; a smaller pipe only means more rounds.
     unsafe { libc::fcntl(into.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
     Ok((out, into))
 }

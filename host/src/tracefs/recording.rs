@@ -1,7 +1,7 @@
 //! A recording of the kernel: from the empty instance to the finished trace.dat.
 //!
-//! The clock is `mono`, that of instrumented programs, so that both compare. Full buffers overwrite their oldest
-//! events: then the kernel writes into the trace where events are missing, which it does not where it drops new ones.
+//! The clock is `mono`, that of instrumented programs, so that both compare. Full buffers overwrite their oldest events:
+//! the kernel then marks missing events in the trace, which it does not when it drops new ones.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -21,9 +21,9 @@ use crate::error::{Error, Result};
 
 /// Name of the recording in its directory.
 pub const FILE: &str = "trace.dat";
-/// What describes the events while the recording runs: whoever ends it, the pages beside it can be read.
+/// Description of the events while the recording runs: if it is killed, the pages beside it are readable.
 pub const HEAD_FILE: &str = "trace.dat.head";
-/// How often the rings are emptied; at a million events per second a ring of 16 MB is full after 0.25 s.
+/// Interval of emptying the rings; at a million events per second a ring of 16 MB is full after 0.25 s.
 const TURN: Duration = Duration::from_millis(20);
 
 /// What to record, and how.
@@ -31,22 +31,22 @@ const TURN: Duration = Duration::from_millis(20);
 pub struct Options {
     /// Which tracepoints.
     pub events: EventSet,
-    /// Every kernel function too.
+    /// Trace every kernel function too.
     pub functions: bool,
-    /// Only the newest events, as many as the rings hold, taken out at the end.
+    /// Only the newest events, as many as the rings hold, read at the end.
     pub newest_only: bool,
     /// Bytes of ring per CPU.
     pub ring_bytes: u64,
-    /// End when so many bytes are written.
+    /// Stop when this many bytes are written.
     pub limit_bytes: Option<u64>,
-    /// Directory of the recording; there must be one.
+    /// Directory of the recording; must exist.
     pub directory: Arc<Directory>,
 }
 
-/// A recording that runs.
+/// A running recording.
 #[derive(Debug)]
 pub struct Recording {
-    // In the order of dropping: an instance with open files cannot be removed, nor one in a mount that is gone.
+    // In the order of dropping: an instance with open files, or in a mount that is gone, cannot be removed.
     cpus: Vec<CpuPages>,
     instance: Instance,
     tracefs: Tracefs,
@@ -55,7 +55,7 @@ pub struct Recording {
     notes: Vec<String>,
 }
 
-/// What was recorded and what was lost.
+/// Size and losses of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Bytes of the trace.
@@ -64,11 +64,11 @@ pub struct Summary {
     pub overwritten: u64,
     /// Events that the kernel dropped.
     pub dropped: u64,
-    /// What this kernel does not have, and what else is to be known: one line each.
+    /// Missing features of this kernel, and other notes: one line each.
     pub notes: Vec<String>,
 }
 
-/// A recording whose events are all in files, before it is made one trace.
+/// A recording whose events are all in files, before they are merged into one trace.
 #[derive(Debug)]
 pub struct Recorded {
     cpus: Vec<CpuPages>, // the order of dropping matters, as above
@@ -80,10 +80,10 @@ pub struct Recorded {
 }
 
 impl Recording {
-    /// Makes the instance, switches the events on and starts.
+    /// Creates the instance, enables the events and starts.
     ///
     /// # Errors
-    /// What the kernel lacks or refuses. Nothing is left changed then.
+    /// A kernel feature that is missing or refused. Nothing remains changed then.
     pub fn start(options: Options) -> Result<Recording> {
         let tracefs = Tracefs::open()?;
         let instance = Instance::new(&tracefs, "trace")?;
@@ -91,7 +91,7 @@ impl Recording {
         instance.set("buffer_size_kb", &(options.ring_bytes / 1024).max(16).to_string())?;
         instance.set("trace_clock", "mono")?;
         instance.set("options/overwrite", "1")?;
-        // Since 6.15; before, marks written to the top-level buffer are only there.
+        // Since 6.15; before, markers written to the top-level buffer are only there.
         if instance.write("options/copy_trace_marker", "1").is_err() {
             notes
                 .push("this kernel keeps trace_marker text in the top-level buffer: mark: finds none".into());
@@ -112,11 +112,11 @@ impl Recording {
         Ok(Recording { cpus, instance, tracefs, options, description, notes })
     }
 
-    /// Empties the rings until `stop`, or until the limit is reached: looked at each turn, so what comes in one turn, and
-    /// what the rings still hold then, is written beyond it.
+    /// Empties the rings until `stop`, or until the limit is reached, which is checked each round: data of one round, and
+    /// the rest in the rings, may exceed it.
     ///
     /// # Errors
-    /// A full disk. What was recorded up to then is kept by [`Recording::finish`].
+    /// A full disk. [`Recording::finish`] keeps what was recorded until then.
     pub fn drain_until(&mut self, stop: &AtomicBool) -> Result<()> {
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(TURN);
@@ -136,10 +136,10 @@ impl Recording {
         Ok(())
     }
 
-    /// Ends the recording and takes the rest out of the rings.
+    /// Ends the recording and reads the rest from the rings.
     ///
     /// # Errors
-    /// When the rest cannot be read or written.
+    /// If the rest cannot be read or written.
     pub fn finish(mut self) -> Result<Recorded> {
         self.instance.set("tracing_on", "0")?;
         let mut summary = Summary::default();
@@ -166,7 +166,7 @@ impl Recorded {
     /// Writes trace.dat and removes the instance.
     ///
     /// # Errors
-    /// When the file cannot be written; the pages of each CPU stay beside it then.
+    /// If the file cannot be written; the pages of each CPU stay beside it then.
     pub fn write(mut self) -> Result<Summary> {
         let directory = &self.options.directory;
         let path = directory.path().join(FILE);
@@ -174,15 +174,15 @@ impl Recorded {
         let sizes: Vec<u64> = self.cpus.iter().map(|cpu| cpu.written).collect();
         let head = head(&self.description, &sizes);
         let partial = OsString::from(format!("{FILE}.part"));
-        let _ = directory.remove(&partial); // of one that was killed
+        let _ = directory.remove(&partial); // left by a killed one
         let mut file = directory.create_new(&partial, Readers::Owner).map_err(failed)?;
         std::io::Write::write_all(&mut file, &head.bytes).map_err(failed)?;
         for (cpu, offset) in self.cpus.iter_mut().zip(head.offsets) {
             cpu.copy_to(&mut file, offset)?;
         }
-        // A page is the unit of readers: the last one is there as a whole even if no CPU has any.
+        // A page is the unit of readers: the last one is whole even if no CPU has any.
         directory.rename(&partial, OsStr::new(FILE)).map_err(failed)?;
-        // Only now is nothing lost without them.
+        // Only now they are no longer needed.
         self.cpus.into_iter().for_each(|cpu| cpu.remove(directory));
         let _ = directory.remove(OsStr::new(HEAD_FILE));
         Ok(self.summary)
@@ -203,7 +203,7 @@ pub fn pages_of_unfinished(directory: &Path) -> Vec<(Cpu, PathBuf)> {
     pages
 }
 
-/// What is known of the events before the recording begins; names of threads and statistics come at its end.
+/// Description of the events before the recording begins; names of threads and statistics follow at its end.
 fn describe(tracefs: &Tracefs, instance: &Instance, systems: &[(String, Vec<String>)]) -> Description {
     let formats = |system: &str, events: &[String]| -> Vec<Vec<u8>> {
         let format = |event: &String| tracefs.bytes(&format!("events/{system}/{event}/format"));
@@ -225,14 +225,14 @@ fn describe(tracefs: &Tracefs, instance: &Instance, systems: &[(String, Vec<Stri
     }
 }
 
-/// Switches the events on; what this kernel lacks is noted. Gives what is on.
+/// Enables the events and notes missing ones. Returns those enabled.
 fn enable(instance: &Instance, set: EventSet, notes: &mut Vec<String>) -> Result<Vec<(String, Vec<String>)>> {
     let mut on: Vec<(String, Vec<String>)> = Vec::new();
     for wanted in set.wanted() {
         let base = format!("events/{}", wanted.path);
         let directory = instance.path().join(&base);
         if !directory.exists() {
-            // Of names that changed, one is enough.
+            // Of events that were renamed, one suffices.
             let renamed = matches!(wanted.path, "timer/hrtimer_setup" | "timer/hrtimer_init");
             if wanted.path == "sched/sched_switch" {
                 return Err(Error::refused(
@@ -299,7 +299,7 @@ fn directories(path: &Path) -> Vec<String> {
     names
 }
 
-/// The header and the data of a page of the ring, which may be larger than one of memory (since 6.8).
+/// Size of a page of the ring, header and data, which may be larger than a memory page (since 6.8).
 fn page_bytes(header_page: &str) -> usize {
     let data = header_page.lines().find(|line| line.split(';').next().is_some_and(|d| d.ends_with(" data")));
     let number =
@@ -315,7 +315,7 @@ fn page_size() -> u32 {
     u32::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// Names of threads: what the kernel remembered while tracing, and those that live.
+/// Names of threads: those saved by the kernel while tracing, and those of live threads.
 fn cmdlines(tracefs: &Tracefs) -> Vec<u8> {
     let mut text = tracefs.bytes("saved_cmdlines");
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();

@@ -84,7 +84,7 @@ impl Drop for CyclicThread {
 pub struct Turns {
     /// Its expiries, each with its latency.
     pub all: Vec<(Mono, Ns)>,
-    /// The median of the latencies, as nearly all wake-ups are disturbed by nobody.
+    /// The median of the latencies, as nearly all wake-ups are undisturbed.
     pub usual: Ns,
 }
 
@@ -107,7 +107,7 @@ impl Turns {
     pub fn alone(&self, pulses: &[Pulse], length: Ns, within: Ns) -> Vec<(Pulse, Mono, Ns)> {
         let slack = self.usual + allowed(length);
         let alone = |pulse: &Pulse| {
-            // Who injects has the CPU already while it watches the clock.
+            // The injector already occupies the CPU while it polls the clock.
             let first = Mono(pulse.begin.0 - Options::once(Cpu(0), length).watch.0);
             let last = pulse.begin + within;
             let of_it = |(expiry, late): &&(Mono, Ns)| {

@@ -1,4 +1,4 @@
-//! What lies beside the database when nobody writes it: files that readers leave, and a log that was cut off.
+//! Files next to a database without a writer: those left by readers, and a truncated log.
 
 use super::*;
 

@@ -88,7 +88,7 @@ fn windows_given_up_are_told(mut store: Store, path: &Path, ballast: &Path) {
     fs::remove_file(ballast).unwrap();
     let last = history(path).windows.last().unwrap().1;
     let (store, found) = open(path, 2_000);
-    let expected = format!("what was recorded from {last} until the monitor ended is lost");
+    let expected = format!("the recording from {last} until the monitor ended is lost");
     assert!(found.len() == 1 && found[0].detail.starts_with(&expected), "{found:?}, not {expected}");
     drop(store);
     damage_on_a_full_disk(path, ballast);

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// This thread uses files as nobody until dropped, where it was root, whom no permission stops.
+/// If root, this thread accesses files as `nobody` until dropped, since permissions do not restrict root.
 struct Nobody;
 
 impl Nobody {
@@ -103,5 +103,5 @@ fn a_database_with_a_view_in_place_of_a_table_is_not_read() {
     connection.execute_batch(endless).unwrap();
     drop(connection);
     let refused = Reader::open(&path).unwrap_err().to_string();
-    assert!(refused.contains("no database of lathunt monitor"), "{refused}");
+    assert!(refused.contains("not a database of lathunt monitor"), "{refused}");
 }

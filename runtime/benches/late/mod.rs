@@ -1,4 +1,4 @@
-//! How late a thread runs that preempts another: one of the runtime, and a kernel thread.
+//! Wake-up latency of a thread that preempts another: a fiber of the runtime, and a kernel thread.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use lathunt_runtime::{now, report, run, sleep_until, Builder, Config};
 const WAKE_UPS: u64 = 1500;
 const DISTANCE: u64 = 300_000;
 
-/// Lateness of a fiber that preempts one that computes, in ns; and how the runtime interrupts.
+/// Latency of a fiber that preempts a computing one, in ns; and the mechanism of preemption.
 pub fn preemption(kernel_priority: Option<i32>) -> Option<(Vec<f64>, String)> {
     run(&Config { kernel_priority, cpu: Some(0), ..Config::default() }, || {
         let late = Rc::new(RefCell::new(Vec::with_capacity(WAKE_UPS as usize)));
@@ -36,7 +36,7 @@ pub fn preemption(kernel_priority: Option<i32>) -> Option<(Vec<f64>, String)> {
     .ok()
 }
 
-/// Lateness of a kernel thread of SCHED_FIFO that preempts one that computes at a lower priority, on one CPU, by the same timer.
+/// Latency of a SCHED_FIFO kernel thread that preempts a computing one of lower priority, on one CPU, by the same timer.
 pub fn kernel_wake_up() -> Option<Vec<f64>> {
     let stop = Arc::new(AtomicBool::new(false));
     let on_cpu_0 = |priority: i32| {

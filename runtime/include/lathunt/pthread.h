@@ -190,7 +190,7 @@ void lathunt_cleanup_pop(struct lathunt_cleanup *cleanup, int execute);
 #endif
 
 #ifndef __cplusplus
-/* stdio's locks do not tell threads of one kernel thread apart. */
+/* stdio's locks do not distinguish threads of one kernel thread. */
 __attribute__((format(printf, 1, 2), unused)) static int lathunt_printf(const char *format, ...)
 {
     int count;

@@ -40,7 +40,7 @@ enum { LATHUNT_RT_MEASURE, LATHUNT_RT_TIMER, LATHUNT_RT_HELPER, LATHUNT_RT_COOPE
 typedef struct {
     uint32_t threads;         /* most threads at a time [256] */
     uint32_t preemption;      /* LATHUNT_RT_MEASURE: the better of timer and helper, measured at start, 4 ms */
-    uint64_t stack_bytes;     /* of threads that do not say [128 KiB] */
+    uint64_t stack_bytes;     /* stack of threads that do not set one [128 KiB] */
     uint32_t main_priority;   /* of the thread that starts the runtime */
     uint32_t kernel_priority; /* SCHED_FIFO priority of the kernel thread, 1 to 98; needs CAP_SYS_NICE or RLIMIT_RTPRIO [unchanged] */
     uint64_t main_quantum_ns; /* the starting thread is round robin with this quantum [FIFO] */
@@ -51,7 +51,7 @@ typedef struct {
 
 /* The caller becomes the first thread. `config` may be NULL. On failure the reason is in lathunt_rt_reason. */
 int lathunt_rt_start(const lathunt_rt_config *config);
-/* Threads that have not ended never go on. */
+/* Threads that have not ended never continue. */
 void lathunt_rt_stop(void);
 /* Why the last lathunt_rt_start or lathunt_rt_create of this kernel thread failed, as a sentence. Valid until the next. */
 const char *lathunt_rt_reason(void);
@@ -59,7 +59,7 @@ const char *lathunt_rt_reason(void);
 enum { LATHUNT_RT_FIFO, LATHUNT_RT_ROUND_ROBIN, LATHUNT_RT_EDF, LATHUNT_RT_SPORADIC_SERVER };
 /* When jobs are released: once; every interval_ns from the start; by lathunt_rt_trigger, at least interval_ns apart. */
 enum { LATHUNT_RT_APERIODIC, LATHUNT_RT_PERIODIC, LATHUNT_RT_SPORADIC };
-/* What follows when a job has used its budget: it is counted; it goes on at priority 0 until the next release. */
+/* When a job has used its budget: it is counted; it continues at priority 0 until the next release. */
 enum { LATHUNT_RT_COUNT, LATHUNT_RT_BACKGROUND };
 
 /* Zero in a field: the default or none. */
@@ -77,7 +77,7 @@ typedef struct {
     uint64_t server_period_ns, server_budget_ns; /* sporadic server */
     uint32_t server_low_priority, server_replenishments;
     uint64_t stack_bytes;    /* for the program; what signals need is added */
-    uint32_t detached;       /* 1: is not joined */
+    uint32_t detached;       /* 1: cannot be joined */
 } lathunt_rt_params;
 
 /* `params` may be NULL. A more urgent thread runs before this returns. */
@@ -86,11 +86,11 @@ int lathunt_rt_join(lathunt_rt_thread thread, void **result, uint64_t until);
 int lathunt_rt_detach(lathunt_rt_thread thread);
 LATHUNT_RT_NORETURN void lathunt_rt_exit(void *result); /* not by the first thread */
 lathunt_rt_thread lathunt_rt_self(void);             /* id 0: no runtime */
-/* Its waits return ECANCELED, but those for mutexes and barriers. */
+/* Its waits return ECANCELED, except those for mutexes and barriers. */
 int lathunt_rt_cancel(lathunt_rt_thread thread);
 int lathunt_rt_set_priority(lathunt_rt_thread thread, uint32_t priority);
 int lathunt_rt_set_deadline(lathunt_rt_thread thread, uint64_t deadline_at);
-/* Posts the semaphore at each miss and overrun; NULL: no more. */
+/* Posts the semaphore at each miss and overrun; NULL: stop. */
 int lathunt_rt_notify(lathunt_rt_thread thread, const lathunt_rt_sem *sem);
 
 int lathunt_rt_next_job(void); /* waits for the next release */
@@ -104,7 +104,7 @@ uint64_t lathunt_rt_now(void); /* any thread */
 /* An absolute time of CLOCK_REALTIME, CLOCK_TAI and others as one of CLOCK_MONOTONIC, at today's offset. Any thread. */
 uint64_t lathunt_rt_to_monotonic(clockid_t clock, uint64_t time);
 
-/* Nobody else runs, and nothing may wait, until unlocked: for functions that are not reentrant. Nests. */
+/* No other thread runs, and no call may wait, until unlocked: for functions that are not reentrant. Nests. */
 void lathunt_rt_lock(void);
 void lathunt_rt_unlock(void);
 
@@ -134,7 +134,7 @@ int lathunt_rt_cond_broadcast(lathunt_rt_cond *cond);
 
 int lathunt_rt_sem_init(lathunt_rt_sem *sem, uint32_t count);
 int lathunt_rt_sem_destroy(lathunt_rt_sem *sem);
-int lathunt_rt_sem_take(lathunt_rt_sem *sem, uint64_t until); /* 0: EAGAIN where none is there */
+int lathunt_rt_sem_take(lathunt_rt_sem *sem, uint64_t until); /* 0: EAGAIN if none is available */
 int lathunt_rt_sem_post(lathunt_rt_sem *sem);                 /* also from signal handlers */
 
 int lathunt_rt_barrier_init(lathunt_rt_barrier *barrier, uint32_t threads);
@@ -152,7 +152,7 @@ int lathunt_rt_key_delete(lathunt_rt_key key);
 void *lathunt_rt_get(lathunt_rt_key key);
 int lathunt_rt_set(lathunt_rt_key key, const void *value);
 
-/* These block the calling thread alone. On any kernel thread without a runtime they are the system calls. */
+/* These block only the calling thread. On a kernel thread without a runtime they are the system calls. */
 ssize_t lathunt_rt_read(int fd, void *buffer, size_t bytes);
 ssize_t lathunt_rt_write(int fd, const void *buffer, size_t bytes);
 ssize_t lathunt_rt_recv(int fd, void *buffer, size_t bytes, int flags, uint64_t until); /* ETIMEDOUT */

@@ -2,7 +2,7 @@
 
 use std::arch::naked_asm;
 
-/// Saves the running stack into `*from` and goes on with the stack `to`.
+/// Saves the running stack into `*from` and continues on the stack `to`.
 ///
 /// # Safety
 /// `to` was saved by this function or made by [`prepare`], and is used once.
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn switch(from: *mut *mut u8, to: *mut u8) {
 
 #[unsafe(naked)]
 unsafe extern "C" fn first() -> ! {
-    // Nothing above: unwinders and debuggers stop here.
+    // No caller: unwinders and debuggers stop here.
     naked_asm!("mov x29, xzr", "mov x30, xzr", "mov x0, x19", "blr x20", "brk #0")
 }
 
@@ -80,7 +80,7 @@ pub fn counter() -> u64 {
     ticks
 }
 
-/// The architecture defines CNTVCT so.
+/// Guaranteed for CNTVCT by the architecture.
 #[must_use]
 pub fn invariant() -> bool {
     true

@@ -1,7 +1,7 @@
-//! What differs between architectures: the switch between two stacks, the first switch to a new one, the counter.
+//! Architecture-specific code: the switch between two stacks, the first switch to a new one, the counter.
 //!
-//! A switch saves what a called function must preserve, and the floating-point control words. Everything else is either dead
-//! at a call, or was saved by the kernel in the signal frame of a preempted thread, with all vector state that the CPU has.
+//! A switch saves the callee-saved registers and the floating-point control words. Everything else is either dead at a call,
+//! or was saved by the kernel in the signal frame of a preempted thread, with the CPU's full vector state.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -13,7 +13,7 @@ pub use aarch64::{clocksource, counter, invariant, prepare, stack_pointer, switc
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::{clocksource, counter, invariant, prepare, stack_pointer, switch};
 
-/// What a new thread's stack begins with. It never returns.
+/// Entry function of a new thread's stack. It never returns.
 pub type Entry = unsafe extern "C" fn(usize) -> !;
 
 /// Whether the kernel checks return addresses against a shadow stack for this thread: switching stacks would end it.

@@ -2,13 +2,13 @@
 
 use std::arch::naked_asm;
 
-/// Saves the running stack into `*from` and goes on with the stack `to`.
+/// Saves the running stack into `*from` and continues on the stack `to`.
 ///
 /// # Safety
 /// `to` was saved by this function or made by [`prepare`], and is used once.
 #[unsafe(naked)]
 pub unsafe extern "C" fn switch(from: *mut *mut u8, to: *mut u8) {
-    // The return is a jump: the return stack of the branch predictor belongs to the other stack.
+    // Returns by a jump: the branch predictor's return stack belongs to the other stack.
     naked_asm!(
         "push rbp",
         "push rbx",
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn switch(from: *mut *mut u8, to: *mut u8) {
 
 #[unsafe(naked)]
 unsafe extern "C" fn first() -> ! {
-    // Nothing above: unwinders and debuggers stop here.
+    // No caller: unwinders and debuggers stop here.
     naked_asm!("xor ebp, ebp", "mov rdi, r12", "call r13", "ud2")
 }
 
@@ -71,7 +71,7 @@ pub fn counter() -> u64 {
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// Whether the CPU says that the counter never changes its rate.
+/// Whether the CPU reports that the counter has a constant rate.
 #[must_use]
 pub fn invariant() -> bool {
     use std::arch::x86_64::__cpuid;

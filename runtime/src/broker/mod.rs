@@ -1,12 +1,12 @@
 //! Blocking calls that block one thread, not all: readiness through one epoll, files through helper threads.
 //!
-//! A call is first tried without blocking, with the scheduler locked: where data is there, the try is the only system call. Else
-//! the thread is entered as a waiter and the descriptor into the epoll (edge-triggered, so that it stays there without
-//! further calls; trying and entering in one locked stretch loses no edge). Who collects:
+//! A call is first tried without blocking, with the scheduler locked: if data are available, that is the only system call.
+//! Else the thread is registered as a waiter and the descriptor in the epoll (edge-triggered, so that it stays registered
+//! without further calls; trying and registering under one lock loses no edge). Events are collected by:
 //!
 //! - the idle loop, which sleeps in the epoll itself;
-//! - every timer signal, and every dispatch when the last look is more than [`LOOK_EVERY`] ago;
-//! - while a less urgent thread runs than one that waits: a helper thread that watches the epoll and sends the signal.
+//! - every timer signal, and every dispatch if the last check is more than [`LOOK_EVERY`] ago;
+//! - while the running thread is less urgent than a waiting one: a helper thread that polls the epoll and sends the signal.
 //!
 //! [`crate::io`] has the calls; [`pool`] the helpers for files; [`watcher`] the helper that watches.
 
@@ -20,10 +20,10 @@ use std::sync::Arc;
 use crate::policy::{Scheduler, ThreadId, NEVER};
 use crate::{signal, text};
 
-/// Ns between looks at the epoll while threads of equal urgency keep the processor busy.
+/// Ns between checks of the epoll while threads of equal urgency keep the processor busy.
 const LOOK_EVERY: u64 = 50_000;
 
-/// The bell's mark in epoll events; descriptors are below.
+/// Mark of the wake-up eventfd in epoll events; descriptors are smaller.
 const BELL: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -47,17 +47,17 @@ pub(crate) struct Broker {
     /// Threads that wait for the pool.
     jobs: Vec<u32>,
     watcher: Option<Arc<watcher::Watcher>>,
-    /// The wait of the idle loop has just seen all there is.
+    /// The idle loop's wait has just collected all events.
     asked: bool,
-    /// Told once that all wait and nothing can wake them.
+    /// Set once it was reported that all threads wait and nothing can wake them.
     told_stuck: bool,
 }
 
 impl Broker {
-    /// For so many threads.
+    /// A broker for this number of threads.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub(crate) fn new(threads: usize) -> io::Result<Broker> {
         // SAFETY: no memory is passed but the event, which is valid.
         unsafe {
@@ -87,10 +87,10 @@ impl Broker {
         !self.waiters.is_empty() || !self.jobs.is_empty()
     }
 
-    /// Enters the running thread as a waiter.
+    /// Registers the running thread as a waiter.
     ///
     /// # Errors
-    /// EPERM for files, which are always ready; what epoll_ctl says.
+    /// EPERM for files, which are always ready; other errors of epoll_ctl.
     pub(crate) fn enter(&mut self, fd: i32, events: u32, thread: u32, priority: u8) -> Result<(), i32> {
         let all = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
         let mut event = libc::epoll_event { events: all, u64: fd as u64 };
@@ -106,15 +106,15 @@ impl Broker {
         Ok(())
     }
 
-    /// The thread waits no more.
+    /// The thread is not waiting any more.
     pub(crate) fn forget(&mut self, thread: u32) {
         self.waiters.retain(|waiter| waiter.thread != thread);
         self.jobs.retain(|&job| job != thread);
         self.most_urgent = self.waiters.iter().map(|waiter| waiter.priority).max();
     }
 
-    /// Hands a blocking call to a helper thread; the running thread then waits, and is woken when [`Broker::is_done`]. False: no
-    /// helper can be started.
+    /// Passes a blocking call to a helper thread; the running thread then waits, and is woken when [`Broker::is_done`].
+    /// False: no helper can be started.
     pub(crate) fn submit(&mut self, thread: u32, call: impl FnOnce() + Send + 'static) -> bool {
         let (done, bell) = (self.done.clone(), self.bell);
         done[thread as usize].store(false, Ordering::Release);
@@ -135,7 +135,7 @@ impl Broker {
         self.done[thread as usize].load(Ordering::Acquire)
     }
 
-    /// Wakes those whose descriptors are ready.
+    /// Wakes the threads whose descriptors are ready.
     pub(crate) fn collect(&mut self, sched: &mut Scheduler, now: u64) {
         if !self.has_work() || std::mem::take(&mut self.asked) {
             return;
@@ -150,7 +150,7 @@ impl Broker {
         }
     }
 
-    /// [`Broker::collect`], where the last look is long ago.
+    /// [`Broker::collect`], if the last check is long ago.
     #[inline(always)]
     pub(crate) fn look(&mut self, sched: &mut Scheduler, now: u64) {
         if self.has_work() && now.saturating_sub(self.looked) > LOOK_EVERY {
@@ -172,13 +172,13 @@ impl Broker {
         let always = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
         for waiter in &self.waiters {
             if waiter.fd as u64 == mark && (waiter.events | always) & what != 0 {
-                // Its entry stays until it runs: it may wait for several.
+                // Its entry stays until it runs: it may wait for several descriptors.
                 sched.wake(ThreadId(waiter.thread), now);
             }
         }
     }
 
-    /// Nobody can run: sleeps until a time, or until a descriptor is ready, and wakes those who wait for it.
+    /// No thread can run: sleeps until a time, or until a descriptor is ready, and wakes the threads that wait for it.
     pub(crate) fn wait(&mut self, sched: &mut Scheduler, until: u64, now: u64) {
         if !self.has_work() {
             return self.sleep(until);
@@ -210,14 +210,14 @@ impl Broker {
         for event in &events[..usize::try_from(count).unwrap_or(0)] {
             self.serve(event, sched, now);
         }
-        // The tick that follows need not ask again.
+        // The tick that follows need not check again.
         self.looked = now;
         self.asked = true;
     }
 
     fn sleep(&mut self, until: u64) {
         if until == NEVER {
-            // Only a signal handler of the program can wake anybody now.
+            // Only a signal handler of the program can wake a thread now.
             if !std::mem::replace(&mut self.told_stuck, true) {
                 text::say(
                     "lathunt-runtime: all threads wait, and no time or descriptor can wake one of them",
@@ -231,13 +231,14 @@ impl Broker {
             tv_sec: (until / 1_000_000_000) as libc::time_t,
             tv_nsec: (until % 1_000_000_000) as libc::c_long,
         };
-        // SAFETY: the time is valid; interrupted, the caller looks again.
+        // SAFETY: the time is valid; if interrupted, the caller checks again.
         unsafe {
             libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &time, std::ptr::null_mut())
         };
     }
 
-    /// Has the watcher look while a less urgent thread runs than one that waits. `kernel_priority`: of the kernel thread.
+    /// Lets the watcher poll while the running thread is less urgent than a waiting one. `kernel_priority`: of the kernel
+    /// thread.
     #[inline(always)]
     pub(crate) fn watch(&mut self, sched: &Scheduler, kernel_priority: Option<i32>) {
         if let Some(waits) = self.most_urgent {

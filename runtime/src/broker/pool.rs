@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::signal;
 
-/// Most helper threads.
+/// Maximum number of helper threads.
 const MOST: usize = 4;
 
 pub(super) type Job = Box<dyn FnOnce() + Send>;
@@ -18,14 +18,14 @@ struct Queue {
     stopped: bool,
 }
 
-/// The pool. Threads are started as jobs find none idle, and end with it.
+/// The pool. Threads are started if no idle one is available for a job, and end with the pool.
 #[derive(Default)]
 pub(super) struct Pool {
     shared: Arc<(Mutex<Queue>, Condvar)>,
 }
 
 impl Pool {
-    /// Hands a job over. False: there is no thread, and none can be started.
+    /// Queues a job. False: there is no thread, and none can be started.
     pub(super) fn submit(&self, job: Job) -> bool {
         let (mutex, condition) = &*self.shared;
         let mut queue = mutex.lock().unwrap_or_else(PoisonError::into_inner);

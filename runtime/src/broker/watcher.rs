@@ -1,4 +1,4 @@
-//! A helper thread that looks at the epoll while the runtime is busy with less urgent threads, and interrupts it.
+//! A helper thread that polls the epoll while the runtime runs less urgent threads, and interrupts it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use crate::signal;
 const RESTING: u32 = 0;
 const WATCHING: u32 = 1;
 
-/// What the helper and the runtime share.
+/// Shared by the helper and the runtime.
 pub(super) struct Watcher {
     state: AtomicU32,
     asleep: AtomicBool,
@@ -46,19 +46,19 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Look from now on, and interrupt once.
+    /// Starts polling; interrupts once.
     pub(super) fn watch(&self) {
         if self.state.swap(WATCHING, Ordering::AcqRel) == RESTING && self.asleep.load(Ordering::Acquire) {
             self.wake();
         }
     }
 
-    /// The runtime looks itself.
+    /// Stops polling: the runtime checks by itself.
     pub(super) fn rest(&self) {
         self.state.store(RESTING, Ordering::Release);
     }
 
-    /// Ends the helper; one that sleeps in the epoll ends at its next event, or with the process.
+    /// Ends the helper; if it is sleeping in the epoll, at its next event or with the process.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.state.store(WATCHING, Ordering::Release);

@@ -16,7 +16,7 @@ fn value(answer: Answer) -> isize {
 ///
 /// # Safety
 /// As for read.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_read(fd: c_int, buffer: *mut c_void, bytes: usize) -> isize {
     // SAFETY: the caller's promise.
     value(unsafe { io::read(fd, buffer.cast(), bytes) })
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn lathunt_rt_read(fd: c_int, buffer: *mut c_void, bytes: 
 ///
 /// # Safety
 /// As for write.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_write(fd: c_int, buffer: *const c_void, bytes: usize) -> isize {
     // SAFETY: the caller's promise.
     value(unsafe { io::write(fd, buffer.cast(), bytes) })
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn lathunt_rt_write(fd: c_int, buffer: *const c_void, byte
 ///
 /// # Safety
 /// As for recv.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_recv(
     fd: c_int,
     buffer: *mut c_void,
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn lathunt_rt_recv(
 ///
 /// # Safety
 /// As for recvfrom.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_recvfrom(
     fd: c_int,
     buffer: *mut c_void,
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn lathunt_rt_recvfrom(
 ///
 /// # Safety
 /// As for send.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_send(
     fd: c_int,
     buffer: *const c_void,
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn lathunt_rt_send(
 ///
 /// # Safety
 /// As for sendto.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_sendto(
     fd: c_int,
     buffer: *const c_void,
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn lathunt_rt_sendto(
 ///
 /// # Safety
 /// As for accept4.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_accept(
     fd: c_int,
     from: *mut libc::sockaddr,
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn lathunt_rt_accept(
 ///
 /// # Safety
 /// As for connect.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_connect(
     fd: c_int,
     to: *const libc::sockaddr,
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn lathunt_rt_connect(
 ///
 /// # Safety
 /// As for poll.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_poll(fds: *mut libc::pollfd, count: usize, until: u64) -> c_int {
     let entries = if count == 0 {
         &mut []
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn lathunt_rt_poll(fds: *mut libc::pollfd, count: usize, u
 ///
 /// # Safety
 /// The function may run with the argument on another kernel thread.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_in_helper(
     function: Option<unsafe extern "C" fn(*mut c_void) -> isize>,
     argument: *mut c_void,

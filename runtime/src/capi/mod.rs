@@ -1,4 +1,4 @@
-//! What `lathunt/runtime.h` and `lathunt/pthread.h` call. Nothing here unwinds; errors are errnos.
+//! Functions called by `lathunt/runtime.h` and `lathunt/pthread.h`. None of them unwinds; errors are errnos.
 
 mod calls;
 mod objects;

@@ -1,5 +1,5 @@
-//! Mutexes, conditions, semaphores, barriers, queues, keys. An object's number is one more than its place in the table: zeroed
-//! memory is none.
+//! Mutexes, conditions, semaphores, barriers, queues, keys. An object's number is its index in the table plus one: zeroed
+//! memory is not an object.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,7 +9,7 @@ use crate::policy::{Protocol, Refusal, Step};
 use crate::sync::{self, Queue};
 use crate::values::Destructor;
 
-/// The object's place, or EINVAL for one that was never initialised.
+/// The object's index, or EINVAL for one that was never initialised.
 unsafe fn place(object: *const u32) -> Result<u32, Error> {
     // SAFETY: the caller's promise that it is valid or null.
     match unsafe { object.as_ref() } {
@@ -44,7 +44,7 @@ pub(super) fn lock(mutex: u32, until: u64) -> Result<(), Error> {
 
 pub(super) fn try_lock(mutex: u32) -> Result<(), Error> {
     match lock(mutex, 0) {
-        // POSIX's answer also where the caller holds it.
+        // POSIX's result even if the caller holds it.
         Err(Error::Refused(Refusal::WouldBlock | Refusal::Deadlock)) => Err(Error::Refused(Refusal::Busy)),
         other => other,
     }
@@ -94,7 +94,7 @@ pub(super) fn new_barrier(threads: u32) -> Result<u32, Error> {
     flat(with(|rt| rt.sched.new_barrier(threads)))
 }
 
-/// True for the one that came last.
+/// True for the last one to arrive.
 pub(super) fn arrive(barrier: u32) -> Result<bool, Error> {
     let mut last = false;
     ops::waiting(|rt| {
@@ -114,7 +114,7 @@ pub(super) fn drop_barrier(barrier: u32) -> Result<(), Error> {
 ///
 /// # Safety
 /// `mutex` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_mutex_init(mutex: *mut u32, protocol: u32, argument: u64) -> c_int {
     let protocol = match protocol {
         0 => Protocol::None,
@@ -134,7 +134,7 @@ macro_rules! on_object {
         ///
         /// # Safety
         /// The object is valid.
-        #[no_mangle]
+        #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(object: *mut u32 $(, $argument: $kind)*) -> c_int {
             // SAFETY: the caller's promise.
             code(unsafe { place(object) }.and_then(|$place| $call))
@@ -161,7 +161,7 @@ on_object!(lathunt_rt_barrier_destroy(), barrier => drop_barrier(barrier));
 ///
 /// # Safety
 /// The objects are valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_cond_init(object: *mut u32) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { store(object, with(|rt| rt.sched.new_condition())) }
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn lathunt_rt_cond_init(object: *mut u32) -> c_int {
 ///
 /// # Safety
 /// The objects are valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_cond_wait(object: *mut u32, mutex: *mut u32, until: u64) -> c_int {
     // SAFETY: the caller's promise.
     let places = unsafe { place(object).and_then(|condition| Ok((condition, place(mutex)?))) };
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn lathunt_rt_cond_wait(object: *mut u32, mutex: *mut u32,
 ///
 /// # Safety
 /// The object is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_sem_init(object: *mut u32, count: u32) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { store(object, new_semaphore(count)) }
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn lathunt_rt_sem_init(object: *mut u32, count: u32) -> c_
 ///
 /// # Safety
 /// The object is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_barrier_init(object: *mut u32, threads: u32) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { store(object, new_barrier(threads)) }
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn lathunt_rt_barrier_init(object: *mut u32, threads: u32)
 ///
 /// # Safety
 /// The object is valid; `last` is null or valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_barrier_wait(object: *mut u32, last: *mut c_int) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { place(object) }.and_then(arrive) {
@@ -220,13 +220,13 @@ pub unsafe extern "C" fn lathunt_rt_barrier_wait(object: *mut u32, last: *mut c_
 /// lathunt_rt_queue.
 pub struct CQueue {
     queue: Queue<Vec<u8>>,
-    /// Buffers that hold no message: none is allocated after the queue.
+    /// Unused buffers: none is allocated after the queue was created.
     free: std::cell::RefCell<Vec<Vec<u8>>>,
     bytes: usize,
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_queue_create(messages: u32, bytes: usize) -> *mut CQueue {
     let room = (messages as usize).checked_mul(bytes).is_some_and(|all| all <= 1 << 30);
     if !room || bytes == 0 {
@@ -248,8 +248,8 @@ pub extern "C" fn lathunt_rt_queue_create(messages: u32, bytes: usize) -> *mut C
 /// See the header.
 ///
 /// # Safety
-/// `queue` was created here, and nobody uses it any more.
-#[no_mangle]
+/// `queue` was created here, and is not used any more.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_queue_destroy(queue: *mut CQueue) {
     if !queue.is_null() {
         // SAFETY: the caller's promise.
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn lathunt_rt_queue_destroy(queue: *mut CQueue) {
 ///
 /// # Safety
 /// The pointers are valid, the message for `bytes`.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_queue_send(
     queue: *mut CQueue,
     message: *const c_void,
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn lathunt_rt_queue_send(
 ///
 /// # Safety
 /// The pointers are valid; `message` has room for `*bytes`, which becomes the message's length. `priority` may be null.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_queue_receive(
     queue: *mut CQueue,
     message: *mut c_void,
@@ -327,7 +327,7 @@ pub(super) fn delete_key(key: u32) -> c_int {
 ///
 /// # Safety
 /// `key` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_key_create(key: *mut u32, destructor: Option<Destructor>) -> c_int {
     match create_key(destructor) {
         Ok(made) => {
@@ -340,19 +340,19 @@ pub unsafe extern "C" fn lathunt_rt_key_create(key: *mut u32, destructor: Option
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_key_delete(key: u32) -> c_int {
     delete_key(key)
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_get(key: u32) -> *mut c_void {
     with(|rt| rt.fibers[rt.on_cpu as usize].values.get(&rt.keys, key)).unwrap_or(0) as *mut c_void
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_set(key: u32, value: *const c_void) -> c_int {
     match with(|rt| rt.fibers[rt.on_cpu as usize].values.set(&rt.keys, key, value as usize)) {
         Ok(true) => 0,

@@ -1,4 +1,4 @@
-//! Configuration and parameters as C programs give them: zero in a field is the default.
+//! Configuration and parameters in C: a zero field means the default.
 
 use std::ffi::c_char;
 
@@ -40,7 +40,7 @@ pub struct CParams {
     pub(super) detached: u32,
 }
 
-/// Round robin where the program names no quantum, in ns.
+/// Default round-robin quantum, in ns.
 pub(super) const QUANTUM: u64 = 10_000_000;
 
 impl CConfig {

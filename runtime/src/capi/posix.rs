@@ -1,4 +1,5 @@
-//! POSIX threads: attributes, threads, time. The runtime starts at the first call that makes a thread or an object.
+//! POSIX threads: attributes, threads, time. The runtime starts at the first call that creates a thread or an
+//! object.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -16,7 +17,7 @@ use crate::text;
 /// PTHREAD_CANCELED.
 const CANCELED: *mut c_void = usize::MAX as *mut c_void;
 
-/// Starts the runtime where there is none: 0 or an errno, after a line that says why.
+/// Starts the runtime if there is none: returns 0 or an errno, after a line with the reason.
 pub(super) fn ensure() -> c_int {
     if !current().is_null() {
         return 0;
@@ -40,7 +41,7 @@ fn parameters(policy: c_int, priority: c_int) -> Option<Params> {
     Some(Params { policy, priority, ..Params::default() })
 }
 
-/// What a thread inherits from the calling one: its priority, shared by time.
+/// Parameters inherited from the calling thread: its priority, with round robin.
 fn inherited() -> Params {
     let priority = with(|rt| rt.sched.base_priority(crate::policy::ThreadId(rt.on_cpu))).unwrap_or(0);
     Params { policy: Policy::RoundRobin { quantum: QUANTUM }, priority, ..Params::default() }
@@ -50,7 +51,7 @@ fn inherited() -> Params {
 ///
 /// # Safety
 /// The pointers are null or valid; `body` may run with `argument`.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_create(
     thread: *mut libc::pthread_t,
     attributes: *const Attributes,
@@ -87,7 +88,7 @@ pub unsafe extern "C" fn lathunt_pthread_create(
 ///
 /// # Safety
 /// `result` is null or valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_join(thread: libc::pthread_t, result: *mut *mut c_void) -> c_int {
     lathunt_pthread_testcancel();
     match Thread::from_bits(thread).join(None) {
@@ -104,13 +105,13 @@ pub unsafe extern "C" fn lathunt_pthread_join(thread: libc::pthread_t, result: *
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_pthread_detach(thread: libc::pthread_t) -> c_int {
     super::code(Thread::from_bits(thread).detach())
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_pthread_exit(result: *mut c_void) -> ! {
     if ensure() != 0 {
         // SAFETY: ends the process.
@@ -121,14 +122,14 @@ pub extern "C" fn lathunt_pthread_exit(result: *mut c_void) -> ! {
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_pthread_self() -> libc::pthread_t {
     ensure();
     fiber::this().map_or(0, Thread::to_bits) as libc::pthread_t
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_pthread_equal(a: libc::pthread_t, b: libc::pthread_t) -> c_int {
     c_int::from(a == b)
 }
@@ -137,7 +138,7 @@ pub extern "C" fn lathunt_pthread_equal(a: libc::pthread_t, b: libc::pthread_t) 
 ///
 /// # Safety
 /// `once` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_once(
     once: *mut c_int,
     function: Option<unsafe extern "C" fn()>,
@@ -145,7 +146,7 @@ pub unsafe extern "C" fn lathunt_pthread_once(
     let Some(function) = function else { return libc::EINVAL };
     loop {
         let held = ops::lock_scheduler();
-        // SAFETY: the caller's promise; no other thread of the runtime runs meanwhile.
+        // SAFETY: the caller's promise; no other thread of the runtime runs here.
         let state = unsafe { once.read_volatile() };
         if state == 0 {
             // SAFETY: as above.
@@ -166,7 +167,7 @@ pub unsafe extern "C" fn lathunt_pthread_once(
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_pthread_cancel(thread: libc::pthread_t) -> c_int {
     super::code(Thread::from_bits(thread).cancel())
 }
@@ -178,7 +179,7 @@ pub(super) fn end_cancelled() -> ! {
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_pthread_testcancel() {
     if ops::cancellation().is_err() {
         end_cancelled();
@@ -189,7 +190,7 @@ pub extern "C" fn lathunt_pthread_testcancel() {
 ///
 /// # Safety
 /// `old` is null or valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int {
     if !(0..=1).contains(&state) {
         return libc::EINVAL;
@@ -206,7 +207,7 @@ pub unsafe extern "C" fn lathunt_pthread_setcancelstate(state: c_int, old: *mut 
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_pthread_setschedprio(thread: libc::pthread_t, priority: c_int) -> c_int {
     ensure();
     let priority = u8::try_from(priority).unwrap_or(u8::MAX);
@@ -217,7 +218,7 @@ pub extern "C" fn lathunt_pthread_setschedprio(thread: libc::pthread_t, priority
 ///
 /// # Safety
 /// `given` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_setschedparam(
     thread: libc::pthread_t,
     policy: c_int,
@@ -236,7 +237,7 @@ pub unsafe extern "C" fn lathunt_pthread_setschedparam(
 ///
 /// # Safety
 /// The pointers are valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_getschedparam(
     thread: libc::pthread_t,
     policy: *mut c_int,
@@ -264,7 +265,7 @@ pub unsafe extern "C" fn lathunt_pthread_getschedparam(
 ///
 /// # Safety
 /// `cleanup` is valid until it is popped.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_cleanup_push(cleanup: *mut fiber::Cleanup) {
     ensure();
     // SAFETY: the caller's promise.
@@ -279,7 +280,7 @@ pub unsafe extern "C" fn lathunt_cleanup_push(cleanup: *mut fiber::Cleanup) {
 ///
 /// # Safety
 /// `cleanup` was pushed last.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_cleanup_pop(cleanup: *mut fiber::Cleanup, execute: c_int) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -303,7 +304,7 @@ fn pause(until: u64) -> c_int {
 ///
 /// # Safety
 /// `time` is valid; `left` is not used: nothing interrupts the sleep.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_nanosleep(time: *const libc::timespec, _left: *mut libc::timespec) -> c_int {
     // SAFETY: the caller's promise.
     let Some(ns) = (unsafe { time.as_ref() }).and_then(nanoseconds) else {
@@ -320,7 +321,7 @@ pub unsafe extern "C" fn lathunt_nanosleep(time: *const libc::timespec, _left: *
 ///
 /// # Safety
 /// `time` is valid; `left` is not used: nothing interrupts the sleep.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_clock_nanosleep(
     clock: libc::clockid_t,
     flags: c_int,
@@ -340,7 +341,7 @@ pub unsafe extern "C" fn lathunt_clock_nanosleep(
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_sleep(seconds: c_uint) -> c_uint {
     ensure();
     pause(ops::now() + u64::from(seconds) * 1_000_000_000);
@@ -348,14 +349,14 @@ pub extern "C" fn lathunt_sleep(seconds: c_uint) -> c_uint {
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_usleep(us: libc::useconds_t) -> c_int {
     ensure();
     pause(ops::now() + u64::from(us) * 1000)
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_sched_yield() -> c_int {
     ops::yield_now();
     0

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-/// What we keep in a pthread_attr_t (56 bytes on x86-64, 64 on aarch64).
+/// Our contents of a pthread_attr_t (56 bytes on x86-64, 64 on aarch64).
 #[repr(C)]
 pub struct Attributes {
     pub(super) policy: c_int,
@@ -16,7 +16,7 @@ pub struct Attributes {
 ///
 /// # Safety
 /// `attributes` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_attr_init(attributes: *mut Attributes) -> c_int {
     let fresh = Attributes { policy: libc::SCHED_OTHER, priority: 0, explicit: 0, detached: 0, stack: 0 };
     // SAFETY: the caller's promise; it is smaller than pthread_attr_t.
@@ -25,7 +25,7 @@ pub unsafe extern "C" fn lathunt_pthread_attr_init(attributes: *mut Attributes) 
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_pthread_attr_destroy(_: *mut Attributes) -> c_int {
     0
 }
@@ -37,7 +37,7 @@ macro_rules! set {
         ///
         /// # Safety
         /// The pointers are valid, the attributes initialised.
-        #[no_mangle]
+        #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(attributes: *mut Attributes, $value: $kind) -> c_int {
             if !$valid {
                 return libc::EINVAL;
@@ -63,7 +63,7 @@ set!(lathunt_pthread_attr_setschedparam, given: *const libc::sched_param, !given
 ///
 /// # Safety
 /// The pointers are valid, the attributes initialised.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_attr_getschedparam(
     attributes: *const Attributes,
     parameters: *mut libc::sched_param,

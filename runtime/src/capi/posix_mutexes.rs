@@ -1,5 +1,5 @@
-//! POSIX mutexes, in the memory of glibc's type, so that its static initialisers hold. All bytes zero is a mutex with default
-//! attributes that is made at its first use.
+//! POSIX mutexes, in the memory of glibc's type, so that its static initialisers work. All bytes zero is a mutex with default
+//! attributes that is created on first use.
 
 use std::ffi::c_int;
 
@@ -9,7 +9,7 @@ use super::{absolute, code};
 use crate::ops::{self, with, Error};
 use crate::policy::{Protocol, NEVER};
 
-/// In a pthread_mutex_t (40 bytes or more). `kind` is where glibc's static initialisers put it.
+/// Contents of a pthread_mutex_t (40 bytes or more). `kind` is where glibc's static initialisers put it.
 #[repr(C)]
 pub struct PMutex {
     id: u32,
@@ -20,7 +20,7 @@ pub struct PMutex {
 
 const RECURSIVE: c_int = libc::PTHREAD_MUTEX_RECURSIVE;
 
-/// In a pthread_mutexattr_t (4 bytes): type, protocol, ceiling.
+/// Contents of a pthread_mutexattr_t (4 bytes): type, protocol, ceiling.
 fn unpack(attributes: u32) -> (c_int, u32, u8) {
     ((attributes & 3) as c_int, attributes >> 2 & 3, (attributes >> 8) as u8)
 }
@@ -29,7 +29,7 @@ fn unpack(attributes: u32) -> (c_int, u32, u8) {
 ///
 /// # Safety
 /// `attributes` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_mutexattr_init(attributes: *mut u32) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { attributes.write(0) };
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn lathunt_pthread_mutexattr_init(attributes: *mut u32) ->
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_pthread_mutexattr_destroy(_: *mut u32) -> c_int {
     0
 }
@@ -49,7 +49,7 @@ macro_rules! set_bits {
         ///
         /// # Safety
         /// `attributes` is valid.
-        #[no_mangle]
+        #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(attributes: *mut u32, value: c_int) -> c_int {
             if !($valid).contains(&value) {
                 return libc::EINVAL;
@@ -69,7 +69,7 @@ set_bits!(lathunt_pthread_mutexattr_setprioceiling, 0..=98, 8, 0xff);
 ///
 /// # Safety
 /// The pointers are null or valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_mutex_init(mutex: *mut PMutex, attributes: *const u32) -> c_int {
     match ensure() {
         0 => {}
@@ -89,12 +89,12 @@ pub unsafe extern "C" fn lathunt_pthread_mutex_init(mutex: *mut PMutex, attribut
     }
 }
 
-/// The mutex's place, made where it was initialised statically.
+/// The mutex's index, creating it if it was initialised statically.
 pub(super) unsafe fn made(mutex: *mut PMutex) -> Result<u32, Error> {
     if ensure() != 0 {
         return Err(Error::NoRuntime);
     }
-    // SAFETY: the caller's promise. No thread comes between: creating does not switch.
+    // SAFETY: the caller's promise. No other thread runs in between: creating does not switch.
     unsafe {
         let _held = ops::lock_scheduler();
         if (*mutex).id == 0 {
@@ -124,7 +124,7 @@ unsafe fn lock(mutex: *mut PMutex, call: impl FnOnce(u32) -> Result<(), Error>) 
 ///
 /// # Safety
 /// `mutex` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_mutex_lock(mutex: *mut PMutex) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { lock(mutex, |id| objects::lock(id, NEVER)) }
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn lathunt_pthread_mutex_lock(mutex: *mut PMutex) -> c_int
 ///
 /// # Safety
 /// `mutex` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_mutex_trylock(mutex: *mut PMutex) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { lock(mutex, objects::try_lock) }
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn lathunt_pthread_mutex_trylock(mutex: *mut PMutex) -> c_
 ///
 /// # Safety
 /// The pointers are valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_mutex_timedlock(
     mutex: *mut PMutex,
     until: *const libc::timespec,
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn lathunt_pthread_mutex_timedlock(
 ///
 /// # Safety
 /// `mutex` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_mutex_unlock(mutex: *mut PMutex) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn lathunt_pthread_mutex_unlock(mutex: *mut PMutex) -> c_i
 ///
 /// # Safety
 /// `mutex` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_mutex_destroy(mutex: *mut PMutex) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {

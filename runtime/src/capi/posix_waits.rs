@@ -1,4 +1,4 @@
-//! POSIX conditions, semaphores, barriers, keys: in the memory of glibc's types. A condition of zero bytes is made at its first use.
+//! POSIX conditions, semaphores, barriers, keys: in the memory of glibc's types. A zeroed condition is created on first use.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -11,7 +11,7 @@ use crate::policy::{Refusal, NEVER};
 use crate::sync;
 use crate::values::Destructor;
 
-/// In a pthread_cond_t (48 bytes).
+/// Contents of a pthread_cond_t (48 bytes).
 #[repr(C)]
 pub struct PCond {
     id: u32,
@@ -22,7 +22,7 @@ pub struct PCond {
 ///
 /// # Safety
 /// `attributes` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_condattr_init(attributes: *mut c_int) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { attributes.write(libc::CLOCK_REALTIME) };
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn lathunt_pthread_condattr_init(attributes: *mut c_int) -
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_pthread_condattr_destroy(_: *mut c_int) -> c_int {
     0
 }
@@ -39,7 +39,7 @@ pub extern "C" fn lathunt_pthread_condattr_destroy(_: *mut c_int) -> c_int {
 ///
 /// # Safety
 /// `attributes` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_condattr_setclock(
     attributes: *mut c_int,
     clock: libc::clockid_t,
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn lathunt_pthread_condattr_setclock(
 ///
 /// # Safety
 /// The pointers are null or valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_cond_init(cond: *mut PCond, attributes: *const c_int) -> c_int {
     match ensure() {
         0 => {}
@@ -96,7 +96,7 @@ unsafe fn wait(cond: *mut PCond, mutex: *mut PMutex, until: u64) -> c_int {
 ///
 /// # Safety
 /// The pointers are valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_cond_wait(cond: *mut PCond, mutex: *mut PMutex) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { wait(cond, mutex, NEVER) }
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn lathunt_pthread_cond_wait(cond: *mut PCond, mutex: *mut
 ///
 /// # Safety
 /// The pointers are valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_cond_timedwait(
     cond: *mut PCond,
     mutex: *mut PMutex,
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn lathunt_pthread_cond_timedwait(
 ///
 /// # Safety
 /// `cond` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_cond_signal(cond: *mut PCond) -> c_int {
     // SAFETY: the caller's promise.
     code(unsafe { made_cond(cond) }.and_then(|cond| objects::signal(cond, false)))
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn lathunt_pthread_cond_signal(cond: *mut PCond) -> c_int 
 ///
 /// # Safety
 /// `cond` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_cond_broadcast(cond: *mut PCond) -> c_int {
     // SAFETY: the caller's promise.
     code(unsafe { made_cond(cond) }.and_then(|cond| objects::signal(cond, true)))
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn lathunt_pthread_cond_broadcast(cond: *mut PCond) -> c_i
 ///
 /// # Safety
 /// `cond` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_cond_destroy(cond: *mut PCond) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { (*cond).id } {
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn lathunt_pthread_cond_destroy(cond: *mut PCond) -> c_int
 ///
 /// # Safety
 /// `barrier` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_barrier_init(
     barrier: *mut u32,
     _: *const c_void,
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn lathunt_pthread_barrier_init(
 ///
 /// # Safety
 /// `barrier` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_barrier_wait(barrier: *mut u32) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { *barrier } {
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn lathunt_pthread_barrier_wait(barrier: *mut u32) -> c_in
 ///
 /// # Safety
 /// `barrier` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_barrier_destroy(barrier: *mut u32) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { *barrier } {
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn lathunt_pthread_barrier_destroy(barrier: *mut u32) -> c
 ///
 /// # Safety
 /// `key` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_pthread_key_create(key: *mut u32, destructor: Option<Destructor>) -> c_int {
     match ensure() {
         // SAFETY: the caller's promise.
@@ -215,24 +215,24 @@ pub unsafe extern "C" fn lathunt_pthread_key_create(key: *mut u32, destructor: O
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_pthread_key_delete(key: u32) -> c_int {
     objects::delete_key(key)
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_pthread_getspecific(key: u32) -> *mut c_void {
     objects::lathunt_rt_get(key)
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_pthread_setspecific(key: u32, value: *const c_void) -> c_int {
     objects::lathunt_rt_set(key, value)
 }
 
-/// -1 and errno, as semaphores answer.
+/// -1 and errno, as semaphore functions return.
 fn answer(result: Result<(), Error>) -> c_int {
     match result {
         Ok(()) => 0,
@@ -262,7 +262,7 @@ unsafe fn take(sem: *const u32, until: u64) -> c_int {
 ///
 /// # Safety
 /// `sem` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_sem_init(sem: *mut u32, shared: c_int, value: c_uint) -> c_int {
     if shared != 0 {
         return fail(libc::ENOSYS) as c_int;
@@ -281,7 +281,7 @@ pub unsafe extern "C" fn lathunt_sem_init(sem: *mut u32, shared: c_int, value: c
 ///
 /// # Safety
 /// `sem` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_sem_destroy(sem: *mut u32) -> c_int {
     // SAFETY: the caller's promise.
     answer(unsafe { semaphore(sem) }.and_then(objects::drop_semaphore))
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn lathunt_sem_destroy(sem: *mut u32) -> c_int {
 ///
 /// # Safety
 /// `sem` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_sem_wait(sem: *mut u32) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { take(sem, NEVER) }
@@ -301,7 +301,7 @@ pub unsafe extern "C" fn lathunt_sem_wait(sem: *mut u32) -> c_int {
 ///
 /// # Safety
 /// `sem` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_sem_trywait(sem: *mut u32) -> c_int {
     // SAFETY: the caller's promise.
     answer(unsafe { semaphore(sem) }.and_then(|sem| sync::take(sem, 0)))
@@ -311,7 +311,7 @@ pub unsafe extern "C" fn lathunt_sem_trywait(sem: *mut u32) -> c_int {
 ///
 /// # Safety
 /// The pointers are valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_sem_timedwait(sem: *mut u32, until: *const libc::timespec) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { absolute(libc::CLOCK_REALTIME, until) } {
@@ -325,7 +325,7 @@ pub unsafe extern "C" fn lathunt_sem_timedwait(sem: *mut u32, until: *const libc
 ///
 /// # Safety
 /// `sem` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_sem_post(sem: *mut u32) -> c_int {
     // SAFETY: the caller's promise.
     answer(unsafe { semaphore(sem) }.and_then(sync::post))
@@ -335,7 +335,7 @@ pub unsafe extern "C" fn lathunt_sem_post(sem: *mut u32) -> c_int {
 ///
 /// # Safety
 /// The pointers are valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_sem_getvalue(sem: *mut u32, value: *mut c_int) -> c_int {
     // SAFETY: the caller's promise.
     let count = unsafe { semaphore(sem) }.and_then(|sem| with(|rt| rt.sched.count(sem)));

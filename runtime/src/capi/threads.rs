@@ -52,25 +52,25 @@ pub(super) fn start(config: &Config) -> c_int {
 ///
 /// # Safety
 /// `config` is null or valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_start(config: *const CConfig) -> c_int {
     // SAFETY: the caller's promise.
     start(&unsafe { config.as_ref() }.map_or_else(Config::default, CConfig::to_config))
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_stop() {
     crate::start::stop();
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_reason() -> *const c_char {
     REASON.with(|reason| reason.borrow().as_ptr())
 }
 
-/// A thread for a C function: an errno where that fails.
+/// Creates a thread for a C function: returns an errno on failure.
 pub(super) fn create(
     name: &str,
     params: &Params,
@@ -101,7 +101,7 @@ pub(super) fn set_result(result: *mut c_void) {
 ///
 /// # Safety
 /// The pointers are null or valid; `body` may run with `argument`.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_create(
     thread: *mut u64,
     params: *const CParams,
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn lathunt_rt_create(
 ///
 /// # Safety
 /// `result` is null or valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_join(thread: u64, result: *mut *mut c_void, until: u64) -> c_int {
     match Thread::from_bits(thread).join(limit(until)) {
         Ok(value) => {
@@ -158,13 +158,13 @@ pub unsafe extern "C" fn lathunt_rt_join(thread: u64, result: *mut *mut c_void, 
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_detach(thread: u64) -> c_int {
     code(Thread::from_bits(thread).detach())
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_exit(result: *mut c_void) -> ! {
     if current().is_null() {
         // SAFETY: ends the calling kernel thread, as the program asked for.
@@ -175,25 +175,25 @@ pub extern "C" fn lathunt_rt_exit(result: *mut c_void) -> ! {
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_self() -> u64 {
     fiber::this().map_or(0, Thread::to_bits)
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_cancel(thread: u64) -> c_int {
     code(Thread::from_bits(thread).cancel())
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_set_priority(thread: u64, priority: u32) -> c_int {
     code(Thread::from_bits(thread).set_priority(u8::try_from(priority).unwrap_or(u8::MAX)))
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_set_deadline(thread: u64, deadline_at: u64) -> c_int {
     code(Thread::from_bits(thread).set_deadline(deadline_at))
 }
@@ -202,7 +202,7 @@ pub extern "C" fn lathunt_rt_set_deadline(thread: u64, deadline_at: u64) -> c_in
 ///
 /// # Safety
 /// `sem` is null or an initialised semaphore.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_notify(thread: u64, sem: *const u32) -> c_int {
     // SAFETY: the caller's promise.
     let semaphore = unsafe { sem.as_ref() }.map(|&id| id.wrapping_sub(1));
@@ -210,67 +210,67 @@ pub unsafe extern "C" fn lathunt_rt_notify(thread: u64, sem: *const u32) -> c_in
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_next_job() -> c_int {
     code(ops::next_job())
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_trigger(thread: u64) -> c_int {
     code(Thread::from_bits(thread).trigger())
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_suspend() -> c_int {
     code(fiber::suspend())
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_resume(thread: u64) -> c_int {
     code(Thread::from_bits(thread).resume())
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_yield() {
     ops::yield_now();
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_sleep(ns: u64) -> c_int {
     code(ops::sleep(ns))
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_sleep_until(until: u64) -> c_int {
     code(ops::sleep_until(until))
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_now() -> u64 {
     ops::now()
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_to_monotonic(clock: libc::clockid_t, time: u64) -> u64 {
     crate::clock::to_monotonic(clock, time)
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_lock() {
     std::mem::forget(ops::lock_scheduler());
 }
 
 /// See the header.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub extern "C" fn lathunt_rt_unlock() {
     ops::unlock_scheduler();
 }
@@ -279,7 +279,7 @@ pub extern "C" fn lathunt_rt_unlock() {
 ///
 /// # Safety
 /// `account` is valid.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_account_of(thread: u64, account: *mut CAccount) -> c_int {
     let thread = Thread::from_bits(thread);
     let known = thread.account().and_then(|known| Ok((known, thread.stack()?)));
@@ -310,7 +310,7 @@ pub unsafe extern "C" fn lathunt_rt_account_of(thread: u64, account: *mut CAccou
 ///
 /// # Safety
 /// `text` has room for `bytes`.
-#[no_mangle]
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_rt_report(text: *mut c_char, bytes: usize) -> usize {
     let report =
         crate::report::report().map_or_else(|error: Error| error.to_string(), |report| report.to_string());

@@ -1,12 +1,12 @@
-//! Jobs: their releases, deadlines, budgets, and what is counted of them.
+//! Jobs: their releases, deadlines, budgets, and statistics.
 
 use super::thread::{OnOverrun, Policy, Release, State, Wait};
 use super::timers::Reason;
 use super::{Outcome, Refusal, Scheduler, Step, ThreadId, NEVER, NONE};
 
 impl Scheduler {
-    /// The running thread's job has ended: waits for the next release. A release that is past already (the job was late)
-    /// begins at once, with its own release time and deadline: backlog is worked off, not forgotten.
+    /// Ends the running thread's job and waits for the next release. A past release (the job was late) begins at once, with
+    /// its own release time and deadline: backlog is worked off, not dropped.
     ///
     /// # Errors
     /// [`Refusal::Invalid`] for an aperiodic thread.
@@ -39,7 +39,7 @@ impl Scheduler {
             return Step::Wait;
         }
         self.begin_job(id, next, now);
-        // A later deadline: behind the threads that have the same.
+        // A later deadline: after the threads that have the same.
         self.recompute_running_as_last(id, now);
         Step::Go
     }
@@ -96,7 +96,7 @@ impl Scheduler {
             self.timers.clear(id, Reason::Deadline);
             self.deadline_passed(id, now);
         } else {
-            // Who ends at the deadline has met it.
+            // A job that ends at the deadline has met it.
             self.timers.set(id, Reason::Deadline, deadline.saturating_add(1));
         }
     }
@@ -144,12 +144,12 @@ impl Scheduler {
     fn notify(&mut self, id: u32, now: u64) {
         let semaphore = self.threads[id as usize].notify;
         if semaphore != NONE {
-            // A counter at its maximum has been told already.
+            // A counter at its maximum was reported already.
             let _ = self.post(semaphore, now);
         }
     }
 
-    /// The time has come for which a thread waited.
+    /// The time for which a thread waited has come.
     pub(super) fn wake_by_time(&mut self, id: u32, time: u64, now: u64) {
         match self.threads[id as usize].state {
             State::Blocked(Wait::Release) => {
@@ -174,15 +174,15 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Release and absolute deadline of the thread's current job, in ns ([`NEVER`] where it has none).
+    /// Release and absolute deadline of the thread's current job, in ns ([`NEVER`] if it has none).
     #[must_use]
     pub fn job(&self, id: ThreadId) -> (u64, u64) {
         let thread = &self.threads[id.0 as usize];
         (thread.released_at, thread.deadline_at)
     }
 
-    /// The program begins a job of an aperiodic EDF thread by itself: its release and its absolute deadline, both of which may be
-    /// past ([`NEVER`]: after all others of its priority). Nothing is counted: the program knows its jobs.
+    /// The program itself begins a job of an aperiodic EDF thread: its release and its absolute deadline, both of which may
+    /// be past ([`NEVER`]: after all others of its priority). Nothing is counted: the program knows its jobs.
     ///
     /// # Errors
     /// [`Refusal::Invalid`] for other threads.
@@ -198,7 +198,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The program gives the current job of an EDF thread another absolute deadline (a message that carries one).
+    /// Changes the absolute deadline of an EDF thread's current job (for a message that carries one).
     ///
     /// # Errors
     /// [`Refusal::Invalid`] for other threads and deadlines in the past.

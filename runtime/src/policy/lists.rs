@@ -21,14 +21,14 @@ impl Default for List {
 }
 
 impl List {
-    /// The most urgent thread, or `None` where the list is empty.
+    /// The most urgent thread, or `None` if the list is empty.
     #[must_use]
     #[inline]
     pub fn first(&self) -> Option<u32> {
         (self.head != NONE).then_some(self.head)
     }
 
-    /// Behind all threads that are as urgent.
+    /// Inserts after all threads of equal urgency.
     #[inline]
     pub fn insert_last(&mut self, threads: &mut [Thread], id: u32) {
         let urgency = threads[id as usize].urgency;
@@ -39,7 +39,7 @@ impl List {
         self.link(threads, after, id);
     }
 
-    /// Before all threads that are as urgent: a preempted thread, or one whose priority a mutex changed.
+    /// Inserts before all threads of equal urgency: a preempted thread, or one whose priority a mutex changed.
     #[inline]
     pub fn insert_first(&mut self, threads: &mut [Thread], id: u32) {
         let urgency = threads[id as usize].urgency;
@@ -66,7 +66,7 @@ impl List {
         }
     }
 
-    /// Takes a thread out, which must be in this list. True: it was the last.
+    /// Removes a thread, which must be in this list. True: it was the last.
     #[inline]
     pub fn remove(&mut self, threads: &mut [Thread], id: u32) -> bool {
         let (prev, next) = (threads[id as usize].prev, threads[id as usize].next);
@@ -84,7 +84,7 @@ impl List {
     }
 }
 
-/// The ready threads, without the running one: a list for each priority, and a bit for each list that is not empty.
+/// The ready threads, without the running one: a list per priority, and a bit per non-empty list.
 #[derive(Clone, Debug)]
 pub struct ReadyQueue {
     levels: [List; PRIORITIES as usize],
@@ -118,14 +118,14 @@ impl ReadyQueue {
         self.top().is_some_and(|top| !urgency.before(threads[top as usize].urgency))
     }
 
-    /// Behind its equals.
+    /// Inserts after its equals.
     #[inline]
     pub fn insert_last(&mut self, threads: &mut [Thread], id: u32) {
         let level = self.occupy(threads[id as usize].urgency.priority);
         self.levels[level].insert_last(threads, id);
     }
 
-    /// Before its equals.
+    /// Inserts before its equals.
     #[inline]
     pub fn insert_first(&mut self, threads: &mut [Thread], id: u32) {
         let level = self.occupy(threads[id as usize].urgency.priority);
@@ -138,7 +138,7 @@ impl ReadyQueue {
         usize::from(priority)
     }
 
-    /// Takes a thread out. Its urgency must be the one it was inserted with.
+    /// Removes a thread. Its urgency must be the one it was inserted with.
     #[inline]
     pub fn remove(&mut self, threads: &mut [Thread], id: u32) {
         let priority = threads[id as usize].urgency.priority;

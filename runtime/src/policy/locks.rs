@@ -1,19 +1,19 @@
 //! Mutexes: priority inheritance, immediate ceiling, deadline floor (the stack resource policy for EDF), or nothing.
 //!
-//! - **Ceiling** (Sha, Rajkumar & Lehoczky 1990, immediate form): the owner runs at the ceiling, so that nobody who may lock
-//!   the mutex runs meanwhile; a thread is blocked at most once, by one section, before it starts.
+//! - **Ceiling** (Sha, Rajkumar & Lehoczky 1990, immediate form): the owner runs at the ceiling, so that no user of the
+//!   mutex preempts it; a thread is blocked at most once, by one section, before it starts.
 //! - **Floor** (Burns, Gutierrez, Aldea Rivas & Gonzalez Harbour 2015): the same for EDF. The owner's absolute deadline becomes
 //!   at most now + floor, where the floor is the shortest relative deadline of all users. It blocks exactly when Baker's stack
 //!   resource policy does and needs no second order of preemption levels.
 //! - **Inherit**: the owner is as urgent as the most urgent waiter, along chains of owners.
 //!
-//! An unlocked mutex goes to the most urgent waiter directly. Decision 37 says why the floor.
+//! An unlocked mutex is handed to the most urgent waiter directly. Decision 37 explains the choice of the floor.
 
 use super::lists::List;
 use super::thread::{State, Wait};
 use super::{Outcome, Refusal, Scheduler, Step, Urgency, NEVER, NONE, PRIORITIES};
 
-/// What a mutex does against priority inversion.
+/// A mutex's protocol against priority inversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Protocol {
     /// Nothing: inversion is unbounded.
@@ -34,7 +34,7 @@ pub(super) struct Mutex {
     owner: u32,
     waiters: List,
     next_held: u32,
-    /// Absolute deadline that the owner has by the floor.
+    /// Absolute deadline of the owner due to the floor.
     floor_at: u64,
     used: bool,
 }
@@ -65,7 +65,7 @@ impl Scheduler {
         Ok(super::waits::place(&mut self.mutexes, mutex, |old| !old.used))
     }
 
-    /// Forgets a mutex.
+    /// Destroys a mutex.
     ///
     /// # Errors
     /// [`Refusal::Busy`] while it is held.
@@ -85,11 +85,11 @@ impl Scheduler {
         (owner != NONE).then_some(super::ThreadId(owner))
     }
 
-    /// The running thread takes a mutex or waits for it until `until`.
+    /// The running thread locks a mutex or waits for it until `until`.
     ///
     /// # Errors
-    /// [`Refusal::AboveCeiling`], [`Refusal::Deadlock`] (also where the caller holds it), [`Refusal::WouldBlock`] where
-    /// `until` is not after `now`.
+    /// [`Refusal::AboveCeiling`], [`Refusal::Deadlock`] (also if the caller holds it), [`Refusal::WouldBlock`] if `until` is
+    /// not after `now`.
     #[inline]
     pub fn lock(&mut self, mutex: u32, until: u64, now: u64) -> Result<Step, Refusal> {
         let id = self.current;
@@ -123,7 +123,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Whether lock and unlock of this mutex by the running thread need the time: else any time since the last charge does.
+    /// Whether lock and unlock of this mutex by the running thread need the current time: else any time since the last charge
+    /// will do.
     #[must_use]
     #[inline]
     pub fn lock_needs_time(&self, mutex: u32) -> bool {
@@ -135,7 +136,7 @@ impl Scheduler {
     #[inline]
     fn take_mutex(&mut self, id: u32, mutex: u32, now: u64) {
         if self.threads[id as usize].server.is_some() && id == self.current {
-            self.charge(now); // at the priority that it had until now
+            self.charge(now); // at its priority until now
         }
         let held = std::mem::replace(&mut self.threads[id as usize].held, mutex);
         let entry = &mut self.mutexes[mutex as usize];
@@ -149,7 +150,7 @@ impl Scheduler {
                     self.threads[id as usize].urgency = self.threads[id as usize].urgency.most(inherited);
                 }
             }
-            // Nobody of the ceiling's level goes before the owner, not even by deadline.
+            // No thread of the ceiling's level precedes the owner, not even by deadline.
             Protocol::Ceiling(ceiling) => {
                 let urgency = &mut self.threads[id as usize].urgency;
                 *urgency = urgency.most(Urgency { priority: ceiling, deadline: 0 });
@@ -163,7 +164,7 @@ impl Scheduler {
         }
     }
 
-    /// The running thread gives a mutex up; then it may have to switch.
+    /// The running thread unlocks a mutex; then it may have to switch.
     ///
     /// # Errors
     /// [`Refusal::NotOwner`].
@@ -203,15 +204,15 @@ impl Scheduler {
         }
     }
 
-    /// A waiter gets the mutex.
+    /// Hands the mutex to a waiter.
     fn grant(&mut self, id: u32, mutex: u32, now: u64) {
         let outcome = self.threads[id as usize].outcome;
-        // Held before it becomes ready: `make_ready` computes the urgency from what is held.
+        // Held before it becomes ready: `make_ready` computes the urgency from the held mutexes.
         self.take_mutex(id, mutex, now);
         self.make_ready(id, now, outcome);
     }
 
-    /// A thread that waited for a condition takes its mutex again, or waits for it, without a time limit.
+    /// A thread that waited for a condition locks its mutex again, or waits for it, without a time limit.
     pub(super) fn retake(&mut self, id: u32, mutex: u32, outcome: Outcome, now: u64) {
         self.timers.clear(id, super::timers::Reason::Wake);
         self.threads[id as usize].outcome = outcome;
@@ -224,7 +225,8 @@ impl Scheduler {
         }
     }
 
-    /// Urgency from the thread's own and the mutexes it holds. The thread must be in no list, or be put in place afterwards.
+    /// Computes the urgency from the thread's own and the mutexes it holds. The thread must be in no list, or be requeued
+    /// afterwards.
     #[inline]
     pub(super) fn recompute(&mut self, id: u32, now: u64) {
         let thread = &self.threads[id as usize];
@@ -252,10 +254,10 @@ impl Scheduler {
         self.threads[id as usize].urgency = urgency;
     }
 
-    /// The waiters of a mutex have changed: its owner, and the owners along the chain, take over their urgency.
+    /// The waiters of a mutex have changed: updates the urgency of its owner, and of the owners along the chain.
     pub(super) fn propagate(&mut self, mutex: u32, now: u64) {
         let mut mutex = mutex;
-        // A chain has no circle (`leads_back`); the bound is for the reader.
+        // A chain has no cycle (`leads_back`); the bound is for the reader.
         for _ in 0..self.threads.len() {
             let entry = &self.mutexes[mutex as usize];
             if entry.protocol != Protocol::Inherit || entry.owner == NONE {

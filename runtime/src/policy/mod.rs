@@ -1,11 +1,11 @@
-//! Which thread runs: the scheduler as a pure state machine. Times go in, decisions come out.
+//! Selects the running thread: the scheduler as a pure state machine. Times go in, decisions come out.
 //!
 //! There is no clock, no signal and no stack here: the machine layer calls these functions with the scheduler locked and
-//! does what [`Scheduler::reschedule`] decides; tests drive the same code in virtual time. Nothing allocates after a thread
-//! or an object was created, because `tick` runs inside a signal handler.
+//! carries out the decisions of [`Scheduler::reschedule`]; tests drive the same code in virtual time. Nothing allocates after
+//! a thread or an object was created, because `tick` runs inside a signal handler.
 //!
-//! - [`lists`]: ready queue and wait lists. [`timers`]: what happens by itself, and when. [`server`]: the sporadic server.
-//! - [`thread`]: what is known of a thread. [`sched`]: states, charging, switching; `placing`: changes of urgency. [`jobs`]: releases, deadlines, budgets.
+//! - [`lists`]: ready queue and wait lists. [`timers`]: timed events. [`server`]: the sporadic server.
+//! - [`thread`]: state of a thread. [`sched`]: states, charging, switching; `placing`: changes of urgency. [`jobs`]: releases, deadlines, budgets.
 //! - [`record`]: what happened, for tools. [`locks`]: mutexes and their protocols. [`waits`]: semaphores, conditions, barriers, the end of threads.
 
 pub mod jobs;
@@ -25,20 +25,20 @@ pub use locks::Protocol;
 pub use sched::Scheduler;
 pub use thread::{Budget, OnOverrun, Params, Policy, Release};
 
-/// The time that is never reached, in ns: no deadline, no timer.
+/// A time that is never reached, in ns: no deadline, no timer.
 pub const NEVER: u64 = u64::MAX;
 
 /// Priorities are 0 (lowest) to 98.
 pub const PRIORITIES: u8 = 99;
 
-/// A thread, by its place in the table.
+/// A thread, by its index in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct ThreadId(pub u32);
 
 /// "No thread" and "no object" in links.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Who goes first: the higher priority, then the earlier absolute deadline (ns). Threads without one have [`NEVER`].
+/// Order of threads: the higher priority, then the earlier absolute deadline (ns). Threads without one have [`NEVER`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Urgency {
     /// 0 to 98.
@@ -55,7 +55,7 @@ impl Urgency {
         self.priority > other.priority || (self.priority == other.priority && self.deadline < other.deadline)
     }
 
-    /// The more urgent of both.
+    /// The more urgent of the two.
     #[must_use]
     #[inline]
     pub fn most(self, other: Urgency) -> Urgency {
@@ -67,7 +67,7 @@ impl Urgency {
     }
 }
 
-/// Why the scheduler refuses a request. Each has the errno that C programs get.
+/// Why the scheduler refuses a request. Each has the errno for C programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// The table of threads is full (EAGAIN).
@@ -129,15 +129,15 @@ impl std::error::Error for Refusal {}
 /// How a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// What was waited for has happened.
+    /// The awaited event has happened.
     Done,
-    /// The time came first.
+    /// The time limit came first.
     TimedOut,
     /// The thread was cancelled while it waited.
     Cancelled,
 }
 
-/// Whether the calling thread goes on or has been made to wait: then [`Scheduler::reschedule`] comes next.
+/// Whether the calling thread continues or must wait: then [`Scheduler::reschedule`] comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Nothing to wait for.

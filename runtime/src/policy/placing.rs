@@ -1,10 +1,10 @@
-//! Threads whose urgency changes: by the program, by a budget, by a deadline. Where they stand among their new equals.
+//! Threads whose urgency changes: by the program, by a budget, by a deadline. Their position among their new equals.
 
 use super::thread::{State, Wait};
 use super::{Policy, Refusal, Scheduler, ThreadId, PRIORITIES};
 
 impl Scheduler {
-    /// The running thread's urgency has fallen by itself: it goes behind those of its new priority.
+    /// The running thread's urgency has dropped by itself: it goes after those of its new priority.
     pub(super) fn recompute_running_as_last(&mut self, id: u32, now: u64) {
         let before = self.threads[id as usize].urgency;
         self.recompute(id, now);
@@ -13,7 +13,7 @@ impl Scheduler {
         }
     }
 
-    /// Changes a thread's priority: raised, it goes behind its new equals; lowered, before them (POSIX pthread_setschedprio).
+    /// Changes a thread's priority: raised, it goes after its new equals; lowered, before them (POSIX pthread_setschedprio).
     ///
     /// # Errors
     /// [`Refusal::Invalid`], [`Refusal::Gone`].
@@ -37,7 +37,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Changes policy and priority of a FIFO or round-robin thread: it goes behind its new equals (pthread_setschedparam).
+    /// Changes policy and priority of a FIFO or round-robin thread: it goes after its new equals (pthread_setschedparam).
     ///
     /// # Errors
     /// [`Refusal::Invalid`], [`Refusal::Gone`].
@@ -70,7 +70,7 @@ impl Scheduler {
         self.threads[id.0 as usize].policy
     }
 
-    /// Puts a thread whose urgency may have changed into its new place: behind its equals, or before them.
+    /// Requeues a thread whose urgency may have changed: after its equals, or before them.
     pub(super) fn requeue(&mut self, id: u32, now: u64, last: bool) {
         match self.threads[id as usize].state {
             State::Ready => {

@@ -1,24 +1,24 @@
-//! What happened to the threads, in the order in which it did: a ring that keeps the newest, for tools that explain why a
-//! thread was late. Off unless asked for; then one write of 40 bytes an event, and no allocation.
+//! Events of the threads, in order: a ring that keeps the newest, for tools that explain why a thread was late. Off by
+//! default; if on, one write of 40 bytes per event, and no allocation.
 
 use super::thread::{State, Wait};
 use super::{Outcome, Scheduler, ThreadId, NONE};
 
-/// What happened to a thread.
+/// An event of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// It has become ready; by the thread that ran, or by a time or a descriptor.
+    /// It has become ready; by the running thread, or by a time or a descriptor.
     Ready {
-        /// Who released it; `None`: nobody of the runtime.
+        /// The thread that released it; `None`: no thread of the runtime.
         by: Option<ThreadId>,
     },
-    /// It runs from now on; the one before, if it is still ready, was preempted or has yielded.
+    /// It runs from now on; the previous thread, if still ready, was preempted or has yielded.
     Runs,
     /// It waits.
     Waits(Wait),
     /// It has ended.
     Ends,
-    /// The program says so ([`crate::note`]).
+    /// An event of the program ([`crate::note`]).
     Note {
         /// The program's own number.
         kind: u32,
@@ -32,9 +32,9 @@ pub enum What {
 pub struct Happened {
     /// When, in ns of `CLOCK_MONOTONIC`.
     pub at: u64,
-    /// To whom.
+    /// Its thread.
     pub thread: ThreadId,
-    /// Its priority then, with all that it inherits.
+    /// Its priority at that time, including inheritance.
     pub priority: u8,
     /// What.
     pub what: What,
@@ -64,18 +64,18 @@ impl Recorder {
 }
 
 impl Scheduler {
-    /// From now on events are kept, the newest `room` of them; 0: none.
+    /// Starts keeping events, the newest `room` of them; 0: none.
     pub fn start_recording(&mut self, room: usize) {
         self.recorder = (room > 0).then(|| Recorder::new(room));
         self.records = room > 0;
     }
 
-    /// From now on nothing is recorded; what is there stays.
+    /// Stops recording; recorded events stay.
     pub fn stop_recording(&mut self) {
         self.records = false;
     }
 
-    /// The events that are kept, the oldest first, and the number of older ones that were overwritten.
+    /// The kept events, oldest first, and the number of older ones that were overwritten.
     #[must_use]
     pub fn recorded(&self) -> (Vec<Happened>, u64) {
         let Some(recorder) = &self.recorder else { return (Vec::new(), 0) };
@@ -86,7 +86,7 @@ impl Scheduler {
         (older.iter().chain(newer).copied().collect(), recorder.written - kept)
     }
 
-    /// The running thread says something.
+    /// Records an event of the running thread's program.
     pub fn note(&mut self, kind: u32, value: u64, now: u64) {
         if self.current != NONE {
             self.record(self.current, now, What::Note { kind, value });
@@ -100,7 +100,7 @@ impl Scheduler {
         }
     }
 
-    /// Before a thread is made ready: who does it?
+    /// Before a thread is made ready: the thread that does it.
     #[inline]
     pub(super) fn record_ready(&mut self, id: u32, at: u64, outcome: Outcome) {
         if !self.records {

@@ -1,4 +1,4 @@
-//! States and switches: which thread runs, what it is charged, and when the scheduler must look again.
+//! States and switches: the running thread, its CPU time, and the time of the next decision.
 //!
 //! The running thread is in no list. It keeps the processor until it waits, yields, or a *more* urgent thread is ready; when
 //! preempted it goes before its equals, as POSIX demands.
@@ -30,7 +30,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Room for `capacity` threads (1 to 65,536). Times begin at `now`.
+    /// Room for `capacity` threads (1 to 65,536). The time starts at `now`.
     #[must_use]
     pub fn new(capacity: usize, now: u64) -> Scheduler {
         let capacity = capacity.clamp(1, 65_536);
@@ -64,19 +64,19 @@ impl Scheduler {
         self.live
     }
 
-    /// Where a thread is.
+    /// State of a thread.
     #[must_use]
     pub fn state(&self, id: ThreadId) -> State {
         self.threads[id.0 as usize].state
     }
 
-    /// What a thread's place in the lists is decided by, with all that it inherits.
+    /// The urgency that orders a thread in the lists, including inheritance.
     #[must_use]
     pub fn urgency(&self, id: ThreadId) -> Urgency {
         self.threads[id.0 as usize].urgency
     }
 
-    /// Priority as set by the program.
+    /// Priority set by the program.
     #[must_use]
     pub fn base_priority(&self, id: ThreadId) -> u8 {
         self.threads[id.0 as usize].base
@@ -88,19 +88,19 @@ impl Scheduler {
         self.threads[id.0 as usize].outcome
     }
 
-    /// What was measured of a thread, until the last charge.
+    /// Statistics of a thread, up to the last charge.
     #[must_use]
     pub fn account(&self, id: ThreadId) -> Account {
         self.threads[id.0 as usize].account
     }
 
-    /// Counts how often this place of the table was given to a thread: tells a thread from one that had its place before.
+    /// Number of times that this index of the table was assigned to a thread: distinguishes a thread from its predecessors.
     #[must_use]
     pub fn generation(&self, id: ThreadId) -> u32 {
         self.threads[id.0 as usize].generation
     }
 
-    /// A new thread, ready behind its equals or waiting for its start.
+    /// Creates a thread, ready after its equals or waiting for its start.
     ///
     /// # Errors
     /// [`Refusal::TooManyThreads`], [`Refusal::Invalid`].
@@ -141,7 +141,7 @@ impl Scheduler {
     pub fn exit(&mut self, now: u64) {
         self.charge(now);
         let id = self.current;
-        // The job that a periodic thread leaves begun, after its last `next_job`, is none.
+        // The job that a periodic thread began after its last `next_job` does not count.
         if self.threads[id as usize].release == Release::Aperiodic {
             self.end_job(id, now);
         }
@@ -160,7 +160,7 @@ impl Scheduler {
         self.wake_joiners(id, now);
     }
 
-    /// Gives the place of an ended thread back.
+    /// Frees the index of an ended thread.
     ///
     /// # Errors
     /// [`Refusal::Busy`]: it has not ended.
@@ -174,7 +174,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The running thread goes behind its equals.
+    /// The running thread goes after its equals.
     #[inline]
     pub fn yield_now(&mut self, now: u64) {
         self.charge(now);
@@ -186,8 +186,8 @@ impl Scheduler {
         }
     }
 
-    /// The running thread waits until `until` (absolute; [`NEVER`]: until it is woken), or for what the caller has put it into
-    /// a list.
+    /// Makes the running thread wait until `until` (absolute; [`NEVER`]: until it is woken), or for the object whose list the
+    /// caller has put it into.
     pub(super) fn block(&mut self, wait: Wait, until: u64, now: u64) {
         self.charge(now);
         let id = self.current;
@@ -199,7 +199,7 @@ impl Scheduler {
         }
     }
 
-    /// Waits for a time; one that is past is no wait.
+    /// Waits for a time; returns at once if it has passed.
     pub fn sleep_until(&mut self, until: u64, now: u64) -> Step {
         if until <= now {
             return Step::Go;
@@ -229,7 +229,7 @@ impl Scheduler {
         }
     }
 
-    /// Ready, behind its equals.
+    /// Makes it ready, after its equals.
     #[inline]
     pub(super) fn make_ready(&mut self, id: u32, now: u64, outcome: Outcome) {
         self.timers.clear(id, Reason::Wake);
@@ -244,8 +244,8 @@ impl Scheduler {
         self.ready.insert_last(&mut self.threads, id);
     }
 
-    /// Decides who runs from `now` on. `false`: the thread that ran goes on, or nobody can run. `true`: the thread that is
-    /// now [`Scheduler::current`] was chosen; after a yield or a wait that may be the same as before.
+    /// Selects the running thread from `now` on. `false`: the present thread continues, or none can run. `true`: the thread
+    /// that is now [`Scheduler::current`] was selected; after a yield or a wait that may be the same as before.
     #[inline]
     pub fn reschedule(&mut self, now: u64) -> bool {
         let Some(top) = self.ready.top() else { return false };
@@ -259,7 +259,7 @@ impl Scheduler {
             self.threads[old as usize].account.preemptions += 1;
             self.ready.insert_first(&mut self.threads, old);
         }
-        // `top` is still the most urgent: charging changes nobody else.
+        // `top` is still the most urgent: charging changes no other thread.
         self.ready.remove(&mut self.threads, top);
         let thread = &mut self.threads[top as usize];
         thread.state = State::Running;
@@ -270,7 +270,7 @@ impl Scheduler {
         true
     }
 
-    /// Whether [`Scheduler::reschedule`] would switch: not called for every unlock.
+    /// Whether [`Scheduler::reschedule`] would switch: avoids calling it for every unlock.
     #[must_use]
     #[inline]
     pub fn must_switch(&self) -> bool {
@@ -283,14 +283,14 @@ impl Scheduler {
         }
     }
 
-    /// Whether nobody runs, or another should.
+    /// Whether no thread runs, or another should.
     #[must_use]
     #[inline]
     pub fn must_switch_or_idle(&self) -> bool {
         self.current == NONE || self.must_switch()
     }
 
-    /// Accounts the time since the last charge to the running thread.
+    /// Charges the time since the last charge to the running thread.
     #[inline]
     pub(super) fn charge(&mut self, now: u64) {
         let ran = now.saturating_sub(self.charged);
@@ -315,7 +315,7 @@ impl Scheduler {
         if server.available(now - ran) > 0 {
             thread.account.server_excess += server.consume(ran, now);
         }
-        // One that is set stays: it may be due, and `tick` has not seen it.
+        // If it is set, it stays: it may be due, and `tick` has not seen it.
         if self.timers.at(id, Reason::Replenish) == NEVER {
             let next = server.next_replenishment(now);
             self.timers.set(id, Reason::Replenish, next);
@@ -323,7 +323,7 @@ impl Scheduler {
         self.recompute(id, now);
     }
 
-    /// Everything that has become due by `now`: timers, slices, budgets. Then comes [`Scheduler::reschedule`].
+    /// Handles everything that has become due by `now`: timers, slices, budgets. Then comes [`Scheduler::reschedule`].
     pub fn tick(&mut self, now: u64) {
         let urgency = self.current().map(|id| self.urgency(id));
         self.charge(now);
@@ -339,7 +339,7 @@ impl Scheduler {
             return;
         }
         self.check_budget(id, now);
-        // A server without capacity: behind those of its low priority.
+        // A server without capacity: after those of its low priority.
         let thread = &self.threads[id as usize];
         if self.current == id
             && thread.server.is_some()
@@ -347,15 +347,13 @@ impl Scheduler {
         {
             self.yield_now(now);
         }
-        if let Policy::RoundRobin { quantum } = self.threads[id as usize].policy {
-            if self.threads[id as usize].slice == 0 {
-                self.threads[id as usize].slice = quantum;
-                // Whoever holds more than its own priority goes on: others wait for it.
-                if self.current == id
-                    && self.threads[id as usize].urgency == self.threads[id as usize].own(now)
-                {
-                    self.yield_now(now);
-                }
+        if let Policy::RoundRobin { quantum } = self.threads[id as usize].policy
+            && self.threads[id as usize].slice == 0
+        {
+            self.threads[id as usize].slice = quantum;
+            // A thread with more than its own priority continues: others wait for it.
+            if self.current == id && self.threads[id as usize].urgency == self.threads[id as usize].own(now) {
+                self.yield_now(now);
             }
         }
     }
@@ -369,7 +367,7 @@ impl Scheduler {
         self.requeue(id, now, true);
     }
 
-    /// When [`Scheduler::tick`] must be called next, if nothing happens before: absolute in ns, or [`NEVER`].
+    /// Time of the next call of [`Scheduler::tick`], if nothing happens before: absolute in ns, or [`NEVER`].
     #[must_use]
     #[inline]
     pub fn next_event(&self, now: u64) -> u64 {

@@ -1,13 +1,13 @@
-//! The sporadic server (Sprunt, Sha & Lehoczky 1989): capacity that returns one period after it began to be used.
+//! The sporadic server (Sprunt, Sha & Lehoczky 1989): capacity is replenished one period after its use began.
 //!
 //! POSIX's SCHED_SPORADIC lets a server run more than its share (Stanovich et al., RTAS 2010: premature and amplified
-//! replenishments). Here each piece of capacity carries the time from which it may be used; what is used of a piece returns one
-//! period after the later of that time and the activation. The pieces always add up to the budget. Where they would become
-//! more than allowed, the newest two are merged at the later time, which can only delay.
+//! replenishments). Here each piece of capacity has the time from which it may be used; the used part of a piece is
+//! replenished one period after the later of that time and the activation. The pieces always add up to the budget. If there
+//! would be more pieces than allowed, the newest two are merged at the later time, which can only delay.
 
 use super::{NEVER, PRIORITIES};
 
-/// Most pieces of capacity that a server keeps, at least POSIX's SS_REPL_MAX of 4.
+/// Maximum number of pieces of capacity of a server, at least POSIX's SS_REPL_MAX of 4.
 pub const MOST_REPLENISHMENTS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +19,9 @@ struct Piece {
 /// One server. All times in ns.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Priority while there is capacity, and without.
+    /// Priority while there is capacity.
     pub high: u8,
-    /// Below `high`.
+    /// Priority without; below `high`.
     pub low: u8,
     period: u64,
     budget: u64,
@@ -57,26 +57,26 @@ impl Server {
         self.activation = now;
     }
 
-    /// Capacity that may be used at `now`, in ns.
+    /// Capacity available at `now`, in ns.
     #[must_use]
     pub fn available(&self, now: u64) -> u64 {
         self.pieces[..self.used].iter().take_while(|piece| piece.from <= now).map(|piece| piece.amount).sum()
     }
 
-    /// When the next capacity arrives that is not there at `now`, or [`NEVER`].
+    /// Time of the next replenishment after `now`, or [`NEVER`].
     #[must_use]
     pub fn next_replenishment(&self, now: u64) -> u64 {
         self.pieces[..self.used].iter().find(|piece| piece.from > now).map_or(NEVER, |piece| piece.from)
     }
 
-    /// All capacity, also what is still to come: always the budget.
+    /// All capacity, including pending replenishments: always the budget.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.pieces[..self.used].iter().map(|piece| piece.amount).sum()
     }
 
-    /// The thread ran at its high priority for `ran` ns until `now`. Returns what exceeded the capacity: 0 where the machine
-    /// layer was in time.
+    /// The thread ran at its high priority for `ran` ns until `now`. Returns the time beyond the capacity: 0 if the machine
+    /// layer was on time.
     pub fn consume(&mut self, ran: u64, now: u64) -> u64 {
         let mut left = ran;
         while left > 0 && self.used > 0 && self.pieces[0].from <= now {

@@ -1,24 +1,24 @@
-//! What the scheduler knows of a thread, and with what a thread is created.
+//! State of a thread in the scheduler, and its creation parameters.
 
 use super::lists::List;
 use super::server::Server;
 use super::{Outcome, Refusal, Urgency, NEVER, NONE, PRIORITIES};
 
-/// How a thread shares the processor with those of its priority.
+/// How a thread shares the processor with those of equal priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Policy {
     /// Runs until it waits or a more urgent one is ready (SCHED_FIFO).
     #[default]
     Fifo,
-    /// Like FIFO, but goes behind its equals after each quantum of CPU time (SCHED_RR).
+    /// Like FIFO, but goes after its equals after each quantum of CPU time (SCHED_RR).
     RoundRobin {
         /// In ns, at least 10,000.
         quantum: u64,
     },
     /// Within its priority, the earlier absolute deadline first. Needs a relative deadline.
     Edf,
-    /// At its priority while its budget lasts, else at `low`; what is used returns one period after (SCHED_SPORADIC, without
-    /// the faults of POSIX's rules: see [`super::server`]).
+    /// At its priority while its budget lasts, else at `low`; used capacity is replenished one period later (SCHED_SPORADIC,
+    /// without the defects of POSIX's rules: see [`super::server`]).
     Sporadic {
         /// Priority without capacity, below the thread's.
         low: u8,
@@ -26,7 +26,7 @@ pub enum Policy {
         period: u64,
         /// Capacity in ns, at most the period.
         budget: u64,
-        /// Most replenishments that are pending, 1 to 16.
+        /// Maximum number of pending replenishments, 1 to 16.
         replenishments: usize,
     },
 }
@@ -34,16 +34,16 @@ pub enum Policy {
 /// When the thread's jobs are released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Release {
-    /// Once, when it starts: one job without an end.
+    /// Once, at its start: one job without an end.
     #[default]
     Aperiodic,
-    /// Every `period` ns from its start. A job that ends after the next release is followed by the next at once: no release is
-    /// forgotten.
+    /// Every `period` ns from its start. A job that ends after the next release is followed by the next at once: no release
+    /// is dropped.
     Periodic {
         /// In ns, above 0.
         period: u64,
     },
-    /// By `trigger` alone, at least `separation` ns apart: a trigger that comes too early is served later.
+    /// By `trigger` only, at least `separation` ns apart: an earlier trigger is served later.
     Sporadic {
         /// In ns.
         separation: u64,
@@ -53,10 +53,10 @@ pub enum Release {
 /// What happens to a job that has used its budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnOverrun {
-    /// It is counted and reported; the job goes on.
+    /// It is counted and reported; the job continues.
     #[default]
     Count,
-    /// Besides, the job goes on at priority 0 without a deadline until its next release.
+    /// Also, the job continues at priority 0 without a deadline until its next release.
     Background,
 }
 
@@ -69,7 +69,7 @@ pub struct Budget {
     pub action: OnOverrun,
 }
 
-/// With what a thread is created. `Params::default()` is an aperiodic FIFO thread of priority 0.
+/// Creation parameters of a thread. `Params::default()` is an aperiodic FIFO thread of priority 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Params {
     /// Policy.
@@ -78,7 +78,7 @@ pub struct Params {
     pub priority: u8,
     /// When jobs are released.
     pub release: Release,
-    /// Deadline relative to the release, in ns. A job that needs longer is a miss.
+    /// Deadline relative to the release, in ns. A job that takes longer is a miss.
     pub deadline: Option<u64>,
     /// CPU time for each job.
     pub budget: Option<Budget>,
@@ -93,7 +93,7 @@ pub const SHORTEST_QUANTUM: u64 = 10_000;
 pub const LONGEST: u64 = 1 << 60;
 
 impl Params {
-    /// Whether it makes sense; the server of a sporadic server.
+    /// Checks the parameters; returns the server of a sporadic server.
     pub(super) fn check(&self, now: u64) -> Result<Option<Box<Server>>, Refusal> {
         if self.priority >= PRIORITIES {
             return Err(Refusal::Invalid("a priority is 0 to 98"));
@@ -135,7 +135,7 @@ impl Params {
     }
 }
 
-/// Why a thread does not run.
+/// Why a thread is blocked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// For a time.
@@ -158,27 +158,27 @@ pub enum Wait {
     Io,
 }
 
-/// Where a thread is.
+/// State of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// The place in the table is free.
+    /// The index in the table is free.
     Unused,
     /// In the ready queue.
     Ready,
     /// The one that runs: in no list.
     Running,
-    /// Waits; in the list of what it waits for, if that has one.
+    /// Waits; in the list of the object, if that has one.
     Blocked(Wait),
     /// Ended; kept until it is joined or released.
     Ended,
 }
 
-/// What was measured of a thread. Times in ns.
+/// Statistics of a thread. Times in ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Account {
     /// Jobs that have ended.
     pub jobs: u64,
-    /// Jobs that had not ended by their deadline, also those that still run.
+    /// Jobs that had not ended by their deadline, including running ones.
     pub misses: u64,
     /// Jobs that used up their budget.
     pub overruns: u64,
@@ -188,11 +188,11 @@ pub struct Account {
     pub worst_response: u64,
     /// Largest lateness of a job that has ended after its deadline.
     pub worst_lateness: u64,
-    /// How often a more urgent thread took the processor away.
+    /// Number of preemptions by a more urgent thread.
     pub preemptions: u64,
-    /// How often it was put on the processor.
+    /// Number of times it was dispatched.
     pub dispatches: u64,
-    /// CPU time at the high priority of a sporadic server beyond its capacity: how late the timer was, in sum.
+    /// CPU time at the high priority of a sporadic server beyond its capacity: sum of the timer's lateness.
     pub server_excess: u64,
     /// Mutexes that it held when it ended; they were unlocked.
     pub abandoned: u64,
@@ -203,15 +203,15 @@ pub struct Account {
 pub struct Thread {
     pub(super) prev: u32,
     pub(super) next: u32,
-    /// With all that is inherited; what the lists are ordered by.
+    /// Including inheritance; orders the lists.
     pub(super) urgency: Urgency,
     pub(super) state: State,
-    /// Slice that is left, for round robin.
+    /// Remaining slice, for round robin.
     pub(super) slice: u64,
-    /// Of how many mutexes it is the owner: the first in the chain of `next_held`.
+    /// Mutexes that it owns: the first in the chain of `next_held`.
     pub(super) held: u32,
     pub(super) policy: Policy,
-    /// As set by the program.
+    /// Priority set by the program.
     pub(super) base: u8,
     pub(super) release: Release,
     pub(super) relative_deadline: u64,
@@ -221,19 +221,19 @@ pub struct Thread {
     pub(super) demoted: bool,
     pub(super) overrun: bool,
     pub(super) missed: bool,
-    /// Of the current job.
+    /// Release of the current job.
     pub(super) released_at: u64,
     pub(super) deadline_at: u64,
     pub(super) job_cpu: u64,
-    /// Triggers that have not become jobs.
+    /// Triggers that are not jobs yet.
     pub(super) triggers: u32,
     pub(super) next_release: u64,
     /// Semaphore that is posted at each miss and overrun.
     pub(super) notify: u32,
     pub(super) outcome: Outcome,
-    /// Wants to end at the next point where it may.
+    /// Asked to end at the next cancellation point.
     pub(super) cancelled: bool,
-    /// Requests to end are kept back.
+    /// Requests to end are deferred.
     pub(super) uncancellable: bool,
     pub(super) joiners: List,
     pub(super) generation: u32,
@@ -273,7 +273,7 @@ impl Thread {
         }
     }
 
-    /// Urgency without what mutexes add.
+    /// Urgency without the effect of mutexes.
     pub(super) fn own(&self, now: u64) -> Urgency {
         if self.demoted {
             return Urgency { priority: 0, deadline: NEVER };

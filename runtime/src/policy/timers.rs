@@ -1,6 +1,6 @@
-//! What happens by itself, and when: a binary heap of absolute times with one place for each (thread, reason).
+//! Timed events: a binary heap of absolute times with one slot for each (thread, reason).
 //!
-//! The memory is taken once; setting, clearing and popping are O(log n) and never allocate.
+//! All memory is allocated once; setting, clearing and popping are O(log n) and never allocate.
 
 use super::{NEVER, NONE};
 
@@ -21,7 +21,7 @@ const REASONS: u32 = 3;
 #[derive(Debug)]
 pub struct Timers {
     heap: Vec<u32>,
-    /// By slot: the time, and the place in `heap` (or `NONE`).
+    /// By slot: the time, and the index in `heap` (or `NONE`).
     slots: Vec<(u64, u32)>,
 }
 
@@ -46,7 +46,7 @@ impl Timers {
         self.slots[slot(thread, reason) as usize].0
     }
 
-    /// Sets a timer, also one that is set already. [`NEVER`] clears it.
+    /// Sets a timer, even if it is set already. [`NEVER`] clears it.
     pub fn set(&mut self, thread: u32, reason: Reason, time: u64) {
         let slot = slot(thread, reason);
         if time == NEVER {
@@ -70,7 +70,7 @@ impl Timers {
         self.clear_slot(slot(thread, reason));
     }
 
-    /// Takes the earliest timer that has expired at `now`. Of equal times any comes first.
+    /// Removes the earliest timer that has expired at `now`. Among equal times the order is arbitrary.
     pub fn pop(&mut self, now: u64) -> Option<(u32, Reason, u64)> {
         let slot = *self.heap.first()?;
         let time = self.slots[slot as usize].0;

@@ -1,4 +1,4 @@
-//! Semaphores, conditions, barriers, the end of threads, and how a wait is cut short. Waiters are served by urgency, equal
+//! Semaphores, conditions, barriers, the end of threads, and the cancellation of waits. Waiters are served by urgency, equal
 //! ones in the order of arrival.
 
 use super::lists::List;
@@ -29,7 +29,7 @@ pub(super) struct Barrier {
     used: bool,
 }
 
-/// Puts an object into a free place, or a new one.
+/// Puts an object into a free slot, or a new one.
 pub(super) fn place<T>(table: &mut Vec<T>, object: T, is_free: impl Fn(&T) -> bool) -> u32 {
     match table.iter().position(is_free) {
         Some(free) => {
@@ -44,7 +44,7 @@ pub(super) fn place<T>(table: &mut Vec<T>, object: T, is_free: impl Fn(&T) -> bo
 }
 
 impl Scheduler {
-    /// A semaphore with `count` to take.
+    /// A semaphore with the initial value `count`.
     ///
     /// # Errors
     /// [`Refusal::Invalid`] above 2^31 - 1.
@@ -56,7 +56,7 @@ impl Scheduler {
         Ok(place(&mut self.semaphores, semaphore, |old| !old.used))
     }
 
-    /// Forgets a semaphore.
+    /// Destroys a semaphore.
     ///
     /// # Errors
     /// [`Refusal::Busy`] while threads wait.
@@ -74,7 +74,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// What can be taken now.
+    /// The current value.
     #[must_use]
     pub fn count(&self, semaphore: u32) -> u32 {
         self.semaphores[semaphore as usize].count
@@ -83,7 +83,7 @@ impl Scheduler {
     /// Takes one, or waits until `until`.
     ///
     /// # Errors
-    /// [`Refusal::WouldBlock`] where `until` is not after `now`.
+    /// [`Refusal::WouldBlock`] if `until` is not after `now`.
     pub fn take(&mut self, semaphore: u32, until: u64, now: u64) -> Result<Step, Refusal> {
         let entry = &mut self.semaphores[semaphore as usize];
         if entry.count > 0 {
@@ -93,7 +93,7 @@ impl Scheduler {
         self.wait_in(Wait::Semaphore(semaphore), until, now)
     }
 
-    /// Gives one: to the most urgent waiter, or to the counter.
+    /// Posts: to the most urgent waiter, or to the counter.
     ///
     /// # Errors
     /// [`Refusal::Overflow`].
@@ -115,7 +115,7 @@ impl Scheduler {
         place(&mut self.conditions, Condition { waiters: List::default(), used: true }, |old| !old.used)
     }
 
-    /// Forgets a condition.
+    /// Destroys a condition.
     ///
     /// # Errors
     /// [`Refusal::Busy`] while threads wait.
@@ -127,10 +127,10 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Unlocks the mutex and waits; holds it again when it goes on, also after a timeout. No spurious wake-ups.
+    /// Unlocks the mutex and waits; holds it again when it continues, even after a timeout. No spurious wake-ups.
     ///
     /// # Errors
-    /// [`Refusal::NotOwner`], [`Refusal::WouldBlock`] where `until` is not after `now` (the mutex stays locked).
+    /// [`Refusal::NotOwner`], [`Refusal::WouldBlock`] if `until` is not after `now` (the mutex stays locked).
     pub fn wait_condition(
         &mut self,
         condition: u32,
@@ -149,7 +149,7 @@ impl Scheduler {
         self.wait_in(Wait::Condition(condition, mutex), until, now)
     }
 
-    /// Wakes the most urgent waiter. Nobody waits: nothing is remembered.
+    /// Wakes the most urgent waiter. Without a waiter it has no effect.
     pub fn signal(&mut self, condition: u32, now: u64) -> bool {
         let Some(next) = self.conditions[condition as usize].waiters.first() else { return false };
         if let State::Blocked(wait) = self.threads[next as usize].state {
@@ -175,7 +175,7 @@ impl Scheduler {
         Ok(place(&mut self.barriers, barrier, |old| !old.used))
     }
 
-    /// Forgets a barrier.
+    /// Destroys a barrier.
     ///
     /// # Errors
     /// [`Refusal::Busy`] while threads wait.
@@ -187,8 +187,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Waits for the others. The last to arrive releases all and goes on: `Step::Go` only for that one. Who comes afterwards
-    /// belongs to the next round.
+    /// Waits for the others. The last to arrive releases all and continues: `Step::Go` only for that one. Later arrivals
+    /// belong to the next round.
     pub fn arrive(&mut self, barrier: u32, now: u64) -> Step {
         let id = self.current;
         let entry = &mut self.barriers[barrier as usize];
@@ -209,7 +209,7 @@ impl Scheduler {
     /// Waits for the end of a thread.
     ///
     /// # Errors
-    /// [`Refusal::Gone`], [`Refusal::Deadlock`] for oneself, [`Refusal::WouldBlock`] where `until` is not after `now`.
+    /// [`Refusal::Gone`], [`Refusal::Deadlock`] for oneself, [`Refusal::WouldBlock`] if `until` is not after `now`.
     pub fn join(&mut self, id: ThreadId, until: u64, now: u64) -> Result<Step, Refusal> {
         match self.threads[id.0 as usize].state {
             State::Unused => Err(Refusal::Gone),
@@ -228,8 +228,8 @@ impl Scheduler {
         }
     }
 
-    /// Asks a thread to end at its next cancellation point; a wait ends at once. Not a wait for a mutex or a barrier, which
-    /// are none.
+    /// Asks a thread to end at its next cancellation point; a wait ends at once, except a wait for a mutex or a barrier,
+    /// which is not a cancellation point.
     ///
     /// # Errors
     /// [`Refusal::Gone`].
@@ -257,12 +257,12 @@ impl Scheduler {
         thread.cancelled && !thread.uncancellable
     }
 
-    /// Whether requests to end are followed; they are kept otherwise. Returns what held before.
+    /// Whether requests to end take effect; they are kept otherwise. Returns the previous setting.
     pub fn set_cancellable(&mut self, id: ThreadId, cancellable: bool) -> bool {
         !std::mem::replace(&mut self.threads[id.0 as usize].uncancellable, !cancellable)
     }
 
-    /// The request to end was taken up: further waits of the thread (in its cleanup) are not cut short.
+    /// The request to end was accepted: further waits of the thread (in its cleanup) are not cancelled.
     pub fn take_cancel(&mut self, id: ThreadId) -> bool {
         std::mem::take(&mut self.threads[id.0 as usize].cancelled)
     }
@@ -277,7 +277,8 @@ impl Scheduler {
         Ok(Step::Wait)
     }
 
-    /// Ends a wait before its event, or by it (condition): out of the list, and ready or after its mutex.
+    /// Ends a wait before its event, or by it (condition): removes it from the list, and makes it ready or wait for its
+    /// mutex.
     pub(super) fn end_wait(&mut self, id: u32, wait: Wait, outcome: Outcome, now: u64) {
         self.leave_list(id, wait);
         match wait {
@@ -286,7 +287,7 @@ impl Scheduler {
                 self.make_ready(id, now, outcome);
                 return self.propagate(mutex, now);
             }
-            // Or the job that never began would be ended.
+            // Or a job that never began would be ended.
             Wait::Release => self.begin_job(id, now, now),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! A mutex around nothing, locked and unlocked by hand: for interpreters, where no guard can live as long as a lock does.
+//! A mutex without a value, locked and unlocked explicitly: for interpreters, where no guard can live as long as a lock.
 
 use std::marker::PhantomData;
 
@@ -22,7 +22,7 @@ impl MutexByHand {
         Ok(MutexByHand { id: with(|rt| rt.sched.new_mutex(protocol))??, _here: PhantomData })
     }
 
-    /// Takes it, waiting until an absolute time in ns (0: not at all).
+    /// Locks it, waiting until an absolute time in ns (0: not at all).
     ///
     /// # Errors
     /// See [`Error`]: deadlock, above the ceiling, [`crate::policy::Refusal::WouldBlock`].
@@ -31,7 +31,7 @@ impl MutexByHand {
         timed(waiting(|rt| lock(rt, self.id, until)), until)
     }
 
-    /// Gives it up.
+    /// Unlocks it.
     ///
     /// # Errors
     /// [`crate::policy::Refusal::NotOwner`].

@@ -119,7 +119,7 @@ pub(super) fn steps(state: State, fault: Fault) -> Result<Vec<State>, &'static s
                 go(&|_| returns(caller));
             } else {
                 let mut after = state;
-                // It goes on behind its own switch when it is chosen again.
+                // It continues after its own switch when it is selected again.
                 after.fibers[me].at = At::ResumedFlag(caller);
                 after.on_cpu = to;
                 if after.fibers[to].at == At::User {

@@ -7,8 +7,8 @@
  *     LATHUNT_SPAN(control, compute, (u32, axis));
  *
  *     lathunt_thread_init("axis-0");                       each thread, before its deadlines begin
- *     LATHUNT_EMIT(control, cycle, 0, 1.5, RUN, "start");  tens of nanoseconds; one load while nobody wants it
- *     { LATHUNT_SCOPE(control, compute, 0); ... }          compute_begin now, compute_end where the block ends
+ *     LATHUNT_EMIT(control, cycle, 0, 1.5, RUN, "start");  tens of nanoseconds; one load while it is disabled
+ *     { LATHUNT_SCOPE(control, compute, 0); ... }          compute_begin now, compute_end when the block ends
  *     LATHUNT_EMIT_INIT(control, cycle, ...);              kept in a ring that is never overwritten
  *
  * Fields (kind, name[, size]), at most 16:
@@ -34,8 +34,8 @@
 #include "trace_ring.h"
 
 /*
- * Gives the calling thread its ring, with all pages present, and a name in the trace (null: the kernel's name for
- * it). 0, or -1 where there is no memory or tracing is switched off. Not real-time safe: call it before the deadlines.
+ * Gives the calling thread its ring, with all pages present, and a name in the trace (null: the kernel's name for it).
+ * Returns 0, or -1 if there is no memory or tracing is off. Not real-time safe: call it before the deadlines.
  */
 LATHUNT_INLINE int lathunt_thread_init(const char *name)
 {
@@ -97,7 +97,7 @@ LATHUNT_INLINE int lathunt_thread_init(const char *name)
         lathunt_trace_unregister(&lathunt_event_##provider##_##name);                                                \
     }
 
-/* Whether anybody wants the event now: to save the work of preparing its values. */
+/* Whether the event is enabled now: to save the work of preparing its values. */
 #define LATHUNT_WANTED(provider, name) lathunt_wanted(&lathunt_event_##provider##_##name)
 
 /* Records an event. */
@@ -112,7 +112,7 @@ LATHUNT_INLINE int lathunt_thread_init(const char *name)
     if (LATHUNT_WANTED(provider, name))                                                                              \
     lathunt_record_##provider##_##name(lathunt_own_ring(&lathunt_event_##provider##_##name), __VA_ARGS__)
 
-/* Records an event in the ring that is never overwritten, wanted or not: for what happens once, at the start. Not for
+/* Records an event in the ring that is never overwritten, enabled or not: for one-time events at the start. Not for
  * signal handlers, and not real-time safe. */
 #define LATHUNT_EMIT_INIT(...)                                                                                       \
     do {                                                                                                             \
@@ -125,7 +125,7 @@ LATHUNT_INLINE int lathunt_thread_init(const char *name)
 #define LATHUNT_INIT_NONE(provider, name) lathunt_record_##provider##_##name(lathunt_init_ring)
 #define LATHUNT_INIT_SOME(provider, name, ...) lathunt_record_##provider##_##name(lathunt_init_ring, __VA_ARGS__)
 
-/* Declares the two events of a passage: NAME_begin with fields, NAME_end without. */
+/* Declares the two events of an interval: NAME_begin with fields, NAME_end without. */
 #define LATHUNT_SPAN(...) LATHUNT_JOIN(LATHUNT_SPAN_, LATHUNT_SOME(__VA_ARGS__))(__VA_ARGS__)
 #define LATHUNT_SPAN_NONE(provider, name)                                                                            \
     LATHUNT_EVENT(provider, name##_begin);                                                                           \
@@ -134,7 +134,7 @@ LATHUNT_INLINE int lathunt_thread_init(const char *name)
     LATHUNT_EVENT(provider, name##_begin, __VA_ARGS__);                                                              \
     LATHUNT_SPAN_END(provider, name)
 
-/* The passage begins here and ends with the enclosing block, however that is left. */
+/* The interval begins here and ends with the enclosing block, however that is left. */
 #define LATHUNT_SCOPE(...) LATHUNT_JOIN(LATHUNT_SCOPE_, LATHUNT_SOME(__VA_ARGS__))(__VA_ARGS__)
 #define LATHUNT_SCOPE_NONE(provider, name)                                                                           \
     LATHUNT_EMIT(provider, name##_begin);                                                                            \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What each kind of field means to trace.h: its entry in the descriptor, its parameter, what is measured before the
- * record is reserved (MEASURE), its bytes (LENGTH), and how it is written (PUT). Nothing here is an interface.
+ * Definition of each kind of field for trace.h: its entry in the descriptor, its parameter, what is measured before
+ * the record is reserved (MEASURE), its bytes (LENGTH), and how it is written (PUT). Nothing here is an interface.
  *
- * Fields lie packed, little endian, in the order of declaration. A text's length is measured once: another thread may
- * change the text meanwhile, and the record must not grow.
+ * Fields are packed, little endian, in the order of declaration. A text's length is measured once: another thread may
+ * change the text concurrently, and the record must not grow.
  */
 #ifndef LATHUNT_TRACE_FIELDS_H
 #define LATHUNT_TRACE_FIELDS_H
@@ -31,7 +31,7 @@ LATHUNT_INLINE size_t lathunt_text_length(const char *text, size_t max)
     return end ? (size_t)((const char *)end - text) : text ? max : 0;
 }
 
-/* Copies `length` bytes and pads with NULs to `size`; the address behind them. */
+/* Copies `length` bytes and pads with NULs to `size`; returns the address after them. */
 LATHUNT_INLINE unsigned char *lathunt_put(unsigned char *at, const void *from, size_t length, size_t size)
 {
     if (length)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The hot path: reserve a record in the thread's ring, fill it, commit it. tracer/src/ring.rs is the same in Rust and
- * says why it is right; tracer/LAYOUT.md describes the memory. Included by trace.h; nothing here is an interface.
+ * explains its correctness; tracer/LAYOUT.md describes the memory. Included by trace.h; nothing here is an interface.
  *
- * One thread writes a ring. What may come between two instructions is a signal handler of the same thread, which runs
- * to its end: hence a compare-exchange without LOCK, and a commit by the outermost writer only.
+ * One thread writes a ring. Only a signal handler of the same thread can run between two instructions, and it runs to
+ * completion: hence a compare-exchange without LOCK, and a commit by the outermost writer only.
  */
 #ifndef LATHUNT_TRACE_RING_H
 #define LATHUNT_TRACE_RING_H
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* ThreadSanitizer does not see through assembly. */
+/* ThreadSanitizer cannot analyse assembly. */
 #if defined(__SANITIZE_THREAD__)
 #define LATHUNT_THREAD_SANITIZER 1
 #elif defined(__has_feature)
@@ -34,9 +34,9 @@ extern "C" {
 #define LATHUNT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define LATHUNT_INLINE static inline __attribute__((always_inline, unused))
 
-/* Header of a ring; the packets follow 4096 bytes behind its start. */
+/* Header of a ring; the packets follow 4096 bytes after its start. */
 struct lathunt_ring {
-    uint64_t reserve;       /* position up to which records are handed out */
+    uint64_t reserve;       /* position up to which records are reserved */
     uint64_t committed;     /* position up to which records are complete */
     uint64_t begin_counter; /* counter when the open packet began */
     uint64_t packet_words;
@@ -59,7 +59,7 @@ struct lathunt_field {
 };
 
 struct lathunt_event {
-    const uint8_t *enabled; /* never null; not 0 behind it: the event is wanted */
+    const uint8_t *enabled; /* never null; the event is enabled if the byte is not 0 */
     const char *name;       /* "provider:name" */
     const struct lathunt_field *fields;
     struct lathunt_event *next;
@@ -128,7 +128,7 @@ LATHUNT_INLINE int lathunt_replace_if(uint64_t *word, uint64_t old_value, uint64
 #endif
 }
 
-/* The thread's ring; null where the event turns out not to be wanted (in a child of fork). */
+/* The thread's ring; null if the event turns out to be disabled (in a child of fork). */
 LATHUNT_INLINE struct lathunt_ring *lathunt_own_ring(const struct lathunt_event *event)
 {
     struct lathunt_ring *ring = lathunt_slot;
@@ -138,7 +138,7 @@ LATHUNT_INLINE struct lathunt_ring *lathunt_own_ring(const struct lathunt_event 
     return lathunt_wanted(event) ? ring : 0;
 }
 
-/* Reserves a record with `length` bytes of fields; 0 where the event is discarded (and counted). */
+/* Reserves a record with `length` bytes of fields; 0 if the event is discarded (and counted). */
 LATHUNT_INLINE int lathunt_reserve(struct lathunt_record *record, struct lathunt_ring *ring,
                                    const struct lathunt_event *event, uint64_t length)
 {
@@ -165,18 +165,18 @@ LATHUNT_INLINE int lathunt_reserve(struct lathunt_record *record, struct lathunt
     }
 }
 
-/* Makes the record, and all that signal handlers put behind it, visible: the store is the commit. */
+/* Makes the record, and those that signal handlers put after it, visible: the store is the commit. */
 LATHUNT_INLINE void lathunt_commit(const struct lathunt_record *record)
 {
     struct lathunt_ring *ring = record->ring;
     uint64_t reached;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (!LATHUNT_LIKELY(__atomic_load_n(&ring->committed, __ATOMIC_RELAXED) == record->start))
-        return; /* nested: the writer we interrupted commits for us */
+        return; /* nested: the interrupted writer commits for us */
     do {
         reached = __atomic_load_n(&ring->reserve, __ATOMIC_RELAXED);
         __atomic_store_n(&ring->committed, reached, __ATOMIC_RELEASE);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* look again only now: a handler may have reserved meanwhile */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* check again only now: a handler may have reserved in between */
     } while (!LATHUNT_LIKELY(__atomic_load_n(&ring->reserve, __ATOMIC_RELAXED) == reached));
 }
 

@@ -21,7 +21,7 @@ pub(super) fn of_database(path: &Path, args: &BoundArgs) -> Result<Analysed> {
     let asked = args.quantity.as_deref().map(named).transpose()?;
     if let Some(other) = asked.filter(|quantity| !QUANTITIES.contains(quantity)) {
         let names = QUANTITIES.map(Quantity::name).join(", ");
-        bail!("--quantity {}: a monitor does not record it; there are {names}", other.name());
+        bail!("--quantity {}: a monitor does not record it; available are {names}", other.name());
     }
     let cpus = match &args.cpus {
         Some(list) => Some(list.parse::<CpuSet>().map_err(|error| anyhow!("-c {list}: {error}"))?),
@@ -48,20 +48,20 @@ pub(super) fn of_database(path: &Path, args: &BoundArgs) -> Result<Analysed> {
     })?;
     let shown = path.display();
     if let Some((which, damage)) = damaged {
-        bail!("{shown}: the histogram of {which}: {damage}: nothing can be said of all; choose windows after it with --since");
+        bail!("{shown}: the histogram of {which}: {damage}: it cannot be added to the others; select windows after it with --since");
     }
     let of_whom = match (task, &cpus) {
         (Some(task), _) => format!("the tasks called {}", task.text()),
         (None, Some(cpus)) => format!("CPUs {cpus}"),
         (None, None) => "all CPUs".to_owned(),
     };
-    // What a verdict is about: who was woken by a timer is late from its expiry.
+    // The quantity of a verdict: for a task woken by a timer, latency counts from the expiry.
     let sampled = |quantity: &Quantity| found.get(quantity).is_some_and(|windows| windows.samples() > 0);
     let Some((quantity, windows)) =
         QUANTITIES.into_iter().find(sampled).and_then(|quantity| Some((quantity, found.remove(&quantity)?)))
     else {
         let what = asked.map_or_else(String::new, |quantity| format!(" of {}", quantity.name()));
-        bail!("{shown}: no sample{what} of {of_whom} since {from}; lathunt history --database {shown} lists what there is");
+        bail!("{shown}: no sample{what} of {of_whom} since {from}; lathunt history --database {shown} lists the recorded series");
     };
     let events = reader.events(from)?;
     let unread = events.iter().any(|event| event.kind == Kind::ActivationsLost);

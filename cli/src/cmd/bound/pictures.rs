@@ -1,4 +1,4 @@
-//! What `lathunt bound` writes into files: its plots, and its answer as JSON.
+//! Files written by `lathunt bound`: its plots, and its answer as JSON.
 
 use std::path::Path;
 
@@ -18,10 +18,10 @@ const ANSWER_FILE: &str = "bound.json";
 /// Its plots.
 const PAGE_FILE: &str = "bound.html";
 
-/// Whether a plot can be written to `path`: said before the analysis, which may take long.
+/// Whether a plot can be written to `path`: checked before the analysis, which may take long.
 ///
 /// # Errors
-/// For another ending.
+/// If the extension is not supported.
 pub fn supported(path: &Path) -> Result<String> {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or("").to_lowercase();
     if !["svg", "png", "html"].contains(&ending.as_str()) {
@@ -30,10 +30,10 @@ pub fn supported(path: &Path) -> Result<String> {
     Ok(ending)
 }
 
-/// Writes what was asked for.
+/// Writes the requested files.
 ///
 /// # Errors
-/// One line: which file, and why not.
+/// One line: the file, and the reason.
 pub fn write(args: &BoundArgs, analysed: &[Analysed]) -> Result<()> {
     if let Some(path) = &args.plot {
         let bytes = match supported(path)?.as_str() {

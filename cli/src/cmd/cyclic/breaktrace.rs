@@ -1,8 +1,8 @@
-//! Breaktrace: the latency that ends a measurement is explained on the spot.
+//! Breaktrace: explains the latency that ends a measurement.
 //!
-//! The recorder runs beside the measuring threads; the one that breaks off freezes the flight ring of its CPU, and
-//! after the end that record is explained. Without a recorder the measurement goes on as it is, and the explanation
-//! says what is missing.
+//! The recorder runs alongside the measuring threads; the thread that hits the break limit freezes the flight ring of
+//! its CPU, and the record is explained after the end. Without a recorder the measurement is unaffected, and the
+//! explanation says what is missing.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::BreakWatch;
 const TURN: Duration = Duration::from_millis(10);
 const TURNS: usize = 50;
 
-/// What broke the measurement off, as its thread saw it.
+/// The latency that ended the measurement, as recorded by its thread.
 #[derive(Clone, Copy, Debug)]
 struct Broke {
     index: usize,
@@ -30,14 +30,15 @@ struct Broke {
     freeze: Option<u64>,
 }
 
-/// The recorder of a measurement that may break off.
+/// The recorder of a measurement with a break limit.
 struct Watch {
     recorder: Result<Recorder, String>,
     cpus: Vec<Cpu>,
     broke: Arc<OnceLock<Broke>>,
 }
 
-/// A recorder on all CPUs that this process may use or `measured`, ready before the first real-time thread starts.
+/// A recorder on all CPUs that this process may use or that are `measured`, ready before the first real-time thread
+/// starts.
 #[must_use]
 pub fn watch(measured: &[ThreadSpec]) -> Box<dyn BreakWatch> {
     let allowed = sched::affinity().unwrap_or_default();
@@ -65,7 +66,7 @@ impl OnPeak for Freeze {
         let freeze =
             self.freezers.iter().find(|(cpu, _)| *cpu == here).and_then(|(_, freezer)| freezer.freeze());
         let (expected, woken) = self.last;
-        // Only the first thread that breaks off is told so; a second value would be dropped.
+        // Only the first thread that hits the limit calls this; a second value would be dropped.
         let _ = self.broke.set(Broke { index: self.index, cpu: here, expected, woken, freeze });
     }
 }
@@ -86,7 +87,7 @@ impl BreakWatch for Watch {
 }
 
 impl Watch {
-    /// The break and the flight record that was frozen for it; the freeze happens some events after it was asked for.
+    /// The break and the flight record frozen for it; the freeze happens some events after the request.
     fn evidence(&mut self) -> Result<(Broke, Frozen), String> {
         let recorder = self.recorder.as_mut().map_err(|error| format!("no kernel recorder: {error}"))?;
         let broke = *self.broke.get().ok_or("no thread reported the break")?;
@@ -99,7 +100,7 @@ impl Watch {
             }
             std::thread::sleep(TURN);
         }
-        Err("its flight record did not come".to_owned())
+        Err("its flight record did not arrive".to_owned())
     }
 }
 
@@ -113,7 +114,7 @@ fn explained(broke: &Broke, frozen: &Frozen, results: &[ThreadResult]) -> Vec<St
     };
     let victim = results.get(broke.index).and_then(|result| result.series.thread.as_ref());
     let Some(tid) = victim.map(|thread| thread.tid) else {
-        return vec!["not explained: the thread is not known".to_owned()];
+        return vec!["not explained: the thread is unknown".to_owned()];
     };
     let interval = Interval { tid, cpu: broke.cpu, begin: broke.expected, end: broke.woken };
     let explanation = explain::explain_peak(&window, &interval);

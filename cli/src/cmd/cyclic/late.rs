@@ -1,4 +1,4 @@
-//! Late samples of `cyclic` while it goes on.
+//! Late samples of `cyclic` during the measurement.
 
 use anyhow::bail;
 use lathunt_core::series::Thread;
@@ -6,7 +6,7 @@ use lathunt_host::instrument::cyclic::Hooks;
 
 use crate::on_late::{late_samples, LateReceiver, OnLate};
 
-/// From now on each of the threads reports its late samples.
+/// From now on each thread reports its late samples.
 pub(super) fn watch(on_late: Option<&OnLate>, hooks: &mut [Hooks]) -> Vec<LateReceiver> {
     let Some(above) = on_late.and_then(OnLate::above) else { return Vec::new() };
     let one = |hooks: &mut Hooks| {
@@ -17,7 +17,7 @@ pub(super) fn watch(on_late: Option<&OnLate>, hooks: &mut [Hooks]) -> Vec<LateRe
     hooks.iter_mut().map(one).collect()
 }
 
-/// Acts on the largest late sample since the last call, if that is allowed now.
+/// Acts on the largest late sample since the last call, if an action is allowed now.
 pub(super) fn act(on_late: Option<&mut OnLate>, late: &mut [LateReceiver], victims: &[Thread]) {
     let Some(on_late) = on_late else { return };
     let Some(worst) = on_late.samples(late) else { return };

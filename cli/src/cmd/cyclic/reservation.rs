@@ -7,7 +7,7 @@ use lathunt_host::instrument::cyclic::Reservation;
 
 use crate::cmd::units::microseconds;
 
-/// CPU time that a thread gets in each period, as it was written.
+/// CPU time of a thread per period, as given by the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved(pub Reservation);
 
@@ -15,7 +15,7 @@ impl FromStr for Reserved {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Reserved, String> {
-        // Of SCHED_DEADLINE (kernel/sched/deadline.c, __checkparam_dl).
+        // Limits of SCHED_DEADLINE (kernel/sched/deadline.c, __checkparam_dl).
         const SHORTEST: Ns = Ns(1_024);
         let (runtime, period) = text
             .split_once(':')

@@ -1,4 +1,4 @@
-//! What `cyclic` is asked for beside CPUs, priority and length, as options of the instrument, and its results.
+//! Options of `cyclic` besides CPUs, priority and length, as options of the instrument, and its results.
 
 use anyhow::{bail, Result};
 use lathunt_core::cpuset::CpuSet;
@@ -13,7 +13,7 @@ use super::late::NO_EVIDENCE;
 use super::CyclicArgs;
 use crate::start_at::Begin;
 
-/// CPUs that are measured: those of a thread without one are all that it may use.
+/// The measured CPUs: for an unbound thread, all that it may use.
 pub(super) fn measured(options: &Options) -> Result<CpuSet> {
     match options.threads.iter().all(|thread| thread.cpu.is_some()) {
         true => Ok(options.threads.iter().filter_map(|thread| thread.cpu).collect()),
@@ -21,13 +21,13 @@ pub(super) fn measured(options: &Options) -> Result<CpuSet> {
     }
 }
 
-/// With `--deadline-policy`: one thread, on whichever CPU the scheduler puts it.
+/// With `--deadline-policy`: one thread, on any CPU.
 pub(super) fn reserve(args: &CyclicArgs, options: &mut Options) -> Result<()> {
     let Some(reserved) = args.deadline_policy else { return Ok(()) };
     let period = reserved.0.period;
     if args.interval < period {
         bail!(
-            "--deadline-policy: activations every {} come more often than the period of {period}; give --interval {period} or more",
+            "--deadline-policy: the interval of {} is shorter than the period of {period}; give --interval {period} or more",
             args.interval
         );
     }
@@ -36,7 +36,7 @@ pub(super) fn reserve(args: &CyclicArgs, options: &mut Options) -> Result<()> {
     Ok(())
 }
 
-/// The first period begins then.
+/// Starts the first period at this time.
 pub(super) fn begin_at(begin: &Begin, options: &mut Options) {
     options.alignment = Alignment::At(match options.clock {
         Clock::Monotonic => begin.mono.0,
@@ -60,7 +60,7 @@ pub(super) fn peaks(results: &[ThreadResult]) -> Vec<Peak> {
     peaks
 }
 
-/// What was measured in the first `length`.
+/// Results of the first `length`.
 pub(super) fn warm_up(length: Ns, results: &[ThreadResult]) -> WarmUp {
     let series = results.iter().map(|result| result.series.clone()).collect();
     WarmUp { length_ns: length, series, peaks: peaks(results) }

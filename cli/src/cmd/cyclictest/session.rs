@@ -343,7 +343,7 @@ impl Session {
         }
     }
 
-    /// To stdout at once: whoever reads it reads it live.
+    /// To stdout at once, for live readers.
     pub(super) fn print(&mut self, text: &str) -> Result<(), Failure> {
         let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
         written.map_err(|error| format!("cannot write to stdout: {error}"))

@@ -11,7 +11,7 @@ pub struct StatusFile {
 }
 
 impl StatusFile {
-    /// `None` where there is no shared memory to write to: then nobody looks either.
+    /// `None`: no shared memory, hence no reader.
     pub fn create() -> Option<StatusFile> {
         let path = PathBuf::from(format!("/dev/shm/cyclictest{}", std::process::id()));
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).ok()?;

@@ -1,8 +1,8 @@
-//! The summary of a trace by all cores: pieces of its streams are digested by threads, and summed up here in their order.
+//! Summarizes a trace on all cores: threads digest pieces of its streams, which are summed up here in order.
 //!
-//! Each stream is some batches ahead of what is summed up, so that memory is bounded. Who sums up digests, too, while
-//! the batch that comes next is not there: there are as many threads as cores, and none of them waits for another
-//! that waits for a core. The result is that of one core, because the order is decided here alone.
+//! Each stream is digested some batches ahead, so that memory is bounded. The summing thread digests too while the next
+//! batch is missing: there are as many threads as cores, and none waits for another that waits for a core. The result
+//! equals that of one core, because the order is decided here alone.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,18 +11,18 @@ use std::thread;
 use lathunt_core::explain::summary::{combine, summarize, Batch, Digester, Summary, Walk};
 use lathunt_core::trace::source::{Pieces, Source};
 
-/// Batches of a stream, filled and to be filled: more where there are few streams, one of which may have most events.
+/// Batches of a stream, filled or free: more if there are few streams, one of which may have most events.
 const MOST_BATCHES: usize = 6;
 
-/// Streams among which the next task is looked for, one after the other; a machine has fewer CPUs.
+/// Streams scanned linearly for the next task; a machine has fewer CPUs.
 const MOST_LANES: usize = 4096;
 
-/// Summarizes `source` with all cores that there are.
+/// Summarizes `source` on all available cores.
 pub fn by_all(source: &dyn Source) -> Summary {
     summarize_by(source, thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
-/// Summarizes `source` with at most `cores` threads, this one among them.
+/// Summarizes `source` with at most `cores` threads, including this one.
 pub fn summarize_by(source: &dyn Source, cores: usize) -> Summary {
     if cores < 2 {
         return summarize(source);
@@ -45,7 +45,7 @@ pub fn summarize_by(source: &dyn Source, cores: usize) -> Summary {
                 work.digest(&mut Digester::new(source, lanes));
             });
             if started.is_err() {
-                break; // the others, and this one, do its part
+                break; // the others, and this one, take over
             }
         }
         let mut digester = Digester::new(source, lanes);
@@ -56,31 +56,31 @@ pub fn summarize_by(source: &dyn Source, cores: usize) -> Summary {
 /// One stream.
 struct Lane<'s> {
     pieces: Pieces<'s>,
-    /// So many pieces were opened, and whether these are all.
+    /// Number of opened pieces, and whether these are all.
     opened: usize,
     all_opened: bool,
-    /// Pieces that are read, without those that a thread is reading.
+    /// Pieces being read, except those that a thread is reading.
     walks: BTreeMap<usize, Walk<'s>>,
     spare: Vec<Batch>,
-    /// By piece; `None` is behind its last batch.
+    /// By piece; `None` follows its last batch.
     filled: BTreeMap<usize, VecDeque<Option<Batch>>>,
-    /// The piece that is being summed up.
+    /// The piece being summed up.
     current: usize,
 }
 
 struct State<'s> {
     lanes: Vec<Lane<'s>>,
-    /// All is summed up, or a thread has failed.
+    /// Everything is summed up, or a thread has failed.
     over: bool,
 }
 
-/// What there is to do, for all threads.
+/// Pending work of all threads.
 struct Work<'s> {
     state: Mutex<State<'s>>,
     changed: Condvar,
 }
 
-/// Of which stream and piece the next batch is to be filled.
+/// Stream and piece of the next batch to fill.
 struct Task<'s> {
     lane: usize,
     piece: usize,
@@ -90,7 +90,7 @@ struct Task<'s> {
 
 impl<'s> Lane<'s> {
     fn new(pieces: Pieces<'s>, batches: usize) -> Self {
-        // One more is with whoever sums up.
+        // One more is held by the summing thread.
         let spare = std::iter::repeat_with(Batch::default).take(batches - 1).collect();
         Lane {
             pieces,
@@ -103,7 +103,7 @@ impl<'s> Lane<'s> {
         }
     }
 
-    /// The earliest piece that can be read on.
+    /// The earliest piece that can be continued.
     fn walk(&mut self) -> Option<(usize, Walk<'s>)> {
         if let Some(begun) = self.walks.pop_first() {
             return Some(begun);
@@ -120,7 +120,7 @@ impl<'s> Lane<'s> {
         }
     }
 
-    /// The next batch, if it is there; [`Batch::last`] behind all.
+    /// The next batch, if available; [`Batch::last`] after all.
     fn batch(&mut self) -> Option<Batch> {
         while let Some(filled) = self.filled.get_mut(&self.current) {
             if let Some(batch) = filled.pop_front()? {
@@ -132,14 +132,14 @@ impl<'s> Lane<'s> {
         self.is_over().then(Batch::last)
     }
 
-    /// Whether all of it was summed up.
+    /// Whether everything is summed up.
     fn is_over(&self) -> bool {
         self.all_opened && self.current == self.opened
     }
 }
 
 impl<'s> State<'s> {
-    /// The batch that will be missed first, if one can be filled: of the stream that has the fewest.
+    /// The batch that will be needed first, if one can be filled: of the stream that has the fewest.
     fn task(&mut self) -> Option<Task<'s>> {
         loop {
             let open = |lane: &Lane| !lane.spare.is_empty() && (!lane.all_opened || !lane.walks.is_empty());
@@ -161,7 +161,7 @@ impl<'s> Work<'s> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fills batches until all is summed up.
+    /// Fills batches until everything is summed up.
     fn digest(&self, digester: &mut Digester<'_>) {
         let mut state = self.lock();
         while !state.over {
@@ -172,7 +172,7 @@ impl<'s> Work<'s> {
         }
     }
 
-    /// Fills a batch while others do what they like.
+    /// Fills a batch without holding the lock.
     fn fill<'g>(
         &'g self,
         state: MutexGuard<'g, State<'s>>,
@@ -195,7 +195,7 @@ impl<'s> Work<'s> {
         state
     }
 
-    /// The next batch of `lane`; `spent` can be filled again.
+    /// The next batch of `lane`; `spent` can be refilled.
     fn next(&self, lane: usize, spent: Batch, digester: &mut Digester<'_>) -> Batch {
         let mut state = self.lock();
         state.lanes[lane].spare.push(spent);
@@ -204,7 +204,7 @@ impl<'s> Work<'s> {
             if let Some(batch) = state.lanes[lane].batch() {
                 return batch;
             }
-            // A thread that failed: the scope says so when it ends.
+            // A thread failed: the scope reports that when it ends.
             if state.over {
                 return Batch::last();
             }
@@ -217,7 +217,7 @@ impl<'s> Work<'s> {
     }
 }
 
-/// Tells all threads when one ends, also by a panic.
+/// Stops all threads when one ends, even by a panic.
 struct Over<'w, 's>(&'w Work<'s>);
 
 impl Drop for Over<'_, '_> {
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::trace_file::TraceFile;
 
-    /// Every recording of the tests, of every format, also those that lost events.
+    /// Every recording of the tests, of every format, including those with lost events.
     #[test]
     fn the_summary_of_many_threads_is_that_of_one() {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/data");

@@ -1,4 +1,4 @@
-//! What `explain` writes for other programs: the Perfetto UI, a browser, Trace Compass.
+//! Exports of `explain` for other programs: the Perfetto UI, a browser, Trace Compass.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -36,30 +36,30 @@ pub struct Exports {
 }
 
 impl Exports {
-    /// What is written.
+    /// The output files.
     pub fn outputs(&self) -> Vec<&Path> {
         [&self.html, &self.perfetto, &self.ctf].into_iter().flatten().map(PathBuf::as_path).collect()
     }
 }
 
-/// What is drawn of the intervals explained so far.
+/// Drawing of the intervals explained so far.
 #[derive(Debug)]
 pub struct Drawing {
     wanted: bool,
     perfetto: bool,
     lanes: Vec<Lanes>,
-    /// Files of Perfetto can be appended to one another: each interval has its own events.
+    /// Perfetto files can be concatenated: each interval has its own events.
     traces: Vec<u8>,
 }
 
 impl Drawing {
-    /// Nothing yet.
+    /// Empty.
     pub fn new(exports: &Exports) -> Drawing {
         let wanted = exports.html.is_some() || exports.perfetto.is_some();
         Drawing { wanted, perfetto: exports.perfetto.is_some(), lanes: Vec::new(), traces: Vec::new() }
     }
 
-    /// Takes in one explained interval.
+    /// Adds one explained interval.
     pub fn add(&mut self, window: &Window, record: &Record, answer: &Answer) {
         if !self.wanted {
             return;
@@ -68,7 +68,7 @@ impl Drawing {
         if self.perfetto {
             let number = self.lanes.len() + 1;
             let name = format!("interval {number}: {} of {}", answer.total_ns, answer.thread.comm);
-            // Events that two intervals share are written with the first alone.
+            // Events shared by two intervals are written only with the first.
             let known: Vec<&Lanes> = self.lanes.iter().collect();
             self.traces.extend(perfetto::trace(window, number as u64, &name, &drawn, &known));
         }
@@ -90,11 +90,11 @@ impl Drawing {
     }
 }
 
-/// Writes all of `source`, which is `trace`, as CTF into `directory`, which must be new or empty. What CTF has no place
-/// for, kernel symbols, maps and conditions, goes into a directory in it: readers of CTF pass over those.
+/// Writes all of `source`, which is `trace`, as CTF into `directory`, which must be new or empty. Kernel symbols, maps
+/// and conditions, which CTF cannot represent, go into a subdirectory that readers of CTF ignore.
 ///
 /// # Errors
-/// The directory has files, cannot be written, or the trace is CTF already.
+/// The directory is not empty or not writable, or the trace is CTF already.
 pub fn ctf(source: &dyn Source, trace: &Path, directory: &Path) -> Result<()> {
     let shown = directory.display();
     if !kernel_ctf::is_possible(source) {
@@ -121,7 +121,7 @@ pub fn ctf(source: &dyn Source, trace: &Path, directory: &Path) -> Result<()> {
         let Some(text) = text else { continue };
         let beside = output
             .below(OsStr::new(BESIDE_CTF), Readers::Owner)
-            .with_context(|| format!("cannot make {shown}/{BESIDE_CTF}"))?;
+            .with_context(|| format!("cannot create {shown}/{BESIDE_CTF}"))?;
         file::put(&beside, name, &text, Readers::Owner)?;
     }
     file::put(&output, "metadata", kernel_ctf::metadata(source).as_bytes(), Readers::Owner)

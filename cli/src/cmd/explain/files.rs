@@ -1,4 +1,5 @@
-//! Names of the files behind page faults: from maps of the process, or by walking the traced machine's file tree.
+//! Names of the files behind page faults: from maps of the process, or by scanning the traced machine's file
+//! tree.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -17,21 +18,21 @@ use serde_json::Value;
 use crate::beside::{BESIDE_CTF, CONDITIONS_FILE, INTERRUPTS_FILE, MAPS_FILE};
 use crate::file::{contents, Contents};
 
-/// What is known of device and inode numbers.
+/// Known device and inode numbers.
 pub struct Names {
     /// By device (major << 20 | minor) and inode.
     known: HashMap<(u32, u64), String>,
     root: Option<PathBuf>,
     walked: bool,
-    /// Names of interrupt lines, where the trace has only their numbers.
+    /// Names of interrupt lines, if the trace has only their numbers.
     interrupts: HashMap<u32, String>,
 }
 
-/// Files and directories looked at under `--root`.
+/// Maximum number of files and directories examined under `--root`.
 const MOST: usize = 2_000_000;
 
 impl Names {
-    /// From `--maps` (a file, or the number of a process of this machine) and what the trace itself saved.
+    /// From `--maps` (a file, or the PID of a process on this machine) and the maps saved in the trace.
     ///
     /// # Errors
     /// The maps cannot be read.
@@ -46,16 +47,19 @@ impl Names {
             let before = names.known.len();
             names.read(&String::from_utf8_lossy(&bounded(&path)?));
             if names.known.len() == before {
-                bail!("cannot use {}: no line of it maps a file (of /proc/PID/maps)", path.display());
+                bail!(
+                    "cannot use {}: no line maps a file; it must have the format of /proc/PID/maps",
+                    path.display()
+                );
             }
         }
         if let Some(root) = names.root.as_ref().filter(|root| !root.is_dir()) {
-            bail!("cannot read {}: no directory", root.display());
+            bail!("cannot read {}: not a directory", root.display());
         }
         Ok(names)
     }
 
-    /// The maps and names of interrupts that `lathunt trace` left in its directory, if `trace` is one.
+    /// Reads the maps and interrupt names that `lathunt trace` saved in its directory, if `trace` is one.
     pub fn read_saved(&mut self, trace: &Path) {
         if let Some(text) = saved(trace, MAPS_FILE) {
             self.read(&text);
@@ -65,7 +69,7 @@ impl Names {
         }
     }
 
-    /// Lines of /proc/PID/maps: `BEGIN-END PERMS OFFSET MAJOR:MINOR INODE PATH`; others are passed over.
+    /// Parses lines of /proc/PID/maps: `BEGIN-END PERMS OFFSET MAJOR:MINOR INODE PATH`; skips others.
     fn read(&mut self, text: &str) {
         for line in text.lines() {
             let mut words = line.split_ascii_whitespace().skip(3);
@@ -73,15 +77,16 @@ impl Names {
             let path = words.collect::<Vec<_>>().join(" ");
             let Some((major, minor)) = device.split_once(':') else { continue };
             let hex = |text| u32::from_str_radix(text, 16).ok();
-            if let (Some(major), Some(minor), Ok(inode)) = (hex(major), hex(minor), inode.parse::<u64>()) {
-                if path.starts_with('/') && inode > 0 {
-                    self.known.insert((major << 20 | minor, inode), path);
-                }
+            if let (Some(major), Some(minor), Ok(inode)) = (hex(major), hex(minor), inode.parse::<u64>())
+                && path.starts_with('/')
+                && inode > 0
+            {
+                self.known.insert((major << 20 | minor, inode), path);
             }
         }
     }
 
-    /// Names the files that the window's page faults touch, and its interrupt lines.
+    /// Names the files of the window's page faults, and its interrupt lines.
     pub fn fill(&mut self, window: &mut Window) {
         if window.irq_names.is_empty() {
             window.irq_names.clone_from(&self.interrupts);
@@ -92,11 +97,12 @@ impl Names {
                 wanted.insert((dev, ino));
             }
         }
-        if !self.walked && wanted.iter().any(|file| !self.known.contains_key(file)) {
-            if let Some(root) = self.root.clone() {
-                self.walked = true;
-                self.walk(&root);
-            }
+        if !self.walked
+            && wanted.iter().any(|file| !self.known.contains_key(file))
+            && let Some(root) = self.root.clone()
+        {
+            self.walked = true;
+            self.walk(&root);
         }
         for file in wanted {
             if let Some(name) = self.known.get(&file) {
@@ -134,13 +140,13 @@ impl Names {
     }
 }
 
-/// The bytes of a file that was named on the command line; pseudo-files, which have no length, included.
+/// The bytes of a file given on the command line, including pseudo-files without length.
 ///
 /// # Errors
-/// It cannot be read, is no file, or too large.
+/// It cannot be read, is not a file, or is too large.
 pub fn bounded(path: &Path) -> Result<Contents> {
     if !fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.is_file() {
-        bail!("cannot read {}: no regular file", path.display());
+        bail!("cannot read {}: not a regular file", path.display());
     }
     contents(path)
 }
@@ -148,13 +154,13 @@ pub fn bounded(path: &Path) -> Result<Contents> {
 /// Most bytes of a file beside a trace.
 const MOST_SAVED: u64 = 64 << 20;
 
-/// A file that `lathunt trace` left, in its directory or beside the CTF made of it.
+/// A file saved by `lathunt trace`, in its directory or beside the exported CTF.
 pub fn saved(trace: &Path, name: &str) -> Option<String> {
     let places = [trace.join(name), trace.join(BESIDE_CTF).join(name)];
     places.iter().find_map(|path| trusted::read_text(path, Owner::Anyone, MOST_SAVED).ok())
 }
 
-/// What `lathunt trace` noted of the machine when it recorded.
+/// Facts about the machine saved by `lathunt trace`.
 pub struct Noted {
     /// The preemption model in force.
     preemption: Option<String>,
@@ -163,7 +169,7 @@ pub struct Noted {
 }
 
 impl Noted {
-    /// Of the directory `trace`; nothing where it is another's.
+    /// Reads those of the directory `trace`; empty if it is not from lathunt.
     pub fn read(trace: &Path) -> Noted {
         let text = saved(trace, CONDITIONS_FILE).unwrap_or_default();
         let file: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -178,7 +184,7 @@ impl Noted {
         }
     }
 
-    /// Into a window of that trace.
+    /// Adds them to a window of that trace.
     pub fn fill(&self, window: &mut Window) {
         window.preemption.clone_from(&self.preemption);
         if let Some(architecture) = &self.architecture {

@@ -1,4 +1,4 @@
-//! What the user named: a trace, stdin, or a run whose flight recording is meant.
+//! The input named by the user: a trace, stdin, or a run with its flight recording.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,10 +12,10 @@ use crate::beside::FLIGHT_FILE;
 use crate::file::RUN_FILE;
 use crate::own::Kind;
 
-/// Where the trace is that `named` stands for: `-` is stdin, and a run file has its flight recording beside it.
+/// The trace for `named`: `-` is stdin, and for a run file the flight recording beside it.
 ///
 /// # Errors
-/// A run without a flight recording: what shows it instead.
+/// A run without a flight recording; the error says what shows it instead.
 pub fn trace_of(named: &Path) -> Result<PathBuf> {
     if named == Path::new("-") {
         return Ok(PathBuf::from("/dev/stdin"));
@@ -46,7 +46,7 @@ pub fn trace_of(named: &Path) -> Result<PathBuf> {
 /// The kernel symbols in a copy of /proc/kallsyms.
 ///
 /// # Errors
-/// It cannot be read, or holds none.
+/// It cannot be read, or contains none.
 pub fn symbols_of(path: &Path) -> Result<Symbols> {
     let text = files::bounded(path)?;
     let symbols = Symbols::new(&*text);

@@ -1,15 +1,15 @@
-//! Which threads a trace has, for a question about a thread that it has not.
+//! Suggests threads of a trace for a query about a thread that it does not have.
 
 use lathunt_core::explain::intervals::Whose;
 use lathunt_core::trace::source::Source;
 
 use super::cores::by_all;
 
-/// Names listed.
+/// Maximum number of names listed.
 const LISTED: usize = 16;
 
-/// `no thread of this trace is called 'contrl'; the nearest: control/7, …`; `None` where there is such a thread, or no
-/// thread was named.
+/// `no thread of this trace is called 'contrl'; the nearest: control/7, …`; `None` if there is such a thread, or none
+/// was named.
 pub fn absent(source: &dyn Source, whose: &Whose) -> Option<String> {
     if whose.comm.is_none() && whose.tid.is_none() {
         return None;
@@ -21,7 +21,7 @@ pub fn absent(source: &dyn Source, whose: &Whose) -> Option<String> {
     let wanted = whose.comm.as_deref().unwrap_or_default();
     let mut all: Vec<_> = threads.iter().map(|thread| (distance(wanted, &thread.comm), thread)).collect();
     if whose.comm.is_some() {
-        all.sort_by_key(|(distance, _)| *distance); // stable: of equal ones that with most running time
+        all.sort_by_key(|(distance, _)| *distance); // stable: among equals, the one with most running time first
     }
     let listed: Vec<String> =
         all.iter().take(LISTED).map(|(_, thread)| format!("{}/{}", thread.comm, thread.tid)).collect();

@@ -21,7 +21,7 @@ pub(super) fn leave_out_below(found: &mut Found, threshold: Ns) -> Option<String
 pub(super) fn nothing(found: &Found, question: &Question) -> String {
     let why = not_found(found, question);
     match found.is_damaged {
-        true => format!("{why}, as far as it can be read: it may be among what is damaged"),
+        true => format!("{why}, as far as it can be read: it may be in the damaged part"),
         false => why,
     }
 }

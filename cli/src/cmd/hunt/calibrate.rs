@@ -1,5 +1,5 @@
-//! Before anything is believed: a known disturbance on each measured CPU must be seen, at its size, by the instrument
-//! and by the recorder. Several pulses, and the median error counts: a stall of the host may spoil one.
+//! Before any result is trusted: instrument and recorder must both detect a known disturbance on each measured CPU, at its
+//! size. Several pulses, and the median error counts: a stall of the host may spoil one.
 
 use lathunt_core::run::Calibration;
 use lathunt_core::time::{Cpu, Ns};
@@ -12,7 +12,7 @@ use crate::live::Display;
 
 const PULSES: u32 = 7;
 const ATTEMPTS: u32 = 3;
-/// How long each pulse lasts, and how long before the programmed wake-up it begins.
+/// Length of each pulse, and how long before the programmed wake-up it starts.
 const LENGTH: Ns = Ns::from_us(600);
 const LEAD: Ns = Ns::from_us(200);
 /// Injected threads have priority 98; a measuring thread above that would not be disturbed by them.
@@ -26,7 +26,7 @@ pub fn calibrate(setting: &Setting, recording: &mut Recording, display: &mut Dis
         if signals::stop_requested().is_some() {
             break;
         }
-        // What else runs may delay pulses so that they miss their aim; an instrument that is wrong fails every time.
+        // Other work may delay pulses so that they miss their target; a faulty instrument fails every time.
         let mut result = on_cpu(cpu, setting, recording);
         for _ in 1..ATTEMPTS {
             if result.passed || signals::stop_requested().is_some() {
@@ -40,7 +40,7 @@ pub fn calibrate(setting: &Setting, recording: &mut Recording, display: &mut Dis
     results
 }
 
-/// Latencies below twice the undisturbed median are no peaks.
+/// Latencies below twice the undisturbed median are not peaks.
 #[must_use]
 pub fn peak_floor(calibration: &[Calibration]) -> Ns {
     let quiet = calibration.iter().filter_map(|one| one.undisturbed_ns).max();
@@ -60,7 +60,7 @@ fn on_cpu(cpu: Cpu, setting: &Setting, recording: &mut Recording) -> Calibration
         lead: LEAD,
         pulses: PULSES,
         priority: setting.priority.min(HIGHEST),
-        // A slower grid than the pulse is long, so that each pulse covers one activation.
+        // A period longer than the pulse, so that each pulse covers one activation.
         interval: setting.interval.max(LENGTH + Ns::from_us(400)),
         lock_memory: setting.lock_memory,
         only_cpu: false,
@@ -122,14 +122,14 @@ fn conclude(cpu: Cpu, kind: Kind, seen: &Seen, needs_recorder: bool) -> Calibrat
     }
 }
 
-/// Not even the best pulse stands out from what delays the CPU anyway: nothing is proven of `who`, the instrument or the recorder.
+/// Even the best pulse is within the delays of this CPU: nothing is proven about `who`, the instrument or the recorder.
 fn drowned(who: &str, pulses: &[(Ns, Ns)], quiet: Ns) -> Option<String> {
-    // The CPU runs the pulse, so it is not idle: leaving an idle state adds nothing.
+    // The CPU runs the pulse, so it is not idle: no idle-state exit latency is added.
     let own = |due: Ns| quiet.min(Ns(due.0 / 4));
     let &(due, seen) = pulses.iter().min_by_key(|&&(due, seen)| error(due, seen, own(due)))?;
     (!agree(due, seen, own(due))).then(|| {
         format!(
-            "injected {due}, the {who} measured {seen}, at best: undisturbed it is {quiet} late here, in which the pulse drowns"
+            "injected {due}, the {who} measured {seen}, at best: too close to the undisturbed latency of {quiet} here"
         )
     })
 }

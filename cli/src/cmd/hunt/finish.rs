@@ -1,4 +1,4 @@
-//! From what was measured to the verdict, the files and the summary.
+//! From the measurement to the verdict, the files and the summary.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use super::session::Plan;
 use crate::exit;
 use crate::outdir::Output;
 
-/// Moves what was measured into `run`. Returned: the flight records of its worst cases.
+/// Moves the measurement into `run`. Returns the flight records of its worst cases.
 pub fn fill(run: &mut Run, measured: Measured) -> Vec<u8> {
     let flight =
         measured.kept.iter().filter_map(|kept| kept.evidence.as_deref()).flatten().copied().collect();
@@ -24,7 +24,7 @@ pub fn fill(run: &mut Run, measured: Measured) -> Vec<u8> {
 /// Judges `run`, writes the files, prints the summary.
 ///
 /// # Errors
-/// When a file could not be written; the summary is printed all the same.
+/// If a file could not be written; the summary is printed nevertheless.
 pub fn finish(plan: &Plan, mut run: Run, flight: &[u8], output: &Output) -> anyhow::Result<ExitCode> {
     run.verdict = Some(plan.strict.judge(judge::judge(&run, plan.deadline, &Rules::hunt())));
     let written = output.write(&run, flight);

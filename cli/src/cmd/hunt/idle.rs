@@ -1,7 +1,7 @@
-//! Idle states during a hunt: left alone, limited for its length, or limited in every second round to compare.
+//! Idle states during a hunt: unchanged, limited throughout, or limited in every second round for comparison.
 //!
-//! A hunt leaves them alone unless asked: what is measured is the machine as it runs. cyclictest holds /dev/cpu_dma_latency
-//! at 0, and so may find less.
+//! By default a hunt does not change them: it measures the machine as configured. cyclictest holds /dev/cpu_dma_latency at
+//! 0, and so may measure less.
 
 use std::path::{Path, PathBuf};
 
@@ -19,34 +19,34 @@ use lathunt_host::knob::{self, Knobs};
 use lathunt_host::pm_qos::{self, Held};
 use lathunt_host::tree::Tree;
 
-/// After a change of the limit samples belong to neither kind: a CPU leaves its idle state by an interrupt.
+/// After a change of the limit samples belong to neither kind: a CPU leaves its idle state only by an interrupt.
 const SETTLING: Ns = Ns::from_ms(20);
-/// Rounds of each kind, as far as the time allows.
+/// Rounds of each kind, if time permits.
 const ROUNDS: u64 = 10;
 const SHORTEST: Ns = Ns::from_ms(250);
 
-/// What is asked for.
+/// Requested limits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
     /// Hold /dev/cpu_dma_latency at this, µs.
     pub pm_qos: Option<i32>,
     /// Disable idle states of the measured CPUs that take longer to leave.
     pub latency: Option<Ns>,
-    /// Both kinds in turn; the limit is `pm_qos`, or 0.
+    /// Alternate both kinds; the limit is `pm_qos`, or 0.
     pub compare: bool,
 }
 
-/// What limits idle states while this lives.
+/// Limits idle states while it lives.
 pub struct Limit {
     _held: Option<Held>,
     knobs: Option<Knobs>,
 }
 
 impl Limit {
-    /// Limits what `wanted` says for the whole measurement, and notes it in `conditions`.
+    /// Applies `wanted` for the whole measurement, and notes it in `conditions`.
     ///
     /// # Errors
-    /// One line: /dev/cpu_dma_latency or an idle state cannot be written. Nothing is changed then.
+    /// One line: /dev/cpu_dma_latency or an idle state is not writable. Nothing is changed then.
     pub fn set(wanted: Wanted, cpus: &CpuSet, conditions: &mut Conditions) -> Result<Limit> {
         let held = match wanted.pm_qos.filter(|_| !wanted.compare) {
             Some(us) => Some(pm_qos::hold(us)?),
@@ -73,16 +73,16 @@ impl Limit {
         Ok(Limit { _held: held, knobs: Some(knobs) })
     }
 
-    /// Puts back what was changed.
+    /// Restores the changes.
     ///
     /// # Errors
-    /// One line: what could not be.
+    /// One line: the setting that could not be restored.
     pub fn restore(self) -> Result<()> {
         self.knobs.map_or(Ok(()), |knobs| knobs.restore().map(drop).map_err(Into::into))
     }
 }
 
-/// The files that disable those idle states of `cpus` that are enabled and take longer than `limit` to leave.
+/// The files that disable those idle states of `cpus` that are enabled and have a longer exit latency than `limit`.
 fn deeper(cpus: &CpuSet, limit: Ns) -> Vec<PathBuf> {
     let tree = Tree::new(Path::new("/"));
     let of = |cpu: Cpu| {
@@ -104,13 +104,13 @@ pub struct Rounds {
     turn: Turn,
     figures: Vec<InHalves>,
     held: Held,
-    rounds: u32, // begun
+    rounds: u32, // rounds started
     changed: Mono,
     doubt: Option<String>,
 }
 
 impl Rounds {
-    /// In `duration`; `None`: not asked for.
+    /// Rounds within `duration`; `None`: not requested.
     ///
     /// # Errors
     /// One line: the time is too short, or /dev/cpu_dma_latency cannot be held.
@@ -141,7 +141,7 @@ impl Rounds {
         Ok(Some(Rounds { limit_us, length, turn, figures, held, rounds: 0, changed: Mono(0), doubt }))
     }
 
-    /// For the conditions of the run.
+    /// Description for the conditions of the run.
     #[must_use]
     pub fn note(&self) -> String {
         format!(
@@ -150,7 +150,7 @@ impl Rounds {
         )
     }
 
-    /// From now on each of the threads counts in halves, too.
+    /// From now on each thread also counts by half.
     pub fn watch(&mut self, hooks: &mut [Hooks]) {
         for hooks in hooks {
             let (hook, figures) = halves(&self.turn, hooks.sample.take());
@@ -159,7 +159,7 @@ impl Rounds {
         }
     }
 
-    /// Begins the next round when it is time.
+    /// Starts the next round when it is due.
     pub fn look(&mut self) {
         let now = clock::mono();
         if self.rounds == 0 || now.since(self.changed) >= self.length {
@@ -175,7 +175,7 @@ impl Rounds {
         }
     }
 
-    /// What both kinds gave.
+    /// Results of both kinds.
     #[must_use]
     pub fn finish(self, cpus: &[Cpu]) -> IdleComparison {
         let halves: Vec<_> = self.figures.iter().map(InHalves::histograms).collect();

@@ -1,4 +1,4 @@
-//! Late samples of a hunt: acted on when their evidence is there, or when it will not come.
+//! Late samples of a hunt: acted on when their evidence has arrived, or will not come.
 
 use lathunt_core::on_late;
 use lathunt_core::time::{Cpu, Mono, Ns};
@@ -11,14 +11,14 @@ use super::peaks::{Known, Peaks};
 use crate::on_late::{late_samples, LateReceiver, LateSample, OnLate};
 use crate::outdir::Output;
 
-/// How long evidence is awaited.
+/// How long to wait for evidence.
 const PATIENCE: Ns = Ns::from_ms(200);
-/// A trace holds what the rings of the CPUs have of so long before its case.
+/// A trace covers at most this time before its case, as far as the CPUs' rings reach.
 const BEFORE: Ns = Ns(10_000_000_000);
-const SOON: &str = "its flight record has not come yet";
-const LESSER: &str = "it is none of the worst cases of its CPU, of which alone flight records are kept";
+const SOON: &str = "its flight record has not arrived yet";
+const LESSER: &str = "it is not one of the worst cases of its CPU; flight records of others are not kept";
 
-/// What is done while it is measured: actions on late samples, rounds of idle states.
+/// Activities during the measurement: actions on late samples, rounds of idle states.
 pub struct Actions<'a> {
     on_late: &'a mut Option<OnLate>,
     output: &'a Output,
@@ -37,7 +37,7 @@ impl<'a> Actions<'a> {
         Actions { on_late, output, rounds, receivers: Vec::new(), next: None }
     }
 
-    /// From now on each of the threads reports its late samples.
+    /// From now on each thread reports its late samples.
     pub fn watch(&mut self, hooks: &mut [Hooks]) {
         if let Some(above) = self.on_late.as_ref().and_then(OnLate::above) {
             for hooks in hooks.iter_mut() {
@@ -49,12 +49,12 @@ impl<'a> Actions<'a> {
         self.rounds.iter_mut().for_each(|rounds| rounds.watch(hooks));
     }
 
-    /// Counts what came since the last call, and acts if that is allowed. After [`Peaks`] have been brought up to date.
+    /// Counts late samples since the last call, and acts if allowed. Call it after [`Peaks`] are up to date.
     pub fn look(&mut self, cpus: &[Cpu], peaks: &Peaks, recording: &Recording) {
         self.rounds.iter_mut().for_each(Rounds::look);
         let Some(on_late) = self.on_late else { return };
         let worst = on_late.samples(&mut self.receivers);
-        // The first that came; of those that came together, the largest.
+        // The first to arrive; of simultaneous ones, the largest.
         self.next = self.next.or(worst.map(|worst| (worst, clock::mono())));
         let Some((late, since)) = self.next else { return };
         let (cpu, from) = (cpus[late.thread], Mono(late.sample.expected.0.saturating_sub(BEFORE.0)));
@@ -78,7 +78,7 @@ impl<'a> Actions<'a> {
         });
     }
 
-    /// What was done so far.
+    /// Actions so far.
     #[must_use]
     pub fn so_far(&self) -> Option<on_late::OnLate> {
         self.on_late.as_ref().map(OnLate::so_far)

@@ -1,7 +1,7 @@
 //! The measurement under load: threads measure, the recorder records, and this loop reads both every 20 ms.
 //!
-//! Everything here runs at SCHED_OTHER (nice -15, so that its own load does not keep it from reading) and touches the measuring threads only through their relaxed counters. Once a
-//! second the run so far is saved, so that a kill costs one second.
+//! This loop runs at SCHED_OTHER (nice -15, so that the load does not keep it from reading) and touches the measuring threads
+//! only through their relaxed counters. The run so far is saved once a second, so that a kill loses one second.
 
 use std::time::Duration;
 
@@ -28,31 +28,31 @@ use crate::until::Until;
 const TURN: Duration = Duration::from_millis(20);
 const COLLECTOR_NICE: i32 = -15;
 const SAVE_EVERY: Ns = Ns(1_000_000_000);
-/// How long frozen records are still awaited after the end.
+/// How long to wait for frozen records after the end.
 const LAST_RECORDS: Ns = Ns::from_ms(500);
 
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Where, one thread each.
+    /// CPUs, one thread each.
     pub cpus: Vec<Cpu>,
     /// Policy of the measuring threads.
     pub policy: Policy,
-    /// Their priority where the policy has one.
+    /// Their priority if the policy has one.
     pub priority: i32,
-    /// Distance of two activations.
+    /// Period of the threads.
     pub interval: Ns,
-    /// When the first period begins; `None`: at once.
+    /// Start of the first period; `None`: at once.
     pub begin: Option<Mono>,
-    /// The first latency above this ends it.
+    /// Limit whose first exceedance ends it.
     pub stop_at: Option<Ns>,
-    /// How long, at most; `None`: until the claim is settled.
+    /// Maximum length; `None`: until the claim is settled.
     pub duration: Option<Ns>,
-    /// What refutes `until`.
+    /// Deadline that refutes `until`.
     pub deadline: Option<Ns>,
-    /// Ends it before.
+    /// Claim that ends it early.
     pub until: Option<Until>,
-    /// Worst cases kept for each CPU.
+    /// Worst cases kept per CPU.
     pub peaks: usize,
     /// Latencies below this are not worth a flight record.
     pub peak_floor: Ns,
@@ -62,17 +62,17 @@ pub struct Setting {
     pub lock_memory: bool,
 }
 
-/// What was measured.
+/// Results.
 pub struct Measured {
     /// One per CPU, then the recorder's.
     pub series: Vec<Series>,
     /// The worst cases with their evidence.
     pub kept: Vec<Kept>,
-    /// Who took time from threads.
+    /// Time taken from threads.
     pub interference: Vec<Interference>,
     /// Loss counters above zero.
     pub losses: Vec<Loss>,
-    /// How long it really took.
+    /// Actual length.
     pub duration: Ns,
     /// A signal ended it early.
     pub is_stopped: bool,
@@ -80,7 +80,7 @@ pub struct Measured {
     pub left: Vec<LeftCpu>,
     /// Why a measuring thread ended early.
     pub failures: Vec<String>,
-    /// Which latency ended it, in one line.
+    /// The latency that ended it, in one line.
     pub stopped_at: Option<String>,
 }
 
@@ -88,11 +88,11 @@ pub struct Measured {
 pub enum Recording {
     /// Running.
     On(Box<Recorder>, Symbols),
-    /// Not available: the reason for the user.
+    /// Not available: the reason, for the user.
     Off(String),
 }
 
-/// What is known while it goes on, for files that survive a kill.
+/// Intermediate results, for files that survive a kill.
 pub struct SoFar {
     /// Series of the measuring threads.
     pub series: Vec<Series>,
@@ -100,11 +100,11 @@ pub struct SoFar {
     pub peaks: Vec<Peak>,
     /// Time measured.
     pub elapsed: Ns,
-    /// What was done on late cases.
+    /// Actions on late cases.
     pub on_late: Option<on_late::OnLate>,
 }
 
-/// Runs in a measuring thread when a latency enters its worst: asks for the flight record, reports the sample.
+/// Runs in a measuring thread when a latency enters its worst: requests the flight record, reports the sample.
 struct Report {
     freezer: Option<Freezer>,
     freeze_from: Ns,
@@ -123,7 +123,7 @@ impl OnPeak for Report {
 /// Measures. `save` is called once a second.
 ///
 /// # Errors
-/// When the measuring threads cannot be started.
+/// If the measuring threads cannot be started.
 pub fn measure(
     setting: &Setting,
     recording: &mut Recording,
@@ -134,7 +134,7 @@ pub fn measure(
     let (mut hooks, mut receivers) = hooks(setting, recording, setting.peak_floor);
     actions.watch(&mut hooks);
     let cyclic = Cyclic::start(options(setting), hooks)?;
-    let _ = sched::set_nice(COLLECTOR_NICE); // where it is refused, some peaks may stay without evidence, and say so
+    let _ = sched::set_nice(COLLECTOR_NICE); // if refused, some peaks may have no evidence, and say so
     let begun = cyclic.begun();
     let mut peaks = Peaks::new(victims(&cyclic, setting), setting.peaks, setting.preemption.clone());
     let mut saved = Ns::ZERO;
@@ -210,7 +210,7 @@ fn options(setting: &Setting) -> cyclic::Options {
     }
 }
 
-/// One hook a thread: it reports every new peak and asks for the flight record of those from `freeze_from` on.
+/// One hook per thread: it reports every new peak and requests the flight record of those from `freeze_from` on.
 fn hooks(setting: &Setting, recording: &Recording, freeze_from: Ns) -> (Vec<Hooks>, Vec<PeakReceiver>) {
     let one = |&cpu| {
         let (sender, receiver) = peak_queue();
@@ -230,7 +230,7 @@ fn victims<'a>(cyclic: &'a Cyclic, setting: &'a Setting) -> impl Iterator<Item =
     })
 }
 
-/// Brings samples and flight records together.
+/// Joins samples and flight records.
 fn collect(setting: &Setting, receivers: &mut [PeakReceiver], recording: &mut Recording, peaks: &mut Peaks) {
     let no_recorder = match recording {
         Recording::On(..) => None,

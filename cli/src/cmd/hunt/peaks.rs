@@ -1,9 +1,9 @@
-//! The worst cases of each CPU, from the moment a measuring thread reports one to its explanation.
+//! The worst cases of each CPU, from the report of a measuring thread to the explanation.
 //!
-//! A peak arrives in two halves: the sample (from the measuring thread, through a queue) and the frozen flight record
-//! (from the recorder). They meet by the id of the freeze, in whichever order they come. Only what is among the K worst
-//! of its CPU is explained; what a larger one pushes out is forgotten with its evidence. What the case of one CPU proves
-//! of a machine that stood still, those of the others are explained with, earlier ones once more.
+//! A peak arrives in two parts: the sample (from the measuring thread, through a queue) and the frozen flight record
+//! (from the recorder). They are matched by the id of the freeze, in either order. Only the K worst of a CPU are
+//! explained; a case displaced by a larger one is dropped with its evidence. If the case of one CPU proves a stall of
+//! the machine, the cases of other CPUs are explained with that, earlier ones again.
 
 use std::collections::BTreeMap;
 
@@ -38,18 +38,18 @@ struct Book {
 pub struct Peaks {
     books: BTreeMap<Cpu, Book>,
     waiting: Vec<(Cpu, NewPeak)>,
-    last: Vec<Frozen>, // of the call before: a report follows its freeze by microseconds, two may share one
+    last: Vec<Frozen>, // from the previous call: a report follows its freeze by microseconds, and two may share one
     standstills: Standstills,
     preemption: Option<String>,
 }
 
-/// What is known of a sample.
+/// State of a sample.
 pub enum Known<'a> {
-    /// It is one of the worst; with its flight record, empty where it has none.
+    /// It is one of the worst; with its flight record, empty if there is none.
     Case(Box<Peak>, &'a [u8]),
-    /// The same, but its flight record has not come yet; who suffered it.
+    /// The same, but its flight record has not arrived yet; the victim.
     Soon(&'a Thread),
-    /// It is none of the worst; who suffered it.
+    /// It is not one of the worst; the victim.
     Nothing(Option<&'a Thread>),
 }
 
@@ -62,7 +62,7 @@ pub struct Kept {
 }
 
 impl Peaks {
-    /// Keeps `limit` worst cases for each victim; `preemption` is the kernel's model, for the wording of causes.
+    /// Keeps `limit` worst cases per victim; `preemption` is the kernel's model, for the wording of causes.
     #[must_use]
     pub fn new(
         victims: impl IntoIterator<Item = (Cpu, Thread)>,
@@ -75,7 +75,7 @@ impl Peaks {
         Peaks { books, waiting: Vec::new(), last: Vec::new(), standstills, preemption }
     }
 
-    /// A measuring thread reports a new peak. `no_recorder` says why there can be no evidence at all.
+    /// Adds a new peak of a measuring thread. `no_recorder`: reason for missing evidence.
     pub fn report(&mut self, cpu: Cpu, peak: NewPeak, no_recorder: Option<&str>) {
         match (no_recorder, peak.freeze) {
             (Some(reason), _) => self.enter(cpu, Case::without(peak, reason)),
@@ -87,7 +87,7 @@ impl Peaks {
         }
     }
 
-    /// The recorder hands out what was frozen since the last call.
+    /// Adds the records frozen since the last call.
     pub fn evidence(&mut self, frozen: Vec<Frozen>, symbols: &Symbols) {
         for record in std::mem::take(&mut self.last).iter().chain(&frozen) {
             self.explain(record, symbols);
@@ -138,7 +138,7 @@ impl Peaks {
         Ok(explain::explain_peak(&window, &Interval { tid: victim, cpu, begin, end }))
     }
 
-    /// The cases that standstills on other CPUs may have to do with.
+    /// Explains again the cases that stalls of other CPUs may have affected.
     fn explain_again(&mut self, new: &[Standstill], symbols: &Symbols) {
         let mut books = std::mem::take(&mut self.books);
         for (cpu, book) in &mut books {
@@ -176,7 +176,7 @@ impl Peaks {
         !self.waiting.is_empty()
     }
 
-    /// What is known of the sample of `cpu` that was due at `expected`.
+    /// State of the sample of `cpu` that was due at `expected`.
     #[must_use]
     pub fn find(&self, cpu: Cpu, expected: Mono) -> Known<'_> {
         let Some(book) = self.books.get(&cpu) else { return Known::Nothing(None) };
@@ -192,7 +192,7 @@ impl Peaks {
         }
     }
 
-    /// All kept cases, worst first. Peaks whose record never came are among them, and say so.
+    /// All kept cases, worst first. Peaks whose record never arrived are included, and say so.
     #[must_use]
     pub fn finish(mut self) -> Vec<Kept> {
         for (cpu, peak) in std::mem::take(&mut self.waiting) {
@@ -205,7 +205,7 @@ impl Peaks {
         self.cases().into_iter().map(kept).collect()
     }
 
-    /// The peaks that [`Peaks::finish`] would give now.
+    /// The result of [`Peaks::finish`] at this moment.
     #[must_use]
     pub fn so_far(&self) -> Vec<Peak> {
         self.cases().into_iter().map(|(cpu, victim, case)| case.peak(cpu, victim)).collect()
@@ -268,7 +268,7 @@ mod tests {
         Frozen { cpu: Cpu(1), id, bytes: Vec::new(), trigger }
     }
 
-    /// Why the only case has no explanation: an empty record is a damaged one.
+    /// Why the only case has no explanation: an empty record is damaged.
     fn reason(peaks: Peaks) -> String {
         peaks.finish()[0].peak.no_evidence.clone().unwrap_or_default()
     }

@@ -1,8 +1,8 @@
-//! The main job: facts → calibration → measurement under load, recorded → explanations → verdict → files.
+//! The main command: facts → calibration → measurement under load, recorded → explanations → verdict → files.
 //!
-//! What is missing (root, BPF, a load generator) narrows the answer and is named; only a measurement that cannot be
-//! taken at all is an error. The output directory is made first, so that a disk that refuses says so before a minute
-//! of measuring and not after.
+//! Missing prerequisites (root, BPF, a load generator) narrow the result and are named; only the impossibility to measure
+//! is an error. The output directory is created first, so that an unwritable disk is reported before the measurement and
+//! not after it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,40 +33,40 @@ use crate::stopped;
 use crate::strict::Strict;
 use crate::until::{self, Until};
 
-/// Everything the user asked for.
+/// Options of the command.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How long to measure, at most; `None`: as long as `until` takes, or a minute.
+    /// Maximum length; `None`: as long as `until` takes, or a minute.
     pub duration: Option<Ns>,
-    /// Until so much may be claimed.
+    /// Claim to prove.
     pub until: Option<Claim>,
-    /// Where; `None`: on all online CPUs.
+    /// CPUs; `None`: all online CPUs.
     pub cpus: Option<CpuSet>,
     /// Priority of the measuring threads.
     pub priority: i32,
-    /// Distance of two activations.
+    /// Period of the threads.
     pub interval: Ns,
     /// Latency that must not be exceeded.
     pub deadline: Option<Ns>,
-    /// What a PASS needs besides.
+    /// Further conditions of a PASS.
     pub strict: Strict,
     /// The first latency above this ends the measurement.
     pub stop_at: Option<Ns>,
-    /// How deep CPUs may sleep.
+    /// Limits of idle states.
     pub idle: idle::Wanted,
-    /// When the measurement begins; `None`: when it is ready.
+    /// Start time; `None`: when ready.
     pub start_at: Option<StartAt>,
-    /// What is done on late cases.
+    /// Actions on late cases.
     pub on_late: Wanted,
     /// `auto`, `none`, or a command.
     pub load: String,
-    /// Worst cases kept for each CPU.
+    /// Worst cases kept per CPU.
     pub peaks: usize,
-    /// Where the files go.
+    /// Output directory.
     pub output: Option<PathBuf>,
-    /// The run file on stdout.
+    /// Print the run file on stdout.
     pub json: bool,
-    /// Only the verdict on stdout.
+    /// Print only the verdict.
     pub quiet: bool,
 }
 
@@ -82,15 +82,15 @@ const MINUTE: Ns = Ns(60 * 1_000_000_000);
 /// Root of the file system whose /proc and /sys are read.
 const ROOT: &str = "/";
 
-/// Does the main job.
+/// Runs the main command.
 ///
 /// # Errors
-/// When nothing could be measured, or the result could not be written.
+/// If nothing could be measured, or the result could not be written.
 pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     signals::install()?;
     let mut display = Display::new(plan.quiet);
     for restored in knob::recover(&knob::default_directory())? {
-        display.say(&format!("put back what a killed lathunt left: {restored}"));
+        display.say(&format!("restored after a killed lathunt: {restored}"));
     }
     let topology = Topology::read(Path::new(ROOT))?;
     let cpus = topology.select(plan.cpus.as_ref())?;
@@ -110,7 +110,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let calibration = match setting.policy.is_realtime() {
         true => calibrate::calibrate(&setting, &mut recording, &mut display),
         false => {
-            display.say("not calibrated: a known disturbance cannot be made without real-time priority");
+            display.say("not calibrated: a known disturbance needs real-time priority");
             Vec::new()
         }
     };
@@ -123,7 +123,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let begin = match plan.start_at {
         Some(start) => match start.wait()? {
             Some(begin) => Some(begin),
-            None => anyhow::bail!("--start-at {start}: ended by a signal before that"),
+            None => anyhow::bail!("--start-at {start}: stopped by a signal before that time"),
         },
         None => None,
     };
@@ -192,7 +192,7 @@ fn start_recorder(online: &CpuSet, display: &mut Display) -> Recording {
     }
 }
 
-/// Real-time priority and locked memory where they are allowed; without them what remains is measured, and said.
+/// Real-time priority and locked memory if allowed; otherwise measures without and says so.
 fn setting(plan: &Plan, cpus: &CpuSet, conditions: &mut Conditions, display: &mut Display) -> Setting {
     let mut policy = Policy::Fifo;
     if let Err(error) = sched::may_be_realtime(plan.priority) {
@@ -245,7 +245,8 @@ fn start_load(plan: &Plan, display: &mut Display) -> anyhow::Result<Load> {
     Ok(load)
 }
 
-/// Everything is attached and the load runs: of root's rights those are kept that the measuring threads and the rest need.
+/// Everything is attached and the load runs: of root's rights, only those are kept that the measuring threads and the rest
+/// need.
 fn give_up_rights(output: &Output) -> anyhow::Result<()> {
     let mut kept = vec![Capability::Bpf, Capability::Perfmon, Capability::Syslog];
     kept.extend([Capability::SysNice, Capability::IpcLock]);
@@ -253,7 +254,7 @@ fn give_up_rights(output: &Output) -> anyhow::Result<()> {
     Ok(privileges::keep(&kept)?)
 }
 
-/// The run as it stands: what a killed hunt leaves behind. What exceeded the deadline did so already.
+/// The run so far: the file that a killed hunt leaves. Deadlines exceeded so far count.
 fn partial(base: &Run, so_far: SoFar, plan: &Plan) -> Run {
     let SoFar { series, peaks, on_late, .. } = so_far;
     let mut run = Run { complete: false, series, peaks, on_late, ..base.clone() };

@@ -1,4 +1,4 @@
-//! `lathunt isolate run`: isolated while a command runs, or until a signal; newcomers are moved away.
+//! `lathunt isolate run`: isolates while a command runs, or until a signal; newcomers are moved away.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use lathunt_host::{knob, signals};
 
 use super::{required, show, start, Optional};
 
-/// Distance of two looks for newcomers.
+/// Interval of scans for newcomers.
 const SCAN: Duration = Duration::from_millis(500);
 /// How long a command may take to end after a signal.
 const GRACE: Duration = Duration::from_secs(5);
@@ -52,14 +52,14 @@ pub(super) fn run(what: &Optional, command: &[OsString]) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Until the command ends, or without one until a signal.
+/// Runs until the command ends, or without one until a signal.
 fn follow(isolation: &mut Isolation, command: &[OsString], talk: bool) -> Result<u8> {
     let mut tenant = match command {
         [] => None,
         command => Some(Tenant::start(command, &isolation.plan.cpus, isolation.cgroup().as_deref())?),
     };
     if tenant.is_none() && talk {
-        eprintln!("Isolated until a signal comes (Ctrl-C).");
+        eprintln!("Isolated until Ctrl-C or another signal.");
     }
     let mut scanned = Instant::now();
     let mut asked: Option<Instant> = None;
@@ -83,10 +83,7 @@ fn follow(isolation: &mut Isolation, command: &[OsString], talk: bool) -> Result
         if scanned.elapsed() > SCAN && asked.is_none() {
             let moved = isolation.turn(&tenant::descendants())?;
             if talk && moved.interrupts + moved.threads > 0 {
-                eprintln!(
-                    "moved away: {} threads, {} interrupts that came since",
-                    moved.threads, moved.interrupts
-                );
+                eprintln!("moved away: {} new threads, {} new interrupts", moved.threads, moved.interrupts);
             }
             scanned = Instant::now();
         }

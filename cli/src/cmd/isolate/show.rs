@@ -1,4 +1,4 @@
-//! What `lathunt isolate` prints.
+//! Output of `lathunt isolate`.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -15,11 +15,11 @@ use serde::Serialize;
 use super::Common;
 use crate::out;
 
-/// Refuses a `--keep` that nothing answers to: it may be misspelt, and what was meant would be moved. `later`: a name may
-/// also be that of a program that starts later.
+/// Refuses a `--keep` that matches nothing: it may be misspelt, and the intended process would be moved. `later`: a name
+/// may also be that of a program that starts later.
 ///
 /// # Errors
-/// The first that nothing answers to.
+/// The first that matches nothing.
 pub(super) fn known_to_keep(survey: &Survey, request: &Request, later: bool) -> Result<()> {
     for name in &request.keep {
         let alone = std::slice::from_ref(name);
@@ -38,7 +38,7 @@ pub(super) fn known_to_keep(survey: &Survey, request: &Request, later: bool) -> 
     Ok(())
 }
 
-/// What was done, for people.
+/// The changes made, as text.
 pub(super) fn applied(isolation: &Isolation) -> String {
     let plan = &isolation.plan;
     let mut text = format!(
@@ -59,7 +59,7 @@ pub(super) fn applied(isolation: &Isolation) -> String {
     text
 }
 
-/// The same for programs.
+/// The same as JSON.
 pub(super) fn json(isolation: &Isolation) -> impl Serialize {
     serde_json::json!({
         "cpus": isolation.plan.cpus.to_string(),
@@ -79,12 +79,12 @@ pub(super) fn versioned(what: &str, object: &impl Serialize) -> Result<String> {
     Ok(serde_json::to_string_pretty(&value)? + "\n")
 }
 
-/// How many could not be put back.
+/// Number of settings that could not be restored.
 pub(super) fn failed(restored: &[Restored]) -> usize {
     restored.iter().filter(|one| one.outcome.is_due()).count()
 }
 
-/// What became of the changes; what is as it was is only counted.
+/// Outcome of the changes; unchanged ones are only counted.
 pub(super) fn restored(restored: &[Restored], quiet: bool) -> String {
     let mut text = String::new();
     let is_back = |one: &&Restored| {
@@ -95,9 +95,9 @@ pub(super) fn restored(restored: &[Restored], quiet: bool) -> String {
     let booted = restored.iter().filter(|one| one.outcome == Outcome::BootedSince).count();
     if !quiet {
         let _ = match (restored.len(), booted) {
-            (0, _) => writeln!(text, "Nothing to put back."),
-            (_, 1..) => writeln!(text, "Nothing to put back: the boot since has undone {booted} changes."),
-            _ => writeln!(text, "Put back {back} settings; {gone} ended meanwhile."),
+            (0, _) => writeln!(text, "Nothing to restore."),
+            (_, 1..) => writeln!(text, "Nothing to restore: a reboot has undone {booted} changes."),
+            _ => writeln!(text, "Restored {back} settings; {gone} objects are gone."),
         };
     }
     let waiting: Vec<_> = restored
@@ -128,14 +128,14 @@ pub(super) fn restored(restored: &[Restored], quiet: bool) -> String {
     text
 }
 
-/// What is isolated now.
+/// The present isolation.
 #[derive(Serialize)]
 struct Status {
     isolated: Option<About>,
     /// True after `apply`, false while `run` lasts or after it was killed.
     stays: bool,
     pid: u32,
-    /// Whether that process still runs; where it does not and nothing stays, it was killed.
+    /// Whether that process is still running; if not, and nothing stays, it was killed.
     runs: bool,
     changes: usize,
     threads: usize,

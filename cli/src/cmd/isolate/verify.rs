@@ -1,6 +1,6 @@
-//! `lathunt isolate verify`: what still comes to the isolated CPUs.
+//! `lathunt isolate verify`: what still interrupts the isolated CPUs.
 //!
-//! The instruments run there as programs of their own (this binary again), so that nothing else of this process does.
+//! The instruments run there as separate processes (this binary again), so that no other thread of this process does.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -87,7 +87,8 @@ pub(super) fn run(what: &Optional, how: &How) -> Result<ExitCode> {
     })
 }
 
-/// What was isolated already cannot be measured as it was before: as many of the other CPUs stand for that.
+/// CPUs that were already isolated cannot be measured in their former state: the same number of other CPUs are
+/// measured instead.
 fn beside(isolation: &mut Isolation, half: Ns, watched: &mut Watched) -> Result<()> {
     let count = isolation.plan.cpus.len();
     let others: CpuSet = isolation.plan.housekeeping.iter().take(count).collect();
@@ -114,7 +115,7 @@ fn json(watched: &Watched) -> Result<String> {
     Ok(serde_json::to_string_pretty(&value)? + "\n")
 }
 
-/// What comes while the loop spins, then cyclic.
+/// Records interruptions while the loop spins, then runs cyclic.
 fn watch(isolation: &mut Isolation, how: &How, half: Ns, quiet: bool, watched: &mut Watched) -> Result<()> {
     let topology = Topology::read(std::path::Path::new(LIVE))?;
     let (cpus, cgroup) = (isolation.plan.cpus.clone(), isolation.cgroup());
@@ -124,7 +125,7 @@ fn watch(isolation: &mut Isolation, how: &How, half: Ns, quiet: bool, watched: &
     (watched.managed, watched.moving) = isolation.interrupts()?;
     talk(quiet, "watching");
     let (begin, before) = (Instant::now(), counts()?);
-    // 90 of 100 ms, so that what is bound there (and throttling, at 95 %) does not come to the wrong place.
+    // 90 of 100 ms, so that bound work (and throttling, at 95 %) does not fall into the gaps.
     let arguments =
         ["hwlat", "--detector", "spin", "--window", "100ms", "--width", "90ms", "--json", "--threshold"];
     let mut arguments: Vec<String> = arguments.map(str::to_owned).into();
@@ -134,7 +135,7 @@ fn watch(isolation: &mut Isolation, how: &How, half: Ns, quiet: bool, watched: &
         let known = isolation.drifted.len();
         let moved = isolation.turn(&[pid])?;
         if moved.threads > 0 {
-            foreign.push(format!("{} threads came and were moved", moved.threads));
+            foreign.push(format!("{} new threads were moved", moved.threads));
         }
         foreign.extend(isolation.drifted.iter().skip(known).cloned());
         Ok(())
@@ -162,7 +163,7 @@ fn counts() -> Result<Vec<Line>> {
     Ok(interrupts::parse(&read("/proc/interrupts")?, &read("/proc/softirqs")?))
 }
 
-/// Runs this binary on `cpus` and returns what it printed; `each` is called twice a second with its process id.
+/// Runs this binary on `cpus` and returns its output; `each` is called twice a second with its process id.
 fn instrument(
     arguments: &[String],
     cpus: &CpuSet,
@@ -177,7 +178,7 @@ fn instrument(
     let (mut scanned, mut asked) = (Instant::now(), false);
     loop {
         if let Some(status) = tenant.ended()? {
-            // 2 and 3 are verdicts of its own.
+            // 2 and 3 are its verdicts.
             if !matches!(status.code(), Some(0 | 2 | 3)) {
                 bail!("`lathunt {}` ended with {status}", arguments.join(" "));
             }
@@ -221,7 +222,7 @@ fn latency(
     for series in run.of(Quantity::Cyclic) {
         match &mut all {
             None => all = Some(series.histogram.clone()),
-            Some(sum) => sum.merge(&series.histogram).context("cannot add up the CPUs")?,
+            Some(sum) => sum.merge(&series.histogram).context("cannot merge the series of the CPUs")?,
         }
     }
     Ok(all.and_then(|sum| {
@@ -231,15 +232,15 @@ fn latency(
     }))
 }
 
-/// The sum over `cpus` of one of the times that the kernel keeps since the boot.
+/// The sum over `cpus` of one of the kernel's times since boot.
 fn time(of: fn(&Tree) -> Option<BTreeMap<Cpu, Ns>>, cpus: &CpuSet) -> Option<Ns> {
     let all = of(&Tree::new(std::path::Path::new(LIVE)))?;
     Some(Ns(all.iter().filter(|(cpu, _)| cpus.contains(**cpu)).map(|(_, time)| time.0).sum()))
 }
 
-/// The gaps in what `hwlat --json` printed.
+/// The gaps in the output of `hwlat --json`.
 fn gaps(said: &str, notes: &mut Vec<String>) -> Result<Vec<Gap>> {
-    let value: serde_json::Value = serde_json::from_str(said).context("its report is no JSON")?;
+    let value: serde_json::Value = serde_json::from_str(said).context("its report is not JSON")?;
     let found = &value["found"][0];
     let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
     notes.extend(list(&found["notes"]).iter().map(|note| note.as_str().unwrap_or_default().to_owned()));

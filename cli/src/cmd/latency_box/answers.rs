@@ -1,4 +1,4 @@
-//! The run of `lathunt respond`: what became of the stimuli at this end, session by session, and with `--record` why the
+//! The run of `lathunt respond`: what happened to the stimuli at this end, per session, and with `--record` why the
 //! worst answers took so long here.
 
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ use lathunt_host::latency_box::Place;
 
 use super::record::{enter, NO_EVENTS};
 
-/// Sessions of a channel that are kept apart; of more only the last ones.
+/// Sessions of a channel that are kept separately; only the last ones.
 const SESSIONS: usize = 64;
 /// How long an answer waits for the end of its activation, which is read some ms later.
 const PATIENCE: u64 = 500_000_000;
@@ -70,7 +70,7 @@ impl Answers {
         Answers { evidence, posts: Vec::new(), worst }
     }
 
-    /// One more channel.
+    /// Adds a channel.
     pub fn add(&mut self, channel: String, served: &Arc<Served>, trips: &Arc<Trips>, place: Place) {
         self.posts.push(PostBook {
             channel,
@@ -85,7 +85,7 @@ impl Answers {
         });
     }
 
-    /// Reads what was answered since the last call. Call it every few ms; at the `end` nothing waits any more.
+    /// Reads answers since the last call. Call it every few ms; at the `end` nothing waits any more.
     pub fn look(&mut self, now: Mono, end: bool) {
         if let Some(evidence) = &mut self.evidence {
             evidence.poll();
@@ -111,7 +111,7 @@ impl Answers {
         }
     }
 
-    /// Everything into `run`.
+    /// Stores everything in `run`.
     pub fn into_run(self, run: &mut Run) {
         for post in &self.posts {
             for (at, session) in post.sessions.iter().enumerate() {
@@ -128,7 +128,7 @@ impl Answers {
 }
 
 impl PostBook {
-    /// Enters each answer whose activation is over.
+    /// Adds each answer whose activation is over.
     fn settle(&mut self, now: Mono, end: bool, evidence: Option<&Evidence>, worst: usize) {
         let mut fresh: Vec<(usize, Case)> = Vec::new();
         while let Some(&trip) = self.waiting.front() {
@@ -142,7 +142,7 @@ impl PostBook {
             let at = self.session(trip.key, worst);
             let session = &mut self.sessions[at];
             if !session.sequences.take(trip.sequence) {
-                continue; // answered before: the box takes the first
+                continue; // answered before: the box uses the first
             }
             session.turnaround.record(Ns(trip.middle.saturating_sub(trip.begin)));
             if evidence.is_some() {
@@ -160,14 +160,14 @@ impl PostBook {
         }
     }
 
-    /// With its waking, where it was asleep before.
+    /// With its waking, if it was asleep before.
     fn case(&mut self, trip: &Trip) -> Case {
         while self.activations.front().is_some_and(|first| first.blocked.0 < trip.begin) {
             self.activations.pop_front();
         }
         let activation = self.activations.front().filter(|first| first.switched_in.0 <= trip.begin);
         let before = self.sessions.iter().map(|session| session.last_sent).max().unwrap_or(0);
-        // One that was in the queue while others were answered has no waking of its own.
+        // One queued while others were answered has no separate wake-up.
         let woken = activation.filter(|first| first.waking.0 > before).map(|first| first.waking);
         let tid = self.served.thread().unwrap_or_default();
         let cpu = activation.map(|first| first.cpu).or(self.place.cpu).unwrap_or_default();
@@ -258,7 +258,7 @@ impl PostBook {
     }
 }
 
-/// What counts of a case: all of it where its waking is known, else the turnaround.
+/// Relevant time of a case: all of it if its waking is known, else the turnaround.
 fn total(case: &Case, recorded: bool) -> Ns {
     match recorded {
         true => case.of.sent.since(case.of.woken),

@@ -13,21 +13,21 @@ use super::open;
 use super::session::Prepared;
 use crate::cmd::latency_box::BoxArgs;
 
-/// Delays that are asked for.
+/// Requested delays.
 const DELAYS: [Ns; 3] = [Ns::from_us(50), Ns::from_us(200), Ns::from_us(900)];
-/// Round trips of each.
+/// Round trips per delay.
 const ROUND_TRIPS: u64 = 200;
 const INTERVAL: Ns = Ns::from_ms(3);
 
-/// Each channel, or pair, in turn.
+/// Calibrates each channel, or pair, in turn.
 ///
 /// # Errors
-/// When a responder is not there.
+/// If a responder is absent.
 pub fn all(args: &BoxArgs, prepared: &Prepared) -> Result<Vec<Calibration>> {
     let mut calibrations = Vec::new();
     let (cpu, priority) = (prepared.place.cpus[0], prepared.place.priority);
     if let Some(gpio) = args.channels.iter().find(|channel| matches!(channel, Channel::Gpio(..))) {
-        bail!("{gpio} carries nothing but edges: a responder cannot be asked for a delay; start it with --delay instead of --calibrate");
+        bail!("{gpio} carries only edges, so --calibrate cannot request delays; start the responder with --delay instead");
     }
     for channel in &args.channels {
         let mut median = |ask: Ns| -> Result<Option<Ns>> {
@@ -69,7 +69,7 @@ fn measure(session: Session) -> Option<Ns> {
     (counts.answered >= ROUND_TRIPS / 2).then(|| series.first()?.histogram.quantile(0.5)).flatten()
 }
 
-/// A shift is as asked within 5 %, or within 10 µs where that is more: half of it is the class width of the histogram and the
+/// A shift is accepted within 5 %, or within 10 µs if that is more: half of it is the class width of the histogram and the
 /// scatter of the median.
 fn judge(
     name: &str,
@@ -87,7 +87,7 @@ fn judge(
             _ if passed => String::new(),
             None => format!("{name}: too few answers"),
             Some(seen) => format!(
-                "{name}: a delay of {delay} was seen as {seen}; is the responder older, or the machine busy?"
+                "{name}: a delay of {delay} was measured as {seen}; is the responder older, or the machine busy?"
             ),
         };
         found.push(Calibration {

@@ -1,7 +1,8 @@
-//! `lathunt box --compare receive`: the same round trips with each way to receive, in alternating rounds, and the CPU time of each.
+//! `lathunt box --compare receive`: the same round trips with each method to receive, in alternating rounds, with the CPU
+//! time of each.
 //!
-//! The responder is a thread of this process, because its way to receive changes from round to round. Rounds alternate so that
-//! a load that comes and goes meets all of them alike.
+//! The responder is a thread of this process, because its method changes from round to round. Rounds alternate so that a
+//! varying load affects all of them alike.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -28,12 +29,12 @@ use crate::cmd::latency_box::BoxArgs;
 use crate::file::write_atomic;
 use crate::{exit, out};
 
-/// Rounds of each way.
+/// Rounds per method.
 const ROUNDS: u32 = 5;
-/// Length of all rounds of a way together, when none is given.
+/// Default total length of a method.
 const LENGTH: Ns = Ns::from_ms(5_000);
 
-/// What was measured with one way on one channel.
+/// Results of one method on one channel.
 struct Measured {
     channel: Channel,
     reception: Reception,
@@ -42,10 +43,10 @@ struct Measured {
     answers: u64,
 }
 
-/// Measures and prints the ways side by side.
+/// Measures and prints the methods side by side.
 ///
 /// # Errors
-/// When the responder's place of a channel is taken or not of this machine, or a channel has nothing to compare.
+/// If the responder's address of a channel is in use or not of this machine, or a channel has nothing to compare.
 pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     let file = args.output.as_deref().map(output).transpose()?;
     let mut prepared = Prepared::new(args)?;
@@ -81,14 +82,14 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Roundtrip));
     let text = if args.json { run.to_json() + "\n" } else { table(&all) };
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
-    out::print(&text).context("cannot write to stdout")?;
+    out::print(&text)?;
     saved?;
     let code = exit::of(run.verdict.as_ref());
     let open = run.of(Quantity::Roundtrip).any(|series| series.lost > 0 || series.histogram.count() == 0);
     Ok(if code == ExitCode::SUCCESS && (open || !complete) { exit::INCONCLUSIVE.into() } else { code })
 }
 
-/// The ways that this channel has on this machine; the others are said and noted.
+/// The methods that this channel supports on this machine; the others are reported and noted.
 fn ways(channel: &Channel, notes: &mut Vec<String>) -> Result<Vec<Measured>> {
     let mut found = Vec::new();
     for reception in Reception::ALL {
@@ -116,11 +117,11 @@ fn ways(channel: &Channel, notes: &mut Vec<String>) -> Result<Vec<Measured>> {
     Ok(found)
 }
 
-/// Both ends of a channel, in this process, and the place where they met.
+/// Both ends of a channel, in this process, and their listener.
 fn both(channel: &Channel) -> Result<(Link, Link, Option<Listener>)> {
     if let Channel::Local(local) = channel {
         let pair = link::local::pair(*local);
-        let (mine, theirs) = pair.map_err(|error| anyhow!("cannot make the channel {channel}: {error}"))?;
+        let (mine, theirs) = pair.map_err(|error| anyhow!("cannot create the channel {channel}: {error}"))?;
         return Ok((mine, theirs, None));
     }
     if !matches!(channel, Channel::Udp(_) | Channel::Tcp(_) | Channel::Unix(_) | Channel::Vsock(..)) {
@@ -132,7 +133,7 @@ fn both(channel: &Channel) -> Result<(Link, Link, Option<Listener>)> {
     Ok((mine, theirs, Some(place)))
 }
 
-/// One round of one way; whether it went to its end.
+/// One round of one method; returns whether it was completed.
 fn measure(
     args: &BoxArgs,
     prepared: &Prepared,
@@ -168,7 +169,7 @@ fn measure(
     Ok(whole)
 }
 
-/// Adds the series of a round to those of the rounds before, by quantity. Seconds are of one round and do not add up.
+/// Adds the series of a round to those of earlier rounds, by quantity. Maxima of seconds are not combined.
 fn add(all: &mut Vec<Series>, round: Vec<Series>) -> Result<()> {
     for mut series in round {
         series.seconds.clear();
@@ -206,7 +207,7 @@ fn table(all: &[Measured]) -> String {
         if last != Some(&way.channel) {
             last = Some(&way.channel);
             let _ = write!(text, "{}, round trip by how the responder receives\n{:<12}", way.channel, "");
-            for column in ["count", "min", "median", "average", "p99.9", "max", "CPU each", "lost"] {
+            for column in ["samples", "min", "median", "avg", "p99.9", "max", "CPU each", "lost"] {
                 let _ = write!(text, "{column:>12}");
             }
             text.push('\n');

@@ -1,10 +1,10 @@
-//! `lathunt box --pair KIND --matrix`: each CPU to each CPU, one after the other.
+//! `lathunt box --pair KIND --matrix`: from each CPU to each CPU, one after the other.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
@@ -17,7 +17,7 @@ use crate::cmd::latency_box::BoxArgs;
 use crate::file::write_atomic;
 use crate::{exit, out, stopped};
 
-/// Length of one pair when none is given.
+/// Default length per pair.
 const LENGTH: Ns = Ns::from_ms(2_000);
 
 /// Measures and prints the medians and maxima as tables.
@@ -54,7 +54,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Roundtrip));
     let text = if args.json { run.to_json() + "\n" } else { table(args, &run, &cpus) };
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
-    out::print(&text).context("cannot write to stdout")?;
+    out::print(&text)?;
     saved?;
     let code = exit::of(run.verdict.as_ref());
     let lost = run.of(Quantity::Roundtrip).any(|series| series.lost > 0);

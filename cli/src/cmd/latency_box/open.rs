@@ -20,9 +20,9 @@ use super::record::Recording;
 use super::session::Prepared;
 use crate::cmd::latency_box::BoxArgs;
 
-/// Where the box's threads run.
+/// CPUs and priority of the box's threads.
 pub struct Place {
-    /// One CPU a channel, again from the first when there are more channels.
+    /// One CPU per channel, repeated if there are more channels.
     pub cpus: Vec<Cpu>,
     /// Real-time priority; 0: none.
     pub priority: i32,
@@ -32,16 +32,16 @@ pub struct Place {
 pub struct End {
     /// The box's side.
     pub session: Session,
-    /// The other side, where it is in this process.
+    /// The other side, if it is in this process.
     pub serving: Option<Serving>,
 }
 
 /// CPUs of the box's threads.
 ///
 /// # Errors
-/// When one does not exist.
+/// If one does not exist.
 pub fn cpus(args: &BoxArgs) -> Result<CpuSet> {
-    // A CPU that is named need not be inherited: with isolcpus= a shell has the other CPUs only.
+    // A named CPU need not be in the inherited affinity: with isolcpus= a shell has only the other CPUs.
     if let Some(named) = &args.cpus {
         return Ok(Topology::read(std::path::Path::new(LIVE))?.select(Some(named))?);
     }
@@ -52,7 +52,7 @@ pub fn cpus(args: &BoxArgs) -> Result<CpuSet> {
 /// Opens all of them.
 ///
 /// # Errors
-/// When a responder is not there in time, or a device is absent or refused.
+/// If a responder is not there in time, or a device is absent or refused.
 pub fn all(args: &BoxArgs, prepared: &Prepared, mut recording: Option<&mut Recording>) -> Result<Vec<End>> {
     let place = &prepared.place;
     if args.pair.is_empty() {
@@ -83,19 +83,19 @@ pub fn all(args: &BoxArgs, prepared: &Prepared, mut recording: Option<&mut Recor
     pairs.into_iter().map(&mut start).collect()
 }
 
-/// A CPU that is not `cpu`, if there is one.
+/// A CPU other than `cpu`, if there is one.
 #[must_use]
 pub fn other(cpu: Cpu) -> Option<Cpu> {
     sched::affinity().ok().and_then(|allowed| allowed.iter().find(|&other| other != cpu))
 }
 
-/// A pair of threads of this process; the one that answers runs on CPU `to`. `trips` get each round trip.
+/// A pair of threads of this process; the answering one runs on CPU `to`. `trips` receive each round trip.
 ///
 /// # Errors
-/// When the channel cannot be made or a CPU is refused.
+/// If the channel cannot be created or a CPU is refused.
 pub fn pair(local: Local, to: Option<Cpu>, options: Options, trips: Option<Arc<Trips>>) -> Result<End> {
     let (mine, theirs) =
-        link::local::pair(local).map_err(|error| anyhow!("cannot make the channel {local}: {error}"))?;
+        link::local::pair(local).map_err(|error| anyhow!("cannot create the channel {local}: {error}"))?;
     let place = latency_box::Place { cpu: to, priority: options.place.priority };
     let service = Service { place, delay: None, seed: 0, relay: None };
     let serving = Serving::start(theirs, service, &Arc::new(Served::default()))?;
@@ -103,10 +103,10 @@ pub fn pair(local: Local, to: Option<Cpu>, options: Options, trips: Option<Arc<T
     Ok(End { session, serving: Some(serving) })
 }
 
-/// Connects; again and again while the other end is not there yet.
+/// Connects; retries while the other end is not there yet.
 ///
 /// # Errors
-/// When it is not there in time, or something else is wrong.
+/// If it is not there in time, or another error occurs.
 pub fn connect(channel: &Channel, patience: Ns) -> Result<Link> {
     let until = Instant::now() + Duration::from_nanos(patience.0);
     loop {
@@ -125,7 +125,7 @@ pub fn connect(channel: &Channel, patience: Ns) -> Result<Link> {
     }
 }
 
-/// What a session measures.
+/// Options of a session.
 #[must_use]
 pub fn options(args: &BoxArgs, name: String, cpu: Cpu, priority: i32) -> Options {
     Options {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
@@ -77,17 +77,17 @@ pub fn run(args: &BoxArgs, levels: u32) -> Result<ExitCode> {
         shown(&chains) + &table::cases(&run) + &table::verdict(&run)
     };
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
-    out::print(&text).context("cannot write to stdout")?;
+    out::print(&text)?;
     saved?;
     if let Some(latency) = chains.iter().find_map(Chain::broke) {
         let (latency, limit) = latency.told_apart(args.break_at.unwrap_or_default());
-        eprintln!("broke off: {latency}, above {limit}");
+        eprintln!("stopped: {latency}, above {limit}");
         return Ok(exit::EXCEEDED.into());
     }
     Ok(exit::of(run.verdict.as_ref()))
 }
 
-/// Until all chains are over. How long they went.
+/// Runs until all chains are over. Returns their duration.
 fn follow(args: &BoxArgs, chains: &[Chain], mut recording: Option<&mut Recording>) -> Ns {
     let mut display = Display::new(args.quiet || args.json);
     loop {

@@ -1,4 +1,4 @@
-//! `--record`: why each of the worst answers was late, from the kernel's events.
+//! `--record`: why each of the worst answers was late, from kernel events.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use lathunt_host::latency_box::Finished;
 use lathunt_host::topology::Topology;
 use lathunt_host::tree::LIVE;
 
-/// What is said of a case until its events are looked at ([`enter`]).
+/// Text of a case until its events are examined ([`enter`]).
 pub const NO_EVENTS: &str = "no events were recorded";
 
-/// How often the rings are looked at: they hold 4096 events of a CPU.
+/// Interval of reading the rings: they hold 4096 events per CPU.
 pub const TURN: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// The running recording of a box.
@@ -35,7 +35,7 @@ struct Channel {
 /// Attaches to the kernel.
 ///
 /// # Errors
-/// One line: what is refused or lacking, and that it goes without `--record`.
+/// One line: what is refused or missing, and that it works without `--record`.
 pub fn attach(conditions: &mut Conditions, activations: bool) -> Result<Evidence> {
     let preemption = match conditions.kernel.realtime {
         Some(true) => Some("rt".to_owned()),
@@ -46,7 +46,7 @@ pub fn attach(conditions: &mut Conditions, activations: bool) -> Result<Evidence
     let evidence = evidence
         .context("--record cannot record the kernel; without it latencies are measured, not explained")?;
     conditions.notes.extend(evidence.notes().iter().cloned());
-    // The rings are read in time also where the measurement keeps the CPUs busy; without the right nothing changes.
+    // Reads the rings in time even if the measurement keeps the CPUs busy; without the privilege nothing changes.
     let _ = lathunt_host::sched::set_nice(-20);
     Ok(evidence)
 }
@@ -68,7 +68,7 @@ impl Recording {
         trips
     }
 
-    /// Keeps the events of what has become one of the worst. Call it each [`TURN`].
+    /// Keeps the events of round trips that have become one of the worst. Call it each [`TURN`].
     pub fn look(&mut self) {
         self.evidence.poll();
         for Channel { trips, book, .. } in &mut self.books {
@@ -90,7 +90,7 @@ impl Recording {
         enter(peak, found.map(|(_, rings)| self.evidence.explain(rings, |window| explain_peak(window, &of))));
     }
 
-    /// What was lost of the evidence.
+    /// Lost evidence.
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
         let mut losses = self.evidence.losses();
@@ -102,7 +102,7 @@ impl Recording {
         losses
     }
 
-    /// Explains the peaks of `run`, which `finished` is of, channel by channel.
+    /// Explains the peaks of `run`, which contains `finished`, channel by channel.
     pub fn explain<O>(&self, run: &mut Run, finished: &[(O, Finished)]) {
         for (channel, (_, finished)) in self.books.iter().zip(finished) {
             let receiver =
@@ -136,13 +136,13 @@ impl Recording {
     }
 }
 
-/// What is asked of the engine.
+/// The query for the engine.
 fn roundtrip(trip: &Trip, tid: Tid, cpu: Cpu, responder: Option<Tid>) -> RoundTrip {
     let there = (Mono(trip.middle), Mono(trip.answered));
     RoundTrip { tid, cpu, sent: Mono(trip.begin), there, arrived: Mono(trip.end), responder }
 }
 
-/// The explanation into its peak, or why there is none; `None`: its events were not kept.
+/// Adds the explanation to its peak, or why there is none; `None`: its events were not kept.
 pub fn enter(peak: &mut Peak, explained: Option<Result<Explanation, String>>) {
     let why = match explained {
         Some(Ok(explanation)) => {
@@ -152,7 +152,7 @@ pub fn enter(peak: &mut Peak, explained: Option<Result<Explanation, String>>) {
             return;
         }
         Some(Err(damage)) => damage,
-        None => "its events were not kept, whoever reads them came too late".to_owned(),
+        None => "its events were not kept: the reader was too late".to_owned(),
     };
     let told = peak.no_evidence.take().unwrap_or_default();
     peak.no_evidence = Some(told.replace(NO_EVENTS, &why));

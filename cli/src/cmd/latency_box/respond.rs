@@ -1,4 +1,4 @@
-//! `lathunt respond`: one answering thread a channel, one box after another.
+//! `lathunt respond`: one answering thread per channel, one box after another.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::latency_box::channel::Channel;
@@ -38,7 +38,7 @@ pub(super) struct Post {
     trips: Option<Arc<Trips>>,
 }
 
-/// Answers until it is told to end.
+/// Answers until it is stopped.
 ///
 /// # Errors
 /// One line: a channel that is absent, busy or refused; a program that ended.
@@ -77,7 +77,7 @@ pub fn run(args: &RespondArgs) -> Result<ExitCode> {
         let late = args.duration.is_some_and(|length| begun.elapsed().as_nanos() > u128::from(length.0));
         signals::stop_requested().is_some() || late || over.load(Ordering::Relaxed)
     };
-    // Each place waits for its box without keeping the others from theirs.
+    // Each listener waits for its box without delaying the others.
     let failed = std::thread::scope(|scope| {
         let (mut workers, mut refused) = (Vec::new(), None);
         for post in &mut posts {
@@ -113,7 +113,7 @@ pub fn run(args: &RespondArgs) -> Result<ExitCode> {
     }
     let text = if args.json { json(&posts) } else { told(&posts) };
     if args.json || !args.quiet {
-        out::print(&text).context("cannot write to stdout")?;
+        out::print(&text)?;
     }
     match failed {
         Some(error) => Err(error),
@@ -121,7 +121,7 @@ pub fn run(args: &RespondArgs) -> Result<ExitCode> {
     }
 }
 
-/// CPUs that the conditions are of.
+/// CPUs for the conditions.
 fn affinity(cpu: Option<Cpu>) -> CpuSet {
     cpu.map_or_else(|| sched::affinity().unwrap_or_default(), |cpu| [cpu].into_iter().collect())
 }
@@ -157,23 +157,25 @@ pub(super) fn post(args: &RespondArgs, channel: &Channel, place: Place) -> Resul
     })
 }
 
-/// One box after another.
+/// Serves one box after another.
 pub(super) fn attend(post: &mut Post, is_over: &dyn Fn() -> bool) -> Result<()> {
     while !is_over() {
         let Some(link) = post.listener.wait()? else {
             if matches!(post.listener, Listener::Standing(_)) {
-                bail!("{}: the kernel holds the thread that answered", post.channel);
+                bail!("{}: the answering thread is blocked in the kernel", post.channel);
             }
             continue;
         };
         let link = reception::with(post.reception, link)?;
-        let Some(service) = post.service.take() else { bail!("{}: nobody is left to answer", post.channel) };
+        let Some(service) = post.service.take() else {
+            bail!("{}: no thread is left to answer", post.channel)
+        };
         let serving = Serving::start(link, service, &post.served)?;
         while serving.is_running() && !is_over() {
             std::thread::sleep(Duration::from_millis(20));
         }
         let Some((link, service, broke)) = serving.end() else {
-            // A thread in a call that nothing ends, at the end or after the death of a box.
+            // A thread blocked in an uninterruptible call, at the end or after the death of a box.
             return Ok(());
         };
         post.service = Some(service);

@@ -1,6 +1,6 @@
 //! The pages of a running measurement: `/histogram` in OSADL's form, `/metrics`, `/run`.
 //!
-//! The measurement hands a copy over when a page was asked for, at most twice a second; whoever asks gets the latest copy.
+//! The measurement publishes a copy when a page was requested, at most twice a second; a request gets the latest copy.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,10 +31,10 @@ const INDEX: &str =
                      rest), /metrics, /run\n";
 
 impl Server {
-    /// Listens and answers from now on. A port alone is of loopback.
+    /// Listens and serves from now on. A bare port is on loopback.
     ///
     /// # Errors
-    /// When the address is not one, or in use.
+    /// If the address is invalid, or in use.
     pub fn start(address: &str) -> Result<Server> {
         let whole = if address.contains(':') { address.to_owned() } else { format!("127.0.0.1:{address}") };
         let parsed: SocketAddr = whole.parse().with_context(|| {
@@ -50,7 +50,7 @@ impl Server {
         Ok(Server { shown, last: Mutex::new(None) })
     }
 
-    /// Takes a copy of the run so far, when one is wanted.
+    /// Publishes a copy of the run so far, if one is requested.
     pub fn publish(&self, run: impl FnOnce() -> Run) {
         let Ok(mut last) = self.last.lock() else { return };
         let first = last.is_none();
@@ -61,7 +61,7 @@ impl Server {
             if let Ok(mut shown) = self.shown.run.lock() {
                 *shown = Some(run);
             }
-            // Only now: who waits for it must not get the one before.
+            // Only now: a waiting request must not get the previous one.
             self.shown.asked.store(false, Ordering::Release);
         }
     }
@@ -74,7 +74,7 @@ fn page(shown: &Shown, path: &str) -> Option<Answer> {
     if !["/histogram", "/metrics", "/run"].contains(&path) {
         return None;
     }
-    // The next copy is of now: wait for it a little, so that nobody gets an old page.
+    // Waits briefly for the next copy, so that no request gets an old page.
     shown.asked.store(true, Ordering::Relaxed);
     let begun = Instant::now();
     while shown.asked.load(Ordering::Acquire) && begun.elapsed() < Duration::from_millis(700) {

@@ -43,13 +43,13 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     run.calibration = calibration;
     recording.iter().for_each(|recording| recording.explain(&mut run, &finished));
     stopped::mark(&mut run, elapsed, args.duration);
-    // A verdict after a failed calibration is void: said by the rules of every verdict.
+    // A verdict after a failed calibration is void: the rules of every verdict report that.
     run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Roundtrip));
     nobody_there(&finished)?;
     finish(args, &run, &finished, file.as_deref(), lines_file.as_deref())
 }
 
-/// What is known before the first stimulus.
+/// State before the first stimulus.
 pub struct Prepared {
     pub(super) conditions: Conditions,
     pub(super) cpus: CpuSet,
@@ -57,10 +57,10 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Rights, CPUs, locked memory, signals.
+    /// Privileges, CPUs, locked memory, signals.
     ///
     /// # Errors
-    /// When a CPU does not exist.
+    /// If a CPU does not exist.
     pub fn new(args: &BoxArgs) -> Result<Prepared> {
         let cpus = open::cpus(args)?;
         let mut conditions = gather(&cpus);
@@ -73,7 +73,7 @@ impl Prepared {
     }
 }
 
-/// What is known of the machine and of this command.
+/// Facts about the machine and this command.
 pub(super) fn gather(cpus: &CpuSet) -> Conditions {
     let mut conditions = crate::conditions::of_this_run(cpus);
     conditions.machine.cpus_measured = Some(cpus.to_string());
@@ -82,15 +82,15 @@ pub(super) fn gather(cpus: &CpuSet) -> Conditions {
     conditions
 }
 
-/// What this process may not do.
+/// Missing privileges of this process.
 pub struct Rights {
     /// It measures or answers as an ordinary thread.
     pub ordinary: bool,
-    /// Why, and what else.
+    /// The reason, and other notes.
     pub lines: Vec<String>,
 }
 
-/// Asks for a real-time priority and locked memory; says what is refused.
+/// Requests a real-time priority and locked memory; reports refusals.
 pub fn realtime(priority: i32, no_mlock: bool) -> Rights {
     let mut rights = Rights { ordinary: priority == 0, lines: Vec::new() };
     if priority > 0 && !sched::denied::has_realtime_right(priority) {
@@ -100,25 +100,26 @@ pub fn realtime(priority: i32, no_mlock: bool) -> Rights {
             .push(format!("runs as ordinary threads (SCHED_OTHER), not at priority {priority}: {why}"));
         rights.ordinary = true;
     }
-    if !no_mlock && !rights.ordinary {
-        if let Err(error) = sched::lock_memory() {
-            rights.lines.push(format!("runs without locked memory: {error}; --no-mlock does not try"));
-        }
+    if !no_mlock
+        && !rights.ordinary
+        && let Err(error) = sched::lock_memory()
+    {
+        rights.lines.push(format!("runs without locked memory: {error}; --no-mlock does not try"));
     }
-    if !rights.ordinary {
-        if let Err(error) = sched::limit_rt_time(Ns::from_ms(2_000)) {
-            rights.lines.push(format!("no limit of real-time CPU time: {error}"));
-        }
+    if !rights.ordinary
+        && let Err(error) = sched::limit_rt_time(Ns::from_ms(2_000))
+    {
+        rights.lines.push(format!("no limit of real-time CPU time: {error}"));
     }
     rights
 }
 
-/// Where the run goes: a directory that is made, or a file.
+/// Destination of the run: a directory that is created, or a file.
 pub(super) fn output(path: &Path) -> Result<PathBuf> {
     let is_file = path.extension().is_some_and(|ending| ending == "json");
     if !is_file && !path.exists() {
         std::fs::create_dir_all(path)
-            .with_context(|| format!("cannot make the directory {}", path.display()))?;
+            .with_context(|| format!("cannot create the directory {}", path.display()))?;
     }
     target(path, RUN_FILE)
 }
@@ -181,7 +182,7 @@ fn peak(options: &Options, victim: &Thread, trip: &lathunt_host::latency_box::ta
     }
 }
 
-/// Prints, saves, and says how it ended.
+/// Prints, saves, and returns the outcome.
 pub(super) fn finish(
     args: &BoxArgs,
     run: &Run,
@@ -192,7 +193,7 @@ pub(super) fn finish(
     let text = if args.json { run.to_json() + "\n" } else { table::of(run, args.quiet) };
     let saved = file.map_or(Ok(()), |file| write_atomic(file, run.to_json().as_bytes()));
     let lines = lines_file.map_or(Ok(()), |file| write_lines(file, run));
-    out::print(&text).context("cannot write to stdout")?;
+    out::print(&text)?;
     saved?;
     lines?;
     for (options, one) in finished {
@@ -203,7 +204,7 @@ pub(super) fn finish(
     let broke = finished.iter().find_map(|(options, one)| Some((&options.name, one.broke?)));
     if let Some((name, latency)) = broke {
         let (latency, limit) = latency.told_apart(args.break_at.unwrap_or_default());
-        eprintln!("broke off: {latency} on {name}, above {limit}");
+        eprintln!("stopped: {latency} on {name}, above {limit}");
         return Ok(exit::EXCEEDED.into());
     }
     let code = exit::of(run.verdict.as_ref());

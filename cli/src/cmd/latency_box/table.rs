@@ -7,7 +7,7 @@ use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::Ns;
 
-/// A row a series, what became of the stimuli, the verdict.
+/// One row per series, the counts of stimuli, the verdict.
 #[must_use]
 pub fn of(run: &Run, quiet: bool) -> String {
     let mut text = String::new();
@@ -20,14 +20,14 @@ pub fn of(run: &Run, quiet: bool) -> String {
         for calibration in &run.calibration {
             let seen = calibration.instrument_ns.map_or("-".to_owned(), |ns| ns.to_string());
             let asked = calibration.injected_ns.map_or("-".to_owned(), |ns| ns.to_string());
-            let how = if calibration.passed { "as asked" } else { "NOT as asked" };
-            let _ = writeln!(text, "calibration: a delay of {asked} was seen as {seen}, {how}");
+            let how = if calibration.passed { "as requested" } else { "NOT as requested" };
+            let _ = writeln!(text, "calibration: a delay of {asked} was measured as {seen}, {how}");
         }
     }
     text
 }
 
-/// The cases with their causes, the worst first.
+/// The cases with their causes, worst first.
 #[must_use]
 pub fn cases(run: &Run) -> String {
     let mut text = String::new();
@@ -37,7 +37,7 @@ pub fn cases(run: &Run) -> String {
     text
 }
 
-/// The verdict and its reasons; empty where there is none.
+/// The verdict and its reasons; empty if there is none.
 #[must_use]
 pub fn verdict(run: &Run) -> String {
     let mut text = String::new();
@@ -51,7 +51,7 @@ pub fn verdict(run: &Run) -> String {
     text
 }
 
-const COLUMNS: [&str; 6] = ["count", "min", "median", "average", "p99.9", "max"];
+const COLUMNS: [&str; 6] = ["samples", "min", "median", "avg", "p99.9", "max"];
 
 fn channel(text: &mut String, run: &Run, series: &Series) {
     head(text, &series.label());

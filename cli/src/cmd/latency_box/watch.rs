@@ -16,16 +16,16 @@ use crate::cmd::latency_box::BoxArgs;
 use crate::live::state::{Progress, Row};
 use crate::live::Display;
 
-/// Who looks at it meanwhile.
+/// Observers of the measurement.
 #[derive(Default)]
 pub struct Others<'o> {
-    /// Pages of the measurement.
+    /// Serves its pages.
     pub server: Option<&'o Server>,
-    /// The kernel's events of the worst round trips.
+    /// Kernel events of the worst round trips.
     pub recording: Option<&'o mut Recording>,
 }
 
-/// Until all sessions are over. What they measured, and how long.
+/// Runs until all sessions are over. Returns their results, and the duration.
 pub fn follow(
     args: &BoxArgs,
     ends: Vec<End>,
@@ -40,7 +40,7 @@ pub fn follow(
             break;
         }
         let stop = signals::stop_requested().is_some() || sched::rt_time_exceeded();
-        // One that breaks off ends all.
+        // A session that hits its break limit ends all.
         let broke = args.break_at.is_some() && running < ends.len();
         if (stop || broke) && !asked_to_end {
             ends.iter().for_each(|end| end.session.end());

@@ -1,4 +1,4 @@
-//! A scrape: the totals of this moment, read when somebody asks, with what was published of closed windows.
+//! A scrape: the present totals, read on request, with the published data of closed windows.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::session::{lock, ROOT};
 /// Answers scrapes from now on.
 ///
 /// # Errors
-/// When threads cannot be started.
+/// If threads cannot be started.
 pub fn serve(
     listener: TcpListener,
     source: &Arc<Mutex<Source>>,
@@ -35,7 +35,7 @@ fn totals(source: &Mutex<Source>, cpus: &CpuSet) -> Totals {
     let source = lock(source);
     let (series, interrupts, losses) = (source.totals(), source.interrupts(), source.losses());
     let waiting = source.waiting();
-    drop(source); // the recorder's turn waits for nothing else
+    drop(source); // the recorder's loop waits for nothing else
     Totals {
         series,
         interrupts,

@@ -1,7 +1,7 @@
-//! The daemon: records, closes a window at each boundary of the wall clock, keeps it, begins the next.
+//! The daemon: records, closes a window at each boundary of the wall clock, stores it, starts the next.
 //!
-//! One thread does all of it, some ten times a second, at SCHED_OTHER. What it says goes to stderr, one line each: what it
-//! records, and everything that a reader of the history should not have to find out alone.
+//! One thread does all of it, some ten times a second, at SCHED_OTHER. Its messages go to stderr, one line each: what it
+//! records, and everything that a reader of the history needs to know.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,49 +28,50 @@ use lathunt_host::{facts, signals};
 use super::scrape;
 use crate::on_late::{OnLate, Wanted};
 
-/// Between two looks at the recorder. Eight flight buffers a CPU and a threshold that rises bridge it.
+/// Interval of reading the recorder. Eight flight buffers per CPU and a rising threshold bridge it.
 const TURN: Duration = Duration::from_millis(100);
-/// The same after a look that found evidence: the threshold still rises, and buffers may fill at once.
+/// The same after evidence was found: the threshold is still rising, and buffers may fill quickly.
 const SOON: Duration = Duration::from_millis(5);
-/// Between two looks at which CPUs are online.
+/// Interval of checking which CPUs are online.
 const CPUS_EVERY: Ns = Ns(1_000_000_000);
 pub(super) const ROOT: &str = "/";
 
-/// Everything the user asked for.
+/// Options of the command.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Length of a window.
     pub window: Ns,
-    /// Where windows are kept.
+    /// Database of the windows.
     pub database: PathBuf,
-    /// How many.
+    /// Limits of the history.
     pub limits: Limits,
-    /// Where is recorded; `None`: everywhere.
+    /// CPUs; `None`: all.
     pub cpus: Option<CpuSet>,
-    /// Whose latencies.
+    /// Tasks.
     pub selection: Selection,
-    /// What their jobs are held to.
+    /// Deadlines of their jobs.
     pub deadlines: Deadlines,
-    /// Which exceedances of deadlines are counted over windows.
+    /// Exceedances of deadlines, counted over windows.
     pub exceedances: Exceedances,
-    /// What is done on late cases.
+    /// Actions on late cases.
     pub on_late: Wanted,
     /// Latency above which a wake-up is late.
     pub latency_deadline: Option<Ns>,
-    /// Names of tasks that have series of their own.
+    /// Number of task names with series of their own.
     pub names: usize,
-    /// Where metrics are served; `None`: nowhere.
+    /// Address of the metrics; `None`: not served.
     pub listen: Option<SocketAddr>,
 }
 
-/// Runs until a signal asks for the end.
+/// Runs until a signal requests the end.
 ///
 /// # Errors
-/// When nothing can be recorded, or the database cannot be used.
+/// If nothing can be recorded, or the database is unusable.
 pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     signals::install()?;
-    // Most of what may refuse comes first: then no database is begun. The recorder comes after it all the same, because a
-    // second monitor must not load one, and while a large database is checked nobody would read what it records.
+    // Most of what may be refused comes first: then no database is created. The recorder comes after the database all the
+    // same, because a second monitor must not load one, and while a large database is checked the recorder would not be
+    // read.
     let topology = Topology::read(Path::new(ROOT))?;
     let cpus = recorded(&topology, plan)?;
     let listener = plan.listen.map(http::bind).transpose()?;
@@ -107,7 +108,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     Ok(monitor.end())
 }
 
-/// All CPUs that could ever come online, so that one that comes later is recorded from its first wake-up on.
+/// All possible CPUs, so that one that comes online later is recorded from its first wake-up on.
 fn recorded(topology: &Topology, plan: &Plan) -> anyhow::Result<CpuSet> {
     match &plan.cpus {
         None => Ok(topology.possible.clone()),
@@ -115,7 +116,7 @@ fn recorded(topology: &Topology, plan: &Plan) -> anyhow::Result<CpuSet> {
     }
 }
 
-/// Which cases are acted on.
+/// The cases to act on.
 fn late(plan: &Plan) -> LateAbove {
     if !plan.on_late.is_given() {
         return LateAbove::default();
@@ -133,7 +134,7 @@ fn say(line: &str) {
     eprintln!("lathunt monitor: {line}");
 }
 
-/// When a moment was on the wall clock.
+/// Converts a time to the wall clock.
 type Clock = fn(&Timepiece, Mono) -> UnixMs;
 
 struct Monitor {
@@ -149,7 +150,7 @@ struct Monitor {
     begun: Mono,
     boundary: UnixMs,
     whole: bool,
-    /// Windows that were given up before the database could not be written; `None`: it can.
+    /// Windows that were discarded before the database became unwritable; `None`: it is writable.
     failing: Option<u64>,
     closed: u64,
     on_late: Option<OnLate>,
@@ -165,7 +166,7 @@ impl Monitor {
         on_late: Option<OnLate>,
     ) -> anyhow::Result<Monitor> {
         let first = clocks::read();
-        // Names of the kernel's functions are read after recording began, which takes a while.
+        // Kernel symbols are read after recording began, which takes a while.
         let begun = source.since();
         let timepiece = Timepiece::new(first);
         let begin = timepiece.wall_of(begun);
@@ -185,7 +186,7 @@ impl Monitor {
             begin,
             begun,
             boundary: begin.next_boundary(plan.window),
-            whole: false, // it begins when the daemon begins, not at a boundary
+            whole: false, // it starts with the daemon, not at a boundary
             failing: None,
             closed: 0,
             on_late,
@@ -214,7 +215,7 @@ impl Monitor {
         Duration::from_millis(u64::try_from(left).unwrap_or(0).max(1))
     }
 
-    /// What is done some ten times a second; true when it should soon be done again.
+    /// Called some ten times a second; returns true if it should be called again soon.
     fn turn(&mut self) -> bool {
         let reading = clocks::read();
         let now = wall(reading);
@@ -226,7 +227,7 @@ impl Monitor {
         let busy = lock(&self.source).poll();
         self.act();
         if now >= self.boundary {
-            // Closed a little late is closed at the boundary; after a sleep or a stall it is not: what came since is in it.
+            // A window closed slightly late ends at the boundary; not after a sleep or a stall: later samples are in it.
             let in_time = !slept && now < self.boundary.next_boundary(self.plan.window);
             let end = if in_time { self.boundary } else { now };
             self.close(end, end, in_time, Timepiece::wall_of);
@@ -239,7 +240,7 @@ impl Monitor {
         busy
     }
 
-    /// Acts on what was late, where that is asked for.
+    /// Acts on late cases, if requested.
     fn act(&mut self) {
         let Some(on_late) = &mut self.on_late else { return };
         let (cases, worst) = lock(&self.source).take_late(on_late.is_ready());
@@ -258,7 +259,7 @@ impl Monitor {
             Change::Stepped(ns) => {
                 let (way, size) = (if ns < 0 { "back" } else { "forward" }, Ns(ns.unsigned_abs()));
                 self.event(wall(now), Kind::ClockStep, format!("the wall clock was set {way} by {size}"));
-                // What ran until now belongs to the old time, with what comes until the window is closed.
+                // Samples until now belong to the old time, with those until the window is closed.
                 let end = UnixMs(wall(now).0 - ns.div_euclid(1_000_000));
                 self.close(end, wall(now), false, Timepiece::wall_before_change);
             }
@@ -285,7 +286,7 @@ impl Monitor {
         self.store.event(Event::new(at, kind, detail));
     }
 
-    /// Closes the window at `end`; the next one begins at `next`. By `clock` it is told when its maxima were.
+    /// Closes the window at `end`; the next one starts at `next`. `clock` converts the times of its maxima.
     fn close(&mut self, end: UnixMs, next: UnixMs, in_time: bool, clock: Clock) {
         let window = self.take_window(end, in_time, clock);
         self.begin = next;
@@ -341,7 +342,7 @@ impl Monitor {
         self.on_late.take().and_then(|on_late| on_late.end().line()).iter().for_each(|line| say(line));
         let now = clocks::wall();
         let window = self.take_window(now, false, Timepiece::wall_of);
-        self.store.event(Event::new(now, Kind::Stopped, "asked to end"));
+        self.store.event(Event::new(now, Kind::Stopped, "on request"));
         self.save(window, None);
         let (waiting, given_up) = (self.store.waiting() as u64, self.store.given_up());
         match waiting + given_up {
@@ -362,7 +363,7 @@ impl Monitor {
     }
 }
 
-/// `board-7 (Linux 6.12.1-rt)`, as far as it is known.
+/// `board-7 (Linux 6.12.1-rt)`, as far as known.
 fn machine() -> String {
     let read = |name: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();

@@ -1,4 +1,4 @@
-//! Late gaps of `npt` while it goes on.
+//! Late gaps of `npt` during the measurement.
 
 use anyhow::bail;
 use lathunt_core::peak::Peak;
@@ -7,7 +7,7 @@ use lathunt_host::instrument::npt::Live;
 
 use crate::on_late::OnLate;
 
-/// Acts on the largest of the gaps that came, if that is allowed now.
+/// Acts on the largest of the new gaps, if allowed now.
 pub(super) fn act(on_late: Option<&mut OnLate>, late: Vec<Peak>) {
     let Some(on_late) = on_late else { return };
     let ready = on_late.is_ready();
@@ -18,7 +18,7 @@ pub(super) fn act(on_late: Option<&mut OnLate>, late: Vec<Peak>) {
     }
 }
 
-/// That a turn was longer than `limit`, in one line.
+/// Message that an iteration was longer than `limit`.
 pub(super) fn above(lanes: &[Live], limit: Option<Ns>) -> Option<String> {
     let limit = limit?;
     let lane = lanes.iter().filter(|lane| lane.longest > Some(limit)).max_by_key(|lane| lane.longest)?;

@@ -1,5 +1,5 @@
-//! `lathunt npt --matrix`: each cell of each round is a process of its own that runs `lathunt npt`, so that no tracer
-//! sees what another left behind.
+//! `lathunt npt --matrix`: each cell of each round is a separate process that runs `lathunt npt`, so that no tracer is
+//! affected by what another left behind.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -21,13 +21,13 @@ use crate::cmd::plot::to_png;
 use crate::file::write_atomic;
 use crate::out;
 
-/// Bursts and pauses where the user names none: 13 % of pause, so that throttling never fires.
+/// Default bursts and pauses: 13 % of pause, so that throttling never strikes.
 const BURST: Ns = Ns::from_ms(20);
 
-/// No event of any tracer is a gap: handling one would be part of its next turn.
+/// No event of any tracer may count as a gap: handling one would be part of its next iteration.
 const THRESHOLD: Ns = Ns::from_ms(10);
 
-/// A row to be measured: its name, and the flags that make it.
+/// A row to measure: its name, and its flags.
 struct Cell {
     name: Name,
     flags: Vec<&'static str>,
@@ -81,7 +81,7 @@ pub(super) fn run(args: &NptArgs, cpus: &CpuSet) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What can be measured here; what cannot is noted in `matrix`.
+/// The measurable cells; the others are noted in `matrix`.
 fn cells(matrix: &mut Matrix) -> Vec<Cell> {
     let cell = |user: &str, kernel: &str, flags: &[&'static str]| Cell {
         name: Name { user: user.to_owned(), kernel: kernel.to_owned() },
@@ -164,10 +164,10 @@ fn measure(args: &NptArgs, cpus: &CpuSet, count: u64, cell: &Cell) -> Result<Run
         let line = said.lines().rev().find_map(|line| line.strip_prefix("lathunt: "));
         return Err(anyhow!("{}", line.map_or_else(|| status.to_string(), str::to_owned)));
     }
-    Run::from_json(&result).context("a round gave no run")
+    Run::from_json(&result).context("a round printed no run")
 }
 
-/// How long a round may take: ten times what the slowest tracer takes on a slow machine, and what setting it up takes.
+/// Time limit of a round: ten times that of the slowest tracer on a slow machine, plus its setup.
 fn limit(count: u64) -> Duration {
     Duration::from_secs(120) + Duration::from_micros(count.saturating_mul(10))
 }
@@ -181,7 +181,7 @@ fn ended(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
         }
         let late = begin.elapsed() > limit;
         if signals::stop_requested().is_some() || late {
-            // From a terminal it has the signal as well; a second one does no harm.
+            // From a terminal it has the signal already; a second one does no harm.
             let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
             std::thread::sleep(Duration::from_millis(200));
         }

@@ -1,4 +1,4 @@
-//! Late cases of a recording while it goes on, and the one that ends it.
+//! Late cases during a recording, and the one that ends it.
 
 use lathunt_core::time::{Mono, Ns};
 use lathunt_host::recording::LateAbove;
@@ -6,11 +6,11 @@ use lathunt_host::recording::LateAbove;
 use super::session::{Plan, Session};
 use crate::outdir::Output;
 
-/// A trace holds what the rings of the CPUs have of so long before its case.
+/// A trace covers at most this time before its case, as far as the CPUs' rings reach.
 const TRACE_BEFORE: Ns = Ns(10_000_000_000);
 
 impl Plan {
-    /// Which cases are late, or end the recording.
+    /// The cases that are late, or end the recording.
     pub fn late(&self) -> LateAbove {
         let mut late = LateAbove { stop: self.stop_at, ..LateAbove::default() };
         match (self.on_late.is_given(), self.on_late.above, self.is_application()) {
@@ -24,7 +24,7 @@ impl Plan {
 }
 
 impl Session<'_> {
-    /// Acts on what was late, where that is asked for.
+    /// Acts on late cases, if requested.
     pub fn act(&mut self, output: &Output) {
         let Some(on_late) = &mut self.on_late else { return };
         let (cases, worst) = self.recording.take_late(on_late.is_ready());
@@ -36,7 +36,7 @@ impl Session<'_> {
             .act(&peak, |case| Ok(output.keep_late(&recorder.peek(from).bytes, case)?.display().to_string()));
     }
 
-    /// What ended it, in one line, if that was `--stop-at`.
+    /// The case that ended it, in one line, if `--stop-at` did.
     pub fn stopped_at(&mut self) -> Option<String> {
         let limit = self.plan.stop_at?;
         let peak = self.recording.stopped_by()?;

@@ -1,15 +1,15 @@
-//! Nothing was recorded, or nothing is there to be: which tasks there are, and which option records them.
+//! Nothing was recorded, or no task matches: lists the running tasks, and the option that records them.
 
 use lathunt_host::recording::running::{running, Running};
 use lathunt_host::recording::Selection;
 
 use super::session::Plan;
 
-/// Tasks named.
+/// Maximum number of tasks named.
 const NAMED: usize = 8;
 
 impl Plan {
-    /// Said before the recording begins, when no real-time task runs that it would record.
+    /// Message before the recording, if no real-time task is running that it would record.
     pub(super) fn nobody_yet(&self) -> Option<String> {
         let waits = self.selection == Selection::RealTime && self.command.is_empty();
         let all = if waits { running() } else { return None };
@@ -19,7 +19,7 @@ impl Plan {
         Some(format!("no real-time task runs now, and it waits for one. {}", others(&all)))
     }
 
-    /// Said in the end, when no sample was taken.
+    /// Message at the end, if no sample was taken.
     pub(super) fn nobody(&self) -> String {
         let all = running();
         let real_time: Vec<String> =

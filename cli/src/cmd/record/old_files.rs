@@ -1,8 +1,7 @@
 //! `--latency-hist`: the directory of the PREEMPT_RT patch's latency histograms, as plain files.
 //!
-//! Once a second all are written anew. A file `reset` that was written meanwhile empties its directory, of these files
-//! alone: what lathunt itself reports goes on. What else could be written in theirs cannot change a recording that runs;
-//! who tries is told.
+//! All files are rewritten once a second. Writing to a file `reset` clears the files of its directory, but not lathunt's
+//! own results. Writes to other control files of the patch cannot change a running recording; attempts are reported.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,25 +19,25 @@ use lathunt_host::trusted::{self, Owner};
 use super::potential::Running;
 use crate::file;
 
-/// A file as it was when we wrote it: another one is somebody's.
+/// Metadata of a file as we wrote it: any other shows a write by another program.
 type Stamp = (u64, u64, i64, i64);
 
 /// The directory.
 pub struct OldFiles {
     directory: PathBuf,
     recorded: Recorded,
-    /// Of `irqsoff` and its relatives, which are not read by the recording.
+    /// Of `irqsoff` and its relatives, which the recording does not read.
     potential: SinceReset,
     resets: Vec<(Quantity, PathBuf, Option<Stamp>)>,
     refused: BTreeSet<String>,
 }
 
 impl OldFiles {
-    /// Writes all files, without a sample: what cannot be written is told before anything is recorded. Those of an earlier
-    /// recording are written over; where others are, none is written.
+    /// Writes all files, empty: an unwritable one is reported before anything is recorded. Those of an earlier recording
+    /// are overwritten; if there are other files, none is written.
     ///
     /// # Errors
-    /// One line: which file, and why.
+    /// One line: the file, and the reason.
     pub fn begin(directory: &Path, recorded: Recorded) -> anyhow::Result<OldFiles> {
         let reset = |quantity| {
             let path = directory.join(latency_hist::directory(quantity)?).join("reset");
@@ -59,13 +58,13 @@ impl OldFiles {
         Ok(files)
     }
 
-    /// Does what was asked for since, in `reset` files. To be called before a snapshot is taken.
+    /// Executes requests in `reset` files. Call it before a snapshot is taken.
     pub fn obey(&mut self, recording: &mut Recording, potential: &Running) {
         let mut asked = Vec::new();
         for reset in &mut self.resets {
             let now = stamp(&reset.1);
             if now != reset.2 {
-                // One that was removed was not written.
+                // A removed file was not written to.
                 asked.extend(now.map(|_| reset.0));
                 if fresh(reset).is_err() {
                     reset.2 = now;
@@ -78,10 +77,10 @@ impl OldFiles {
         }
     }
 
-    /// Writes all anew. `potential`: the series that the recording does not have.
+    /// Rewrites all files. `potential`: the series that the recording does not have.
     ///
     /// # Errors
-    /// One line: which file, and why.
+    /// One line: the file, and the reason.
     pub fn update(&mut self, snapshot: &Snapshot, potential: &[Series]) -> anyhow::Result<()> {
         for setting in self.recorded.settings() {
             let there = fs::read_to_string(self.directory.join(&setting.path));
@@ -95,7 +94,7 @@ impl OldFiles {
         self.write(self.recorded.figures(&series, worst))
     }
 
-    /// One line for each file that somebody wrote in vain.
+    /// One line per file that was written without effect.
     pub fn notes(&self) -> impl Iterator<Item = String> + '_ {
         self.refused.iter().map(|path| {
             format!(
@@ -112,7 +111,7 @@ impl OldFiles {
     }
 }
 
-/// The process that `selection` is, as their `pid` files have it.
+/// The process that `selection` refers to, for the `pid` files.
 #[must_use]
 pub fn pid(selection: &Selection) -> i32 {
     match selection {
@@ -121,7 +120,7 @@ pub fn pid(selection: &Selection) -> i32 {
     }
 }
 
-/// Refuses to write over what no recording wrote.
+/// Refuses to overwrite a file that no recording wrote.
 fn spare(path: &Path) -> anyhow::Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     let mut head = Vec::new();
@@ -133,7 +132,7 @@ fn spare(path: &Path) -> anyhow::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     anyhow::ensure!(
         found.is_file() && latency_hist::is_one(&name, &head),
-        "cannot write {}: something else is there; name another directory with --latency-hist",
+        "cannot write {}: the existing file is not one of these histograms; name another directory with --latency-hist",
         path.display()
     );
     Ok(())
@@ -150,7 +149,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((now.ino(), now.size(), now.mtime(), now.mtime_nsec()))
 }
 
-/// An empty `reset` in its place.
+/// Replaces it by an empty `reset`.
 fn fresh((_, path, known): &mut (Quantity, PathBuf, Option<Stamp>)) -> anyhow::Result<()> {
     put(path, b"")?;
     *known = stamp(path);

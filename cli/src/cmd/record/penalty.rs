@@ -1,4 +1,4 @@
-//! What recording costs on this machine: round trips through a pipe, without and with the recorder, in turns.
+//! The cost of recording on this machine: round trips through a pipe, alternately without and with the recorder.
 
 use lathunt_core::run::Penalty;
 use lathunt_core::time::{Cpu, Ns};
@@ -11,11 +11,11 @@ use super::potential::Running;
 const TURNS: usize = 15;
 const ROUND_TRIPS: u32 = 5_000;
 
-/// Measures on the last recorded CPU, in the same setting as the recording to come. Takes some seconds. `potential` starts
-/// what else it will have: the events of potential latencies are the most frequent of all.
+/// Measures on the last recorded CPU, with the settings of the recording to come. Takes some seconds. `potential` starts
+/// its other recorders: the events of potential latencies are the most frequent of all.
 ///
 /// # Errors
-/// When the recorder cannot be started.
+/// If the recorder cannot be started.
 pub fn measure(
     settings: &Settings,
     potential: impl Fn() -> anyhow::Result<Running>,

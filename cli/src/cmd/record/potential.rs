@@ -1,7 +1,7 @@
-//! `--potential`: how long interrupts or preemption were off, whether anybody waited or not.
+//! `--potential`: how long interrupts or preemption were off, whether or not a task was waiting.
 //!
-//! The kernel tells only where it has the preemptirq tracepoints, which few are built with; elsewhere the request is
-//! refused with the option's name, and an estimate from what can be seen is offered instead.
+//! This needs the preemptirq tracepoints, which few kernels have; on others the request is refused with the name of the
+//! kernel option, and an estimate is offered instead.
 
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::peak::Peak;
@@ -23,17 +23,17 @@ pub enum Potential {
     Estimate,
 }
 
-/// What was asked for and runs.
+/// The running recorders of the requested latencies.
 #[derive(Default)]
 pub struct Running {
     estimate: Option<blocking::Blocking>,
     potentials: Option<Potentials>,
 }
 
-/// Before anything is measured or written.
+/// Checks before anything is measured or written.
 ///
 /// # Errors
-/// When the kernel cannot tell: which option it lacks, and what to ask for instead.
+/// If the kernel cannot report it: the missing option, and an alternative.
 pub fn refuse_unless_possible(wanted: &[Potential]) -> anyhow::Result<()> {
     for quantity in quantities(wanted) {
         if let Some(tracepoint) = potential::lacking(quantity)? {
@@ -51,10 +51,10 @@ pub fn refuse_unless_possible(wanted: &[Potential]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts what is wanted.
+/// Starts the requested recorders.
 ///
 /// # Errors
-/// What the kernel lacks or refuses.
+/// A kernel feature that is missing or refused.
 pub fn start(wanted: &[Potential], cpus: &CpuSet) -> anyhow::Result<Running> {
     let estimate = match wanted.contains(&Potential::Estimate) {
         true => Some(blocking::Blocking::start(cpus)?),
@@ -72,13 +72,13 @@ fn quantities(wanted: &[Potential]) -> impl Iterator<Item = Quantity> + '_ {
     wanted.iter().filter_map(|potential| potential.quantity())
 }
 
-/// The event fires before the flag is set: an RCU unlock after the program asks again, which fires the event again, until
-/// the stack ends (Fixes: adcc3bfa8806, 6.17).
+/// The event fires before the flag is set: an RCU unlock after the program requests again, which fires the event again,
+/// until the stack overflows (Fixes: adcc3bfa8806, 6.17).
 const CRASH: &str =
     "the estimate uses the tracepoint sched_set_need_resched_tp: a kernel from 6.17 on without commit \
                      53bc5c556b82 (October 2026) can crash while it is in use";
 
-/// What a reader of `wanted` has to know on this kernel.
+/// Notes on `wanted` for this kernel.
 pub fn notes(wanted: &[Potential], preemption_in_force: Option<&str>) -> Vec<String> {
     let lazy = wanted.contains(&Potential::Estimate) && preemption_in_force == Some("lazy");
     let lazy = lazy.then(|| {
@@ -90,7 +90,7 @@ pub fn notes(wanted: &[Potential], preemption_in_force: Option<&str>) -> Vec<Str
 }
 
 impl Potential {
-    /// What it is, unless it is an estimate.
+    /// Its quantity, unless it is an estimate.
     pub fn quantity(self) -> Option<Quantity> {
         match self {
             Potential::Irqsoff => Some(Quantity::Irqsoff),
@@ -102,14 +102,14 @@ impl Potential {
 }
 
 impl Running {
-    /// The series of each CPU with samples, and the longest of each that is no estimate.
+    /// The series of each CPU with samples, and the longest of each except the estimate.
     pub fn read(&self) -> (Vec<Series>, Vec<Peak>) {
         let (mut series, peaks) = self.potentials.as_ref().map(Potentials::read).unwrap_or_default();
         series.extend(self.estimate.iter().flat_map(blocking::Blocking::series));
         (series, peaks)
     }
 
-    /// What was lost of the potential latencies.
+    /// Losses of the potential latencies.
     pub fn losses(&self) -> Vec<Loss> {
         self.potentials.iter().flat_map(Potentials::losses).collect()
     }

@@ -1,4 +1,4 @@
-//! What the display shows while recording: CPUs, and with `--live` tasks, the worst first.
+//! Rows of the display while recording: CPUs, and with `--live` tasks, worst first.
 
 use lathunt_core::application::Task;
 use lathunt_core::series::{Quantity, Series};
@@ -10,7 +10,7 @@ use super::session::Plan;
 use crate::live::state::{Progress, Row};
 use crate::until::Until;
 
-/// Tasks shown at most.
+/// Maximum number of tasks shown.
 const TASKS: usize = 10;
 
 /// The state of the recording.
@@ -44,7 +44,7 @@ pub fn progress(
     Progress { phase, elapsed, planned, rows }
 }
 
-/// By the latency that was larger: a thread may be woken by timers and by others.
+/// Uses the larger latency: a thread may be woken by timers and by others.
 fn of_task(task: &Task) -> Option<Row> {
     let latencies = [Quantity::Wakeup, Quantity::TimerWakeup].into_iter().filter_map(|of| task.of(of));
     let latency = latencies.max_by_key(|series| series.histogram.max())?;
@@ -53,7 +53,7 @@ fn of_task(task: &Task) -> Option<Row> {
     Some(Row { missed, culprit, ..row(task.thread.to_string(), latency) })
 }
 
-/// A wait that goes on, before all others: it is in no figure yet.
+/// An unfinished wait, listed first: it is not in the figures yet.
 fn waits(starving: &Starving, now: Mono) -> Row {
     let so_far = Some(now.since(starving.since));
     let holder = starving.holder.as_ref().map_or("not known".to_owned(), ToString::to_string);
@@ -80,7 +80,7 @@ fn row(label: String, series: &Series) -> Row {
         mean_ns: histogram.mean_ns(),
         p999: histogram.quantile(0.999),
         max: histogram.max(),
-        missed: series.missed.unwrap_or(0), // of our own recorder it is known
+        missed: series.missed.unwrap_or(0), // always known for our own recorder
         culprit: String::new(),
     }
 }

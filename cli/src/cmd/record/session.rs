@@ -1,7 +1,7 @@
-//! `lathunt record`: the recorder on the tasks of the running system.
+//! `lathunt record`: runs the recorder on the tasks of the running system.
 //!
-//! One loop at SCHED_OTHER reads what the kernel side found every 20 ms. The run so far is saved every second at first
-//! and every ten seconds in the end, so that a kill costs a tenth of a recording or ten seconds.
+//! One loop at SCHED_OTHER reads the kernel side's data every 20 ms. The run so far is saved every second at first and
+//! every ten seconds later, so that a kill loses a tenth of a recording or ten seconds.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -40,34 +40,34 @@ use crate::until::Until;
 
 const ROOT: &str = "/";
 const TURN: Duration = Duration::from_millis(20);
-/// Once a second: threads that came to match, the display, the old files.
+/// Once a second: newly matching threads, the display, the old files.
 const SECOND: Ns = Ns(1_000_000_000);
 
-/// Everything the user asked for.
+/// Options of the command.
 pub struct Plan {
-    /// Whose latencies, unless those of the command.
+    /// Tasks to record, unless those of the command.
     pub selection: Selection,
-    /// The command is recorded, and nothing else.
+    /// Only the command is recorded.
     pub follows_command: bool,
-    /// Where; `None`: on all online CPUs.
+    /// CPUs; `None`: all online CPUs.
     pub cpus: Option<CpuSet>,
-    /// How long; `None`: until stopped.
+    /// Length; `None`: until stopped.
     pub duration: Option<Ns>,
-    /// Until so much may be claimed.
+    /// Claim to prove.
     pub until: Option<Claim>,
-    /// Worst cases kept for each CPU.
+    /// Worst cases kept per CPU.
     pub peaks: usize,
-    /// Flight records from here on.
+    /// Smallest latency with a flight record.
     pub threshold: Ns,
-    /// What must not be exceeded.
+    /// Deadlines.
     pub deadlines: Deadlines,
-    /// What a PASS needs besides.
+    /// Further conditions of a PASS.
     pub strict: Strict,
-    /// The first latency (of an application: response time) above this ends the recording.
+    /// Limit whose first exceedance (for an application: by a response time) ends the recording.
     pub stop_at: Option<Ns>,
-    /// What is done on late cases.
+    /// Actions on late cases.
     pub on_late: Wanted,
-    /// Where jobs begin, a pattern for places.
+    /// Wait at which jobs begin, a pattern for places.
     pub activation: Option<String>,
     /// Threads that wake each other, in this order; empty: no chain.
     pub chain: Vec<String>,
@@ -75,33 +75,33 @@ pub struct Plan {
     pub latency_hist: Option<PathBuf>,
     /// Potential latencies wanted.
     pub potential: Vec<Potential>,
-    /// Measure the cost first.
+    /// Measure the overhead first.
     pub penalty: bool,
-    /// Table of tasks; `q` ends.
+    /// Show a table of tasks; `q` ends.
     pub live: bool,
-    /// Where the files go.
+    /// Output directory.
     pub output: Option<PathBuf>,
-    /// The run file on stdout.
+    /// Print the run file on stdout.
     pub json: bool,
-    /// Only the verdict on stdout.
+    /// Print only the verdict.
     pub quiet: bool,
     /// Print every case.
     pub all: bool,
-    /// Measure the switch itself, too.
+    /// Measure the switch itself too.
     pub switch: bool,
-    /// A program to start.
+    /// Program to start.
     pub command: Vec<OsString>,
-    /// As whom; `None`: as this process.
+    /// Its user; `None`: that of this process.
     pub user: Option<User>,
 }
 
 impl Plan {
-    /// Chosen threads are an application, whose response times count.
+    /// Selected threads are an application, whose response times count.
     pub(super) fn is_application(&self) -> bool {
         self.follows_command || !matches!(self.selection, Selection::RealTime | Selection::All)
     }
 
-    /// Its part in the verdict; `ending`: of the command, when it has ended.
+    /// The criteria for the verdict; `ending`: of the command, once it has ended.
     fn asked(&self, tasks: &[Task], ending: Option<ExitStatus>) -> Asked {
         let command = self.command.first().map(|program| program.to_string_lossy().into_owned());
         Asked {
@@ -128,7 +128,7 @@ impl Plan {
         until.is_shown(&said, elapsed) || is_late(run)
     }
 
-    /// How the claim fared, if one was asked for.
+    /// Stores the outcome of the claim, if one was requested.
     fn conclude(&self, run: &mut Run, took: Ns) {
         let Some(until) = self.until.map(Until::new) else { return };
         let asked = self.asked(&run.tasks, None);
@@ -138,7 +138,7 @@ impl Plan {
         until.conclude(run, &said, is_refuted, took);
     }
 
-    /// A system has one for all of its tasks.
+    /// A recording of the whole system has one deadline for all tasks.
     fn deadlines_in_force(&self) -> Deadlines {
         match self.is_application() {
             true => self.deadlines.clone(),
@@ -146,13 +146,13 @@ impl Plan {
         }
     }
 
-    /// Everything is attached: of root's rights those are kept that the rest needs.
+    /// Everything is attached: of root's rights, only those are kept that the rest needs.
     fn give_up_rights(&self, output: &Output) -> anyhow::Result<()> {
         let mut kept = vec![Capability::Bpf, Capability::Perfmon, Capability::Syslog];
-        kept.extend([Capability::SysPtrace, Capability::DacReadSearch]); // what descriptors of the threads are
+        kept.extend([Capability::SysPtrace, Capability::DacReadSearch]); // to identify descriptors of the threads
         kept.extend(output.needs());
         kept.extend(self.latency_hist.as_deref().map(crate::outdir::needs).unwrap_or_default());
-        kept.extend((!self.command.is_empty()).then_some(Capability::Kill)); // it may change its user
+        kept.extend((!self.command.is_empty()).then_some(Capability::Kill)); // the program may change its user
         Ok(privileges::keep(&kept)?)
     }
 
@@ -187,7 +187,7 @@ impl Plan {
     }
 }
 
-/// What is known while it goes on.
+/// State during the recording.
 pub(super) struct Session<'a> {
     pub(super) plan: &'a Plan,
     base: Run,
@@ -201,7 +201,7 @@ pub(super) struct Session<'a> {
 /// Records.
 ///
 /// # Errors
-/// When nothing could be recorded, or the result could not be written.
+/// If nothing could be recorded, or the result could not be written.
 pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     signals::install()?;
     let mut display = Display::new(plan.quiet);
@@ -227,7 +227,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let mut child = command.map(start).transpose()?;
     let command = child.as_ref().map(HeldChild::tid);
     let recording = Recording::start(plan.settings(&cpus, command, &conditions))?;
-    // Last: loading and attaching programs has interrupts and preemption off for longer than most of what else there is.
+    // Last: loading and attaching programs turns interrupts and preemption off for longer than almost anything else.
     let potential = start_potential()?;
     let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
     conditions.notes.extend(recording.notes().iter().cloned());
@@ -236,7 +236,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let base = Run { penalty, ..Run::new(conditions) };
     let clock_steps = ClockSteps::watch();
     let mut session = Session { plan, base, recording, potential, old_files, clock_steps, on_late };
-    // After the program was forked: the rings are read in time also where it keeps the CPUs busy. Without the right to it
+    // After the program was forked: the rings are read in time even if it keeps the CPUs busy. Without the privilege
     // nothing changes.
     let _ = lathunt_host::sched::set_nice(-20);
     if let Some(child) = &mut child {
@@ -279,7 +279,7 @@ fn is_late(run: &Run) -> bool {
     run.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Some(Outcome::Fail))
 }
 
-/// Whether nobody was recorded, and nothing else was measured.
+/// Whether no task was recorded, and nothing else was measured.
 fn is_empty(run: &Run) -> bool {
     let silent = run.series.iter().all(|series| series.histogram.count() == 0 && series.lost == 0);
     silent && run.tasks.is_empty() && run.peaks.is_empty() && run.penalty.is_none()
@@ -287,14 +287,14 @@ fn is_empty(run: &Run) -> bool {
 
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
     let mut conditions = crate::conditions::of_this_run(cpus);
-    conditions.load = Some("the system itself (recorded, not made)".to_owned());
+    conditions.load = Some("the system itself (recorded, not generated)".to_owned());
     conditions.duration_s = plan.duration.map(Ns::as_secs);
     conditions
 }
 
 impl Session<'_> {
-    /// Until a signal, `q`, the end of the command or of the time. Returned: how long it took, how the command ended if it
-    /// has, and that it was stopped before a time that was given.
+    /// Runs until a signal, `q`, the end of the command or of the time. Returns how long it took, how the command ended if
+    /// it has, and whether it was stopped before a given time.
     fn record(
         &mut self,
         child: &mut Option<HeldChild>,
@@ -322,7 +322,7 @@ impl Session<'_> {
             }
             let ending = child.as_mut().and_then(HeldChild::ended);
             if over || quit || ending.is_some() || signals::stop_requested().is_some() {
-                // Ctrl-C ends COMMAND as well.
+                // Ctrl-C ends COMMAND too.
                 let by_itself = over || (ending.is_some() && signals::stop_requested().is_none());
                 let early = plan.duration.filter(|_| !by_itself);
                 let by_user = early.and_then(|planned| cut_short(elapsed, planned));
@@ -337,13 +337,13 @@ impl Session<'_> {
             if !save && !display.is_due() && plan.latency_hist.is_none() && until.is_none() {
                 continue;
             }
-            // A failure of the old files is said at the end, when it is tried again.
+            // A failure of the old files is reported at the end, when they are written again.
             let (snapshot, _) = self.look();
             if save || until.is_some() {
                 let mut run = self.run(&snapshot);
                 run.conditions.duration_s = Some(elapsed.as_secs());
                 run.conditions.during.clock_set_ns = self.clock_steps.steps();
-                // A kill must not take the misses along that were seen until now.
+                // A kill must not lose the misses seen so far.
                 run.verdict =
                     Some(plan.strict.judge(judge::judge_recording(&run, &plan.asked(&run.tasks, None))));
                 is_settled = until.as_mut().is_some_and(|until| plan.is_settled(until, &run, elapsed));
@@ -358,7 +358,7 @@ impl Session<'_> {
         }
     }
 
-    /// What there is so far; the old files are brought up to it.
+    /// Takes a snapshot and updates the old files.
     fn look(&mut self) -> (Snapshot, anyhow::Result<()>) {
         if let Some(old_files) = &mut self.old_files {
             old_files.obey(&mut self.recording, &self.potential);
@@ -375,7 +375,7 @@ impl Session<'_> {
         (snapshot, updated)
     }
 
-    /// The run as it stands.
+    /// The run so far.
     fn run(&self, snapshot: &Snapshot) -> Run {
         let Snapshot { series, tasks, peaks, interference, losses, .. } = snapshot.clone();
         let mut run =
@@ -386,7 +386,7 @@ impl Session<'_> {
     }
 }
 
-/// That the user ended it, by a signal or a key.
+/// Whether the user ended it, by a signal or a key.
 fn cut_short(elapsed: Ns, planned: Ns) -> Option<String> {
     let planned = stopped::length(planned);
     let by_key = || Some(format!("{} (q)", stopped::after(elapsed, &planned)));

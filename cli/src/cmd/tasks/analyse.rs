@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use lathunt_core::printable;
 use lathunt_core::tasks::analyse::{analyse, margins, Costs};
 use lathunt_core::tasks::show;
@@ -39,13 +39,13 @@ pub struct AnalyseArgs {
     json: bool,
 }
 
-/// Threads whose sensitivity is computed at most.
+/// Maximum number of threads whose sensitivity is computed.
 const MOST_SENSITIVE: usize = 200;
 
 /// Analyses and prints.
 ///
 /// # Errors
-/// When the set cannot be read.
+/// If the set cannot be read.
 pub fn run(args: &AnalyseArgs) -> Result<ExitCode> {
     to_reading(&[], Programs::None)?;
     let set = read(&args.set)?;
@@ -61,13 +61,13 @@ pub fn run(args: &AnalyseArgs) -> Result<ExitCode> {
     let margins = args.sensitivity.then(|| margins(&set, costs));
     let text = match args.json {
         true => format!("{:#}\n", show::json(&analysis, margins.as_deref())),
-        // Names of tasks are the file's.
+        // Names of tasks come from the file.
         false => show::text(&analysis, margins.as_deref())
             .lines()
             .map(|line| printable::line(line).into_owned() + "\n")
             .collect(),
     };
-    out::print(&text).context("cannot write to stdout")?;
+    out::print(&text)?;
     let missed = analysis.rows.iter().any(|row| row.response.is_some() && !row.schedulable);
     let open = analysis.rows.iter().any(|row| !row.schedulable);
     Ok(match (missed, open) {

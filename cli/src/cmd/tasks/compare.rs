@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use lathunt_core::printable;
 use lathunt_core::run::Run;
 use lathunt_core::set_run::ThreadRun;
@@ -37,7 +37,7 @@ pub struct CompareArgs {
     json: bool,
 }
 
-/// What it writes beside the comparison.
+/// Files besides the comparison.
 const RUNS: [&str; 6] = [
     "fifo.lathunt.json",
     "rr.lathunt.json",
@@ -47,13 +47,13 @@ const RUNS: [&str; 6] = [
     "fiber-edf.lathunt.json",
 ];
 
-/// Of each scheduler, where neither the file nor the command line says it.
+/// Length per scheduler, if neither the file nor the command line gives it.
 const DURATION: Ns = Ns::from_ms(10_000);
 
 /// Runs and prints.
 ///
 /// # Errors
-/// When the set cannot be read, or run by any scheduler, or the result cannot be written.
+/// If the set cannot be read, or run by any scheduler, or the result cannot be written.
 pub fn run(args: &CompareArgs) -> Result<ExitCode> {
     let set = read(&args.set)?;
     warn(&set.warnings);
@@ -70,7 +70,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
         [Chosen::Fifo, Chosen::Rr, Chosen::Deadline, Chosen::Other, Chosen::FiberFp, Chosen::FiberEdf];
     for chosen in ALL {
         if signals::stop_requested().is_some() {
-            missing.push((chosen.scheduler().name(), "stopped before its turn".to_owned()));
+            missing.push((chosen.scheduler().name(), "stopped before it was run".to_owned()));
             continue;
         }
         let name = chosen.scheduler().name();
@@ -102,7 +102,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
         true => format!("{:#}\n", document(&runs, &missing)),
         false => table(&runs, &missing),
     };
-    out::print(&text).context("cannot write to stdout")?;
+    out::print(&text)?;
     let met = runs.iter().any(|(_, run)| run.misses == Some(0));
     Ok(if met { ExitCode::SUCCESS } else { exit::EXCEEDED.into() })
 }
@@ -114,7 +114,7 @@ fn threads(run: &Run) -> &[ThreadRun] {
 fn table(runs: &[(String, Run)], missing: &[(&str, String)]) -> String {
     const NAME: usize = 24;
     let names: Vec<&str> = threads(&runs[0].1).iter().map(|thread| thread.name.as_str()).collect();
-    let mut text = format!("{:<NAME$} {:>10}", "longest response", "deadline");
+    let mut text = format!("{:<NAME$} {:>10}", "max response", "deadline");
     for (name, _) in runs {
         let _ = write!(text, " {name:>21}");
     }
@@ -149,7 +149,7 @@ fn table(runs: &[(String, Run)], missing: &[(&str, String)]) -> String {
         text.push('\n');
     };
     total(|run| run.jobs, "jobs", &mut text);
-    total(|run| run.misses, "missed deadlines", &mut text);
+    total(|run| run.misses, "late jobs", &mut text);
     for (name, run) in runs {
         let Some(set) = &run.task_set else { continue };
         let places = format!("{name}: on CPU {}", set.cpus);

@@ -1,9 +1,9 @@
-//! `lathunt tasks convert`: a set as rt-app reads it.
+//! `lathunt tasks convert`: converts a set to rt-app's format.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use lathunt_host::restrict::{to_reading, Programs};
 
 use super::{read, warn};
@@ -29,7 +29,7 @@ pub struct ConvertArgs {
 /// Reads and writes.
 ///
 /// # Errors
-/// When the set cannot be read or written.
+/// If the set cannot be read or written.
 pub fn run(args: &ConvertArgs) -> Result<ExitCode> {
     let output: Vec<&Path> = args.output.iter().map(PathBuf::as_path).collect();
     to_reading(&output, Programs::None)?;
@@ -38,7 +38,7 @@ pub fn run(args: &ConvertArgs) -> Result<ExitCode> {
     let text = set.to_json(args.extensions);
     match &args.output {
         Some(path) => file::write_atomic(path, text.as_bytes())?,
-        None => out::print(&text).context("cannot write to stdout")?,
+        None => out::print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
 }

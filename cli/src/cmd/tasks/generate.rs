@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{anyhow, Context, Result};
+use anyhow::{anyhow, Result};
 use lathunt_core::tasks::generate::{generate, Method, Wanted};
 use lathunt_core::time::Ns;
 
@@ -50,10 +50,10 @@ enum How {
     Randfixedsum,
 }
 
-/// Draws and writes.
+/// Generates and writes the set.
 ///
 /// # Errors
-/// Which wish cannot be fulfilled, or why the file cannot be written.
+/// The request that cannot be satisfied, or why the file cannot be written.
 pub fn run(args: &GenerateArgs) -> Result<ExitCode> {
     let method = match args.method {
         How::Uunifast => Method::UuniFastDiscard,
@@ -71,7 +71,7 @@ pub fn run(args: &GenerateArgs) -> Result<ExitCode> {
     let text = set.to_json(true);
     match &args.output {
         Some(path) => file::write_atomic(path, text.as_bytes())?,
-        None => out::print(&text).context("cannot write to stdout")?,
+        None => out::print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
 }

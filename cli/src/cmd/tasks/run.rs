@@ -1,4 +1,4 @@
-//! `lathunt tasks run`: the set on this machine.
+//! `lathunt tasks run`: runs the set on this machine.
 
 mod log;
 mod places;
@@ -145,15 +145,15 @@ const NO_EVIDENCE: &str =
     "tasks run records no kernel events; 'lathunt record -- lathunt tasks run SET.json' explains late jobs";
 const NO_FIBER_EVIDENCE: &str =
     "the kernel does not see fibers; 'lathunt tasks run --trace FILE' records them for 'lathunt explain'";
-/// Events of fibers that --trace keeps: seconds of a busy set, 10 MB.
+/// Maximum number of fiber events kept by --trace: seconds of a busy set, 10 MB.
 const FIBER_EVENTS: usize = 1 << 18;
-/// How long a real-time thread may run without sleeping, where a CPU is left free, and where none is.
+/// How long a real-time thread may run without sleeping, if a CPU is free, and if none is.
 const RUNAWAY: [Ns; 2] = [Ns::from_ms(30_000), Ns::from_ms(5_000)];
 
 /// Runs and prints.
 ///
 /// # Errors
-/// When the set cannot be read or run, or the result cannot be written.
+/// If the set cannot be read or run, or the result cannot be written.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let set = read(&args.set)?;
     warn(&set.warnings);
@@ -165,7 +165,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let output = output.transpose()?;
     let log = args.log.as_deref();
     if args.preemption != Interrupt::Measured && !scheduler.is_fibers() {
-        bail!("cannot choose the preemption of threads of the kernel: --preemption is for fiber-fp and fiber-edf");
+        bail!("--preemption applies only to fibers: select --scheduler fiber-fp or fiber-edf");
     }
     if args.trace.is_some() && !scheduler.is_fibers() {
         bail!(
@@ -184,7 +184,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         (false, true) => summary(&measured),
         (false, false) => table(&measured),
     };
-    out::print(&text).context("cannot write to stdout")?;
+    out::print(&text)?;
     saved?;
     Ok(measured.verdict.as_ref().map_or(ExitCode::SUCCESS, exit::told))
 }
@@ -194,16 +194,16 @@ pub(super) fn summary(run: &Run) -> String {
     table(run).lines().last().map(|line| format!("{line}\n")).unwrap_or_default()
 }
 
-/// Where else a run goes, and how it is watched.
+/// Further outputs of a run, and how it is observed.
 #[derive(Default)]
 pub(super) struct Sinks<'a> {
-    /// Directory of a log of each thread.
+    /// Directory of the logs, one per thread.
     pub log: Option<&'a Path>,
-    /// File of the events of fibers.
+    /// File for fiber events.
     pub trace: Option<&'a Path>,
-    /// No progress.
+    /// Show no progress.
     pub silent: bool,
-    /// Gets the run as it stands, every second at first and every ten seconds in the end.
+    /// Receives the run so far, every second at first and every ten seconds later.
     pub save: Option<&'a mut dyn FnMut(&Run)>,
     /// How fibers are interrupted.
     pub preemption: Interrupt,
@@ -212,7 +212,7 @@ pub(super) struct Sinks<'a> {
 /// Runs the set under `scheduler`.
 ///
 /// # Errors
-/// When it cannot be run.
+/// If it cannot be run.
 pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sinks: Sinks) -> Result<Run> {
     let places = Places::of(set, common.cpus.as_ref())?;
     let (program, warnings) =
@@ -276,7 +276,7 @@ pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sink
         file::write_atomic(path, recorded.to_text().as_bytes())?;
     }
     if let Some(Err(error)) = display.logs.map(Logs::finish) {
-        // The figures are there all the same.
+        // The figures are complete all the same.
         eprintln!("warning: {}", exit::one_line(&error));
         conditions.notes.push(exit::one_line(&error));
     }
@@ -289,7 +289,7 @@ pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sink
     Ok(outcome::to_run(&plan, &executed, conditions))
 }
 
-/// Priority of the thread of the kernel that carries fibers, where that is allowed; the helper that interrupts it has one more.
+/// Priority of the kernel thread that carries fibers, if allowed; the helper that interrupts it has one more.
 fn carrier_priority() -> Option<i32> {
     const CARRIER: i32 = 90;
     match sched::may_be_realtime(CARRIER + 1) {
@@ -301,7 +301,7 @@ fn carrier_priority() -> Option<i32> {
     }
 }
 
-/// CPU time of one switch with its wake-up: half a round trip of two threads through pipes. Some 10 ms.
+/// CPU time of one switch with its wake-up: half a round trip of two threads through pipes. Takes some 10 ms.
 fn switch(cpu: Cpu) -> Option<Ns> {
     pingpong::round_trip(cpu, 2_000).ok().map(|both| Ns(both.0 / 2))
 }
@@ -309,7 +309,7 @@ fn switch(cpu: Cpu) -> Option<Ns> {
 fn conditions(cpus: &CpuSet) -> Conditions {
     let mut conditions = crate::conditions::of_this_run(cpus);
     conditions.load = Some("the task set itself".to_owned());
-    // All threads are known, wherever they ran.
+    // All threads are measured, wherever they ran.
     conditions.machine.cpus_measured = None;
     conditions
 }

@@ -1,4 +1,4 @@
-//! The kernel's side of a recording: through tracefs, or with `--flight` through the ring of the BPF recorder.
+//! The kernel's part of a recording: through tracefs, or with `--flight` through the rings of the BPF recorder.
 
 use std::fmt::Write;
 use std::fs;
@@ -22,10 +22,10 @@ use super::session::{code_of, Plan};
 use crate::beside::{CONDITIONS_FILE, FLIGHT_FILE, INTERRUPTS_FILE, KALLSYMS_FILE};
 use crate::file;
 
-/// Ring per CPU when everything is written, and when only the newest is kept.
+/// Ring per CPU if everything is written, and if only the newest is kept.
 const RING_BYTES: u64 = 16 << 20;
 const FLIGHT_RING_BYTES: u64 = 8 << 20;
-/// How long a CPU may take to hand over its flight ring.
+/// How long to wait for a CPU's flight ring.
 const PATIENCE: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -42,7 +42,7 @@ enum Way {
     Flight(Box<Recorder>, CpuSet),
 }
 
-/// What is said of the recording in `conditions.json`.
+/// Description of the recording in `conditions.json`.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Record {
     events: &'static str,
@@ -81,10 +81,10 @@ enum What {
 }
 
 impl Kernel {
-    /// Starts it; what is missing for `--flight` is said, and the other way taken.
+    /// Starts it; if a requirement of `--flight` is missing, reports that and uses tracefs.
     ///
     /// # Errors
-    /// What the kernel lacks or refuses.
+    /// A kernel feature that is missing or refused.
     pub fn start(events: EventSet, plan: &Plan, directory: Arc<Directory>) -> Result<Kernel> {
         let online = Topology::read(Path::new("/"))?.online;
         let mut conditions = facts::gather(Path::new("/"), &online);
@@ -137,7 +137,7 @@ impl Kernel {
             limit_bytes: plan.session.limit,
             directory: directory.clone(),
         })?;
-        // They are there even if the recording is killed; at its end they come again, with what was lost.
+        // Written now in case the recording is killed; rewritten at its end, with the losses.
         write_conditions(&directory, &record, &conditions)?;
         Ok(Kernel { way: Way::Tracefs(Box::new(recording)), directory, record, conditions })
     }
@@ -145,7 +145,7 @@ impl Kernel {
     /// Keeps the rings from overflowing until `stop`.
     ///
     /// # Errors
-    /// When what is read cannot be written.
+    /// If the data cannot be written.
     pub fn drain_until(&mut self, stop: &AtomicBool) -> Result<()> {
         match &mut self.way {
             Way::Tracefs(recording) => Ok(recording.drain_until(stop)?),
@@ -162,7 +162,7 @@ impl Kernel {
     /// Ends the recording.
     ///
     /// # Errors
-    /// When the last events cannot be read.
+    /// If the last events cannot be read.
     pub fn finish(self) -> Result<Ended> {
         let Kernel { way, directory, mut record, conditions } = self;
         let what = match way {
@@ -170,7 +170,7 @@ impl Kernel {
             Way::Flight(mut recorder, cpus) => {
                 let (bytes, silent) = freeze_all(&mut recorder, &cpus);
                 record.notes.extend(silent.iter().map(|cpu| format!("CPU {cpu} did not hand over its ring")));
-                // Most counters speak of the recorder's latency series, and the rings say themselves what they lack.
+                // Most counters concern the recorder's latency series, and the rings report their own losses.
                 let losses = recorder.losses();
                 record.notes.extend(
                     losses.iter().map(|loss| format!("{} {}: {}", loss.count, loss.counter, loss.meaning)),
@@ -183,7 +183,7 @@ impl Kernel {
     }
 }
 
-/// Asks every CPU for its ring; a CPU hands it over at its next switch, which a short visit there brings about.
+/// Requests the ring of every CPU; a CPU freezes it at its next switch, which a short migration to it causes.
 fn freeze_all(recorder: &mut Recorder, cpus: &CpuSet) -> (Vec<u8>, Vec<u32>) {
     let mut asked: Vec<(Cpu, u64)> = Vec::new();
     for cpu in cpus.iter() {
@@ -194,10 +194,10 @@ fn freeze_all(recorder: &mut Recorder, cpus: &CpuSet) -> (Vec<u8>, Vec<u32>) {
         std::thread::scope(|threads| {
             asked.iter().for_each(|&(cpu, _)| {
                 let visit = lathunt_host::threads::scoped(threads, move || {
-                    let _ = sched::pin(cpu); // a CPU that is offline hands over nothing
+                    let _ = sched::pin(cpu); // an offline CPU has no ring to freeze
                     std::thread::sleep(Duration::from_millis(1));
                 });
-                drop(visit); // refused: the CPU may hand over its ring without it, or is named as one that did not
+                drop(visit); // refused: the CPU may freeze its ring without it, or is named as one that did not
             });
         });
         for frozen in recorder.poll() {
@@ -212,7 +212,7 @@ fn freeze_all(recorder: &mut Recorder, cpus: &CpuSet) -> (Vec<u8>, Vec<u32>) {
 }
 
 impl Ended {
-    /// Writes the trace and what belongs to it, and says what it is; gives the exit code.
+    /// Writes the trace and its companion files, and describes it; returns the exit code.
     ///
     /// # Errors
     /// The file that cannot be written.
@@ -254,7 +254,7 @@ fn said(path: &Path, record: &Record, started: Instant) -> u8 {
     let mut text = format!("{}: {} bytes of events", path.display(), record.bytes);
     if record.overwritten > 0 {
         let why = if record.flight {
-            "older ones, overwritten as asked"
+            "older ones, overwritten as requested"
         } else {
             "overwritten before they were read (a larger --ring keeps them)"
         };

@@ -1,9 +1,9 @@
-//! Memory maps of processes: they name the files behind page faults, and code addresses, after the processes are gone.
+//! Memory maps of processes: they name the files behind page faults, and code addresses, after the processes have
+//! ended.
 //!
-//! Processes that run at the begin or at the end are read then. The command and its children are neither: they are
-//! looked at while they run, soon after their start and then ever more rarely, because reading the maps of a process
-//! holds up its page faults for some µs. What was seen is written each time, so that it is there also when the recorder
-//! is killed.
+//! Processes that run at the start or at the end are read then. The command and its children are neither: they are read
+//! while they run, soon after their start and then increasingly rarely, because reading the maps of a process delays
+//! its page faults by some µs. The maps are written each time, so that they exist even if the recorder is killed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
@@ -15,13 +15,13 @@ use lathunt_host::beneath::{Directory, Readers};
 
 use crate::file;
 
-/// First distance of two looks at a command; it doubles up to [`RAREST`].
+/// First interval of reading a command's maps; it doubles up to [`RAREST`].
 const FIRST: Duration = Duration::from_millis(40);
 const RAREST: Duration = Duration::from_secs(2);
 /// The same for all processes of the machine.
 const FIRST_OF_ALL: Duration = Duration::from_secs(2);
 const RAREST_OF_ALL: Duration = Duration::from_secs(60);
-/// Processes of one command that are looked at.
+/// Maximum number of processes of one command that are read.
 const MOST_PROCESSES: usize = 256;
 
 /// Maps of processes, by their numbers.
@@ -33,7 +33,7 @@ pub struct Maps {
     all: Turn,
 }
 
-/// When to look again.
+/// When to read again.
 #[derive(Debug)]
 struct Turn {
     due: Instant,
@@ -58,7 +58,7 @@ impl Turn {
 }
 
 impl Maps {
-    /// To be written into `directory`.
+    /// Maps to be written into `directory`.
     pub fn new(directory: Arc<Directory>) -> Maps {
         Maps {
             of: BTreeMap::new(),
@@ -68,7 +68,7 @@ impl Maps {
         }
     }
 
-    /// Looks at all processes, or at the command `child` and its descendants, if it is time to.
+    /// Reads all processes, or the command `child` and its descendants, if it is due.
     pub fn look(&mut self, child: Option<u32>) {
         if self.all.is_due() {
             self.take_all();
@@ -77,7 +77,7 @@ impl Maps {
         } else {
             return;
         }
-        let _ = self.write(); // at the end it is written again, and then said
+        let _ = self.write(); // it is written again at the end, where errors are reported
     }
 
     fn take_family(&mut self, process: u32) {
@@ -89,7 +89,7 @@ impl Maps {
         }
     }
 
-    /// Looks at all processes there are.
+    /// Reads all running processes.
     pub fn take_all(&mut self) {
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             if let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
@@ -111,7 +111,7 @@ impl Maps {
         }
     }
 
-    /// Writes all that was seen: `# PID COMM`, then lines as in /proc/PID/maps, of each process.
+    /// Writes all maps: `# PID COMM`, then lines as in /proc/PID/maps, for each process.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -1,4 +1,4 @@
-//! Sessions of `lathunt trace`: instrumented programs into CTF, also when the terminal is gone.
+//! Sessions of `lathunt trace`: record instrumented programs as CTF, even after the terminal is closed.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -80,10 +80,10 @@ pub enum Verb {
     },
 }
 
-/// Runs a session's verb.
+/// Runs a subcommand of a session.
 ///
 /// # Errors
-/// When it cannot be done, with what to do about it.
+/// If it fails, with a remedy.
 pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     let place = Place::from_environment();
     match verb {
@@ -109,7 +109,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
 fn start(place: &Place, args: &SessionArgs) -> anyhow::Result<ExitCode> {
     let mut session = session_of(args)?;
     if let Some(left) = Session::read(&place.session())?.filter(|left| left.dir == session.dir) {
-        session.created = left.created; // its consumer has died: the same traces go on
+        session.created = left.created; // its consumer has died: continue the same traces
         session.clock_offset_ns = left.clock_offset_ns;
     }
     let consumer = daemon::start(place, &session)?;
@@ -118,12 +118,12 @@ fn start(place: &Place, args: &SessionArgs) -> anyhow::Result<ExitCode> {
         "recording instrumented programs into {dir} (consumer {consumer}); `lathunt trace stop` ends it\n"
     ))?;
     if !place.programs().iter().filter_map(Program::look).any(|program| program.alive()) {
-        eprintln!("lathunt: no instrumented program runs now. {KERNEL}");
+        eprintln!("lathunt: no instrumented program is running. {KERNEL}");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The session that records as `args` say.
+/// The session specified by `args`.
 ///
 /// # Errors
 /// The directory has no absolute path.
@@ -140,7 +140,7 @@ pub fn session_of(args: &SessionArgs) -> anyhow::Result<Session> {
     session.comms.clone_from(&args.comm);
     session.pids.clone_from(&args.pid);
     for pid in args.pid.iter().filter(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()) {
-        eprintln!("lathunt: --pid {pid}: no such process runs now");
+        eprintln!("lathunt: --pid {pid}: no such process");
     }
     Ok(session)
 }
@@ -164,7 +164,7 @@ fn recover(place: Place, output: Option<PathBuf>) -> anyhow::Result<ExitCode> {
             overwrite: left.is_some_and(|left| left.overwrite),
             ..Session::new(std::path::absolute(dir)?)
         },
-        (None, None) => bail!("no session is left to continue; say where to write: -o DIR"),
+        (None, None) => bail!("no session to continue; name the directory of the trace with -o DIR"),
     };
     let consumer = Consumer::start(place, session)?;
     Ok(conclude(&consumer.finish()?).into())
@@ -217,7 +217,7 @@ fn show_status(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// As [`conclude`], where nothing else was recorded: no event at all is no recording.
+/// Like [`conclude`], if nothing else was recorded: a recording without any event is an error.
 #[must_use]
 pub fn conclude_alone(status: &Status) -> u8 {
     let code = conclude(status);
@@ -229,11 +229,11 @@ pub fn conclude_alone(status: &Status) -> u8 {
     code.max(exit::COULD_NOT_MEASURE)
 }
 
-/// What records programs that are not instrumented.
+/// How to record programs that are not instrumented.
 const KERNEL: &str = "Programs that are not instrumented are recorded with the kernel's events: \
                       `lathunt trace -o DIR -- COMMAND`, or `lathunt trace -o DIR -D 10s`";
 
-/// Prints what became of the events; gives the exit code.
+/// Prints the counts of events; returns the exit code.
 #[must_use]
 pub fn conclude(status: &Status) -> u8 {
     let wrote = crate::out::print_or_say(&format!(
@@ -271,7 +271,7 @@ fn tally_text(tally: &Tally) -> String {
     text
 }
 
-/// `4194304`, `64K`, `4M`, `1G`; not nothing.
+/// `4194304`, `64K`, `4M`, `1G`; not zero.
 fn bytes(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.chars().last() {
         Some('K' | 'k') => (&text[..text.len() - 1], 10),
@@ -287,7 +287,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What programs take: four packets at least.
+/// The size of a program's ring: at least four packets.
 fn ring_bytes(text: &str) -> Result<u64, String> {
     let bytes = bytes(text)?;
     match (16 << 10..=1 << 30).contains(&bytes) {
@@ -296,7 +296,7 @@ fn ring_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A shell pattern that some event may match.
+/// A shell pattern that can match an event.
 fn pattern(text: &str) -> Result<String, String> {
     match text.trim().is_empty() {
         true => Err("no event has an empty name; write for example 'control:*'".to_owned()),

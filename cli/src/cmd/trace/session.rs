@@ -1,6 +1,6 @@
 //! A recording from its start to the files in DIR: the kernel, instrumented programs, or both, around one command.
 //!
-//! Both sides use `CLOCK_MONOTONIC`, so that one question can be asked of both. Not here: sessions without a terminal
+//! Both parts use `CLOCK_MONOTONIC`, so that one query can cover both. Not here: sessions without a terminal
 //! (`programs.rs`).
 
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ use crate::beside::{CONDITIONS_FILE, FLIGHT_FILE, INTERRUPTS_FILE, KALLSYMS_FILE
 use crate::own::Kind;
 use crate::{exit, file};
 
-/// What an earlier recording of the kernel left there, and how it is known.
+/// Files of an earlier kernel recording, and how to recognize them.
 const FILES: [file::Left; 7] = [
     (tracefs::FILE, |kind| *kind == Kind::Trace),
     (tracefs::HEAD_FILE, |kind| *kind == Kind::Trace),
@@ -41,31 +41,31 @@ const FILES: [file::Left; 7] = [
 
 const TURN: Duration = Duration::from_millis(10);
 
-/// Everything the user asked for.
+/// Options of the command.
 #[derive(Debug)]
 pub struct Plan {
-    /// Where instrumented programs are found.
+    /// Directory of instrumented programs.
     pub place: Place,
-    /// The kernel's events; `None`: not the kernel.
+    /// Kernel events; `None`: do not record the kernel.
     pub events: Option<EventSet>,
-    /// Every kernel function too.
+    /// Trace every kernel function too.
     pub functions: bool,
-    /// Instrumented programs too.
+    /// Record instrumented programs too.
     pub user: bool,
-    /// Where to, and how much.
+    /// Output directory and limits.
     pub session: SessionArgs,
-    /// How long at most.
+    /// Maximum length.
     pub duration: Option<Ns>,
-    /// What to run meanwhile; empty: nothing.
+    /// Program to run; empty: none.
     pub command: Vec<OsString>,
-    /// As whom; `None`: as this process.
+    /// Its user; `None`: that of this process.
     pub as_user: Option<User>,
 }
 
 /// Records in the foreground until the command ends, the time is over, or a signal comes.
 ///
 /// # Errors
-/// When the recording or the command cannot start, or not all can be written.
+/// If the recording or the command cannot start, or something cannot be written.
 pub fn record(plan: &Plan) -> Result<ExitCode> {
     let stop = daemon::stop_on_signals();
     let directory = &plan.session.output;
@@ -78,7 +78,7 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
         eprintln!("lathunt: an earlier recording was there: it is now {}", old.display());
     }
     let output = Arc::new(output);
-    // A process of its own, as that of a session: what reads must not stand behind what is recorded.
+    // A separate process, like that of a session: the reader must not be delayed by the recorded program.
     let consumer = plan.user.then(|| programs::session_of(&plan.session)).transpose()?;
     let consumer = consumer.map(|session| daemon::start_bound(&plan.place, &session)).transpose()?;
     let mut maps = plan.events.map(|_| Maps::new(output.clone()));
@@ -102,7 +102,7 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
         done.store(true, Ordering::Relaxed);
         drain.map(|thread| thread.join().unwrap_or_else(|_| Ok(())))
     });
-    // The recording ends before anything else is done: what follows is not part of it.
+    // The recording ends before anything else is done: later work is not part of it.
     let recorded = kernel.map(Kernel::finish).transpose();
     let ended = child.map(conclude_child);
     let status = consumer.map(|_| daemon::stop(&plan.place)).transpose()?.flatten();
@@ -126,7 +126,7 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// That there is such a program, before anything is written.
+/// Checks that there is such a program, before anything is written.
 fn found(program: &Path) -> Result<()> {
     let shown = program.display();
     let by_path = || {
@@ -143,7 +143,7 @@ fn found(program: &Path) -> Result<()> {
 fn start(command: &[OsString], user: Option<&User>) -> Result<Option<Child>> {
     let Some((program, arguments)) = command.split_first() else { return Ok(None) };
     let mut command = Command::new(program);
-    // First: another user's process keeps no wish for the death of its parent.
+    // First: becoming another user clears the request to die with the parent.
     user.into_iter().for_each(|user| user.runs(&mut command));
     let child = bound_to_parent(command.args(arguments)).spawn();
     Ok(Some(child.with_context(|| format!("cannot start {}", program.to_string_lossy()))?))
@@ -151,10 +151,10 @@ fn start(command: &[OsString], user: Option<&User>) -> Result<Option<Child>> {
 
 fn wait(stop: &AtomicBool, end: Option<Instant>, mut child: Option<&mut Child>, mut maps: Option<&mut Maps>) {
     while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
-        if let Some(child) = &mut child {
-            if !matches!(child.try_wait(), Ok(None)) {
-                return;
-            }
+        if let Some(child) = &mut child
+            && !matches!(child.try_wait(), Ok(None))
+        {
+            return;
         }
         if let Some(maps) = &mut maps {
             maps.look(child.as_ref().map(|child| child.id()));
@@ -163,7 +163,7 @@ fn wait(stop: &AtomicBool, end: Option<Instant>, mut child: Option<&mut Child>, 
     }
 }
 
-/// Ends a command that still runs; gives how it ended if not well.
+/// Ends a command that is still running; returns how it ended if it failed.
 fn conclude_child(mut child: Child) -> Option<String> {
     match child.try_wait() {
         Ok(Some(status)) => (!status.success()).then(|| status.to_string()),

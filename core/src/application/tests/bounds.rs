@@ -1,4 +1,4 @@
-//! Where a figure begins or ends: what is apart, added up, kept, or just not counted.
+//! Boundaries of figures: separate, summed, kept, or just not counted.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn a_thread_whose_releases_are_at_any_time_has_no_period() {
     let mut at = 1_000_000;
     for turn in 0..200u64 {
         tasks.add(&activation(at, Via::Timer, SLEEP));
-        // A quarter of the distances is the median.
+        // A quarter of the intervals is the median.
         at += if turn % 4 == 0 { 1_000_000 } else { 550_000 + 300_000 * (turn % 4) };
     }
     assert_eq!(tasks.report().remove(0).period, None);

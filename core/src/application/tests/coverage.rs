@@ -1,4 +1,4 @@
-//! No work of a thread is longer than what its figures account for, whatever it does.
+//! The figures of a thread always account for its longest work.
 
 use super::*;
 
@@ -37,8 +37,8 @@ fn stream(dice: &mut Dice) -> Vec<Activation> {
     all
 }
 
-/// From the words of the documentation alone: a turn begins when the wait in the main place ends, and ends at the next wait
-/// there; what is before the first and after the last of them is in none.
+/// From the documentation alone: a job starts when the wait in the main place ends, and ends at the next wait there;
+/// time before the first and after the last of them belongs to no job.
 struct Plain {
     turns: u64,
     longest: Option<Ns>,
@@ -88,7 +88,7 @@ fn ten_thousand_streams_have_the_turns_of_a_plain_reading_and_no_work_is_longer_
         assert_eq!(task.outside_ns, plain.outside.iter().copied().max(), "stream {number}");
         let late = plain.longest.filter(|&longest| longest > Ns::from_us(300));
         assert_eq!(task.miss_max_ns, late.map(|longest| longest.saturating_sub(Ns::from_us(300))));
-        // Each place where a job may begin, by who ended the wait.
+        // Each place where a job may start, by the waker.
         for place in [SLEEP, futex(0x100)] {
             let told = Place::of(place, name).name;
             for timer in [true, false] {
@@ -132,7 +132,7 @@ fn no_turn_is_longer_than_what_is_accounted_for_when_activations_are_lost() {
         let within = response.map_or(task.outside_ns, Series::lost_at_most);
         lost += task.not_recorded;
         bounded += u64::from(task.not_recorded > 0 && within.is_some());
-        // A begin that was lost is not known to the plain reading either.
+        // A lost start is also unknown to the simple method.
         let first = stream.iter().position(|one| one.waking == kept[0].waking).unwrap();
         let truth = plain(&stream[first..], main).longest;
         let accounted = longest.max(task.outside_ns).max(unfinished).max(within);
@@ -143,7 +143,7 @@ fn no_turn_is_longer_than_what_is_accounted_for_when_activations_are_lost() {
 
 #[test]
 fn jobs_begin_where_the_user_says() {
-    // Between two sleeps it waits for a lock; by itself it would be judged from sleep to sleep.
+    // Between two sleeps it waits for a lock; without `--activation` it would be judged from sleep to sleep.
     let wait = futex(0x200);
     let stream: Vec<Activation> = (1..400)
         .map(|number| activation(number * 1_000_000, Via::Thread, if number % 2 == 0 { SLEEP } else { wait }))

@@ -39,7 +39,7 @@ fn releases_that_a_thread_overran_are_misses_at_their_size_and_none_is_missing()
     }
     let task = tasks.report().remove(0);
     assert_eq!((task.late_sleeps, task.misses, task.miss_max_ns), (45, 45, Some(Ns(1_498_000))));
-    // Who asked late was to begin when it asked for, not when its timer was armed: 555 µs, not 55.
+    // A late request counts from the requested expiry, not from the arming of the timer: 555 µs, not 55.
     let response = &task.of(Quantity::Response).unwrap().histogram;
     assert_eq!((response.count_from(Ns(555_000)), response.count_from(Ns(556_000))), (45, 30));
     let period = task.period.unwrap();
@@ -47,7 +47,29 @@ fn releases_that_a_thread_overran_are_misses_at_their_size_and_none_is_missing()
     assert_eq!(task.not_recorded, 0);
 }
 
-/// 300 turns; from the hundredth to the two hundredth the thread is woken on its way to sleep.
+/// A thread of which the first activation, of `first_blocks` blocks, ends with `sleeps` until times that had passed.
+fn started_late(first_blocks: u16, sleeps: u16, held: Option<Tid>) -> Task {
+    const MS: u64 = 1_000_000;
+    let mut tasks = Tasks::new(4, Some(Ns(600_000)), name).with_held(held);
+    let first = Activation { blocks: first_blocks, ..activation(MS, Via::Thread, SLEEP) };
+    tasks.add(&overran(first, sleeps, 2 * MS, 300_000));
+    for turn in 1..100_u16 {
+        let regular = activation(u64::from(turn + 2) * MS, Via::Timer, SLEEP);
+        tasks.add(&Activation { blocks: first_blocks + turn, ..regular });
+    }
+    tasks.report().remove(0)
+}
+
+#[test]
+fn a_first_sleep_until_a_time_that_had_passed_ends_the_start_of_a_thread_and_no_job() {
+    assert_eq!((started_late(1, 1, None).late_sleeps, started_late(1, 1, None).misses), (1, 0));
+    // The second one ends the job of the first, and a thread that lived before the recording had a job.
+    assert_eq!(started_late(1, 2, None).misses, 1);
+    assert_eq!(started_late(7, 1, None).misses, 1);
+    assert_eq!(started_late(7, 1, Some(Tid(7))).misses, 0);
+}
+
+/// 300 turns; from the hundredth to the two hundredth the thread is woken before it has left the CPU.
 fn woken_on_the_way(missing: &[u64]) -> Task {
     let mut tasks = Tasks::new(4, None, name);
     for turn in 1..=300 {
@@ -83,7 +105,7 @@ fn who_is_woken_on_the_way_to_sleep_has_a_turn_with_a_lateness_and_without_a_wak
 #[test]
 fn an_activation_that_ended_on_the_way_to_sleep_and_was_not_seen_is_counted_as_not_recorded() {
     let task = woken_on_the_way(&[150, 170]);
-    // Of each gap the turn behind it, whose begin is not known.
+    // For each gap, the job after it, whose start is unknown.
     assert_eq!((task.not_recorded, task.activations), (2, 299 - 2 - 2));
     assert_eq!(task.period.as_ref().unwrap().missed, 0, "nobody knows what they were");
 }
@@ -100,7 +122,7 @@ fn activations_that_were_not_recorded_are_counted_and_what_lies_around_them_is_n
     let task = tasks.report().remove(0);
     assert_eq!(task.not_recorded, 3);
     assert_eq!(task.period.as_ref().unwrap().missed, 0, "nobody knows what they were");
-    // Of each gap the turn behind it, whose begin is not known.
+    // For each gap, the job after it, whose start is unknown.
     let lost = |of: &Series| if of.quantity == Quantity::Response { 3 + 2 } else { 3 };
     assert!(task.series.iter().all(|series| series.lost == lost(series)));
     assert_eq!(task.activations, 300 - 1 - 3 - 2, "the one after each gap has no known begin");

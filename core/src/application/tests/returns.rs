@@ -88,3 +88,78 @@ fn where_it_waits_elsewhere_a_turn_is_told_by_its_parts() {
         late.several_jobs
     );
 }
+
+#[test]
+fn what_a_thread_waits_for_before_its_first_job_is_not_where_its_jobs_begin() {
+    const FSYNC: Point = Point { syscall: 74, argument: 3, operation: 0, compat: false, site: 0 };
+    let named = |point: Point| if point.syscall == 74 { Some("fsync") } else { name(point) };
+    let mut tasks = Tasks::new(4, Some(Ns::from_ms(40)), named);
+    (1..=200).for_each(|number| {
+        tasks.add(&activation(number * MS, Via::Interrupt, FSYNC));
+    });
+    for number in 3..=20 {
+        let job = activation(number * 100 * MS, Via::Timer, SLEEP);
+        let long = if number == 9 { 60 * MS } else { MS };
+        tasks.add(&Activation { blocked: Mono(number * 100 * MS + long), ..job });
+    }
+    let task = tasks.report().remove(0);
+    assert_eq!(task.waits_in.as_deref(), Some("clock_nanosleep TIMER_ABSTIME"));
+    assert_eq!((task.activations, task.misses), (17, 1));
+}
+
+#[test]
+fn a_job_that_was_due_while_its_thread_was_stopped_was_late_for_the_stop() {
+    let mut tasks = Tasks::new(4, Some(Ns::from_ms(40)), name);
+    tasks.ask_for_jobs(Ns::ZERO);
+    for number in 1..=80 {
+        tasks.add(&activation(number * 100 * MS, Via::Timer, SLEEP));
+    }
+    // Stopped 20 ms before its release, continued 60 ms after it; its sleep, which goes on, returns at once.
+    let due = 8_100 * MS;
+    tasks.add(&activation(due - 20 * MS, Via::Thread, SLEEP));
+    let late = LateSleeps { count: 1, last: Mono(due), most: Ns(60 * MS) };
+    let on = activation(due + 60 * MS, Via::Thread, SLEEP);
+    let end = on.blocked;
+    let on = Activation { stayed: true, at_once: true, late_sleeps: Some(late), blocks: on.blocks - 1, ..on };
+    BLOCKS.with(|blocks| blocks.set(on.blocks + 1));
+    tasks.add(&on);
+    let job = activation(end.0, Via::Timer, SLEEP);
+    tasks.add(&Activation { timer: None, switched_in: end, awake: true, armed_late: true, ..job });
+    let late: Vec<Job> = tasks.take_jobs().into_iter().filter(|job| job.total() > Ns::from_ms(40)).collect();
+    let backlog = late.iter().filter_map(|job| job.backlog.as_ref());
+    assert_eq!(backlog.map(|backlog| &backlog.why).collect::<Vec<_>>(), [&Behind::Stopped], "{late:?}");
+    let cause = main_cause(&late[0].parts(name)).unwrap();
+    assert_eq!(
+        cause,
+        ("stopped in its wait, by a signal, a debugger or the freezer".to_owned(), Ns(60 * MS))
+    );
+}
+
+#[test]
+fn a_timed_wait_elsewhere_is_no_part_of_a_job_of_a_thread_without_a_period() {
+    const OTHER: Point = Point { syscall: 202, argument: 0x2000, operation: 9, compat: false, site: 0 };
+    const WORK: Point = Point { argument: 0x3000, ..OTHER };
+    // Released at irregular times; each third turn waits for 90 ms elsewhere, each tenth works for `works` after that.
+    let of = |works: u64, elsewhere: Point| {
+        let mut tasks = Tasks::new(4, Some(Ns::from_ms(40)), name);
+        let mut at = 0;
+        for number in 1..=120_u64 {
+            at += 200 * MS + number * number % 37 * 10 * MS;
+            let first = activation(at, Via::Thread, if number % 3 == 0 { elsewhere } else { WORK });
+            tasks.add(&first);
+            if number % 3 == 0 {
+                let again = activation(at + 90 * MS, Via::Timer, WORK);
+                let long = if number % 30 == 0 { works } else { MS };
+                tasks.add(&Activation { blocked: again.switched_in + Ns(long), ..again });
+            }
+        }
+        tasks.report().remove(0)
+    };
+    let idle = of(MS, OTHER);
+    assert_eq!(idle.waits_in.as_deref(), Some("futex FUTEX_WAIT_BITSET 0x3000"));
+    assert!(idle.misses > 0 && idle.is_late_by_doubt_alone(Ns::from_ms(40)), "{:?}", idle.several_jobs);
+    assert!(!of(60 * MS, OTHER).is_late_by_doubt_alone(Ns::from_ms(40)), "it worked for 60 ms");
+    let slept = of(MS, SLEEP);
+    assert_eq!(slept.waits_in, idle.waits_in);
+    assert!(slept.misses > 0 && !slept.is_late_by_doubt_alone(Ns::from_ms(40)), "no release ends a sleep");
+}

@@ -1,16 +1,21 @@
-//! Jobs that are released while the one before them runs, and that the thread takes up without waiting for them.
+//! Jobs that are released while the previous one runs, and that the thread takes without waiting.
 
 use super::super::candidates::may_queue;
+use super::super::cycles::is_regular;
 use super::super::misses::Finished;
 use super::super::places::Id;
+use super::super::point::Class;
 use super::super::several::Queue;
 use super::super::sums::missing_between;
 use super::{Log, Turn, WAKERS};
-use crate::time::{Mono, Tid};
+use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, Point, Via};
 
+/// Minimum number of intervals between releases to infer a period.
+const KNOWN: usize = 8;
+
 impl Log {
-    /// A part of a turn ends where a wait for a timer returned at once.
+    /// Ends a part of a job, where a wait for a timer returned at once.
     pub(super) fn cut(&mut self, cut: &Activation, name: fn(Point) -> Option<&'static str>) {
         let (Some(turn), Some(late)) = (&mut self.turn, cut.late_sleeps) else { return };
         let response = cut.blocked.since(turn.part);
@@ -33,8 +38,8 @@ impl Log {
         self.cycles.released(due, period);
     }
 
-    /// A late turn in which the thread may have taken up another job without waiting for it.
-    /// `last`: the activation that ends it.
+    /// Notes a late job in which the thread may have taken another job without waiting. `last`: the activation that
+    /// ends it.
     pub(super) fn perhaps_several(&mut self, turn: &Turn, last: &Activation, place: Id) {
         let end = last.blocked;
         let response = end.since(turn.begin);
@@ -47,14 +52,38 @@ impl Log {
             Via::Interrupt => Queue::OfOthers,
         };
         let part = (turn.part > turn.begin).then(|| turn.longest.max(end.since(turn.part)));
-        // It armed a timer that had expired by then: its next job may have begun there, without a wait.
+        // It armed a timer for a time that had passed: its next job may have started there, without a wait.
         let armed = turn.late.filter(|late| queues && late.count > u16::from(last.at_once));
         let rearmed = armed.map(|late| late.most.max(end.since(late.last)));
         let part = rearmed.map(|certain| part.map_or(certain, |part| part.min(certain))).or(part);
+        let idle = self.between_idle_waits(turn, end);
+        let part = part.into_iter().chain(idle).min();
         self.several.late(turn.begin, end, deadline, part, queue);
     }
 
-    /// A thread that wakes it for the first time; at most 16 are known.
+    /// Notes a wait elsewhere that a timer ended within a job: perhaps it was for the next job. A sleep was not: no release
+    /// could have ended it.
+    pub(super) fn perhaps_idle(&mut self, left: Id, since: Mono, ended: &Activation) {
+        let Some(turn) = &mut self.turn else { return };
+        let place = self.places.get(left);
+        if ended.via == Via::Timer && (place.class == Class::Lock || may_queue(&place)) {
+            let (from, longest) = turn.rested.unwrap_or((turn.part, Ns::ZERO));
+            turn.rested = Some((ended.begin(), longest.max(since.since(from))));
+        }
+    }
+
+    /// The longest span of `turn` without such a wait; `None`: no such wait, or the thread is periodic (then it is a sleep
+    /// within a job).
+    fn between_idle_waits(&self, turn: &Turn, end: Mono) -> Option<Ns> {
+        let (from, longest) = turn.rested.filter(|_| self.chosen.is_none())?;
+        let distances = self.sums.distances();
+        let main = self.main.map(|main| self.places.get(main));
+        let periodic = distances.len() >= KNOWN && is_regular(&distances, 1)
+            || main.is_some_and(|main| main.is_absolute_sleep());
+        (!periodic).then(|| longest.max(end.since(from)))
+    }
+
+    /// The waker, if it wakes this thread for the first time; at most [`WAKERS`] are remembered.
     pub(super) fn new_waker(&mut self, activation: &Activation) -> Option<Tid> {
         let tid = activation.waker.tid;
         let other = activation.via == Via::Thread && tid != activation.thread.tid;
@@ -65,12 +94,12 @@ impl Log {
         })
     }
 
-    /// A thread that releases it was at work.
+    /// A thread that releases it ran.
     pub fn releaser_ran(&mut self, from: Mono, until: Mono) {
         self.several.releaser_ran(from, until);
     }
 
-    /// Since when it may have been at work, until the end of its next activation.
+    /// Earliest time from which it may have been running until the end of `next`.
     pub fn at_work_since(&self, next: &Activation) -> Mono {
         let last = self.learning.last().or(self.before.as_ref());
         let unseen = last.filter(|last| missing_between(last, next).0 > 0);

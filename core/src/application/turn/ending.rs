@@ -1,4 +1,4 @@
-//! What is known of a thread when nothing comes any more: the turn that goes on, and what was lost behind the last one.
+//! The end of a thread's recording: the job in progress, and losses after the last activation.
 
 use super::super::point::EXIT;
 use super::super::unfinished::{State, Unfinished};
@@ -7,13 +7,13 @@ use crate::time::Mono;
 use crate::trace::activation::{Activation, Point};
 
 impl Log {
-    /// The activation that it is in at the end.
+    /// The activation in progress at the end.
     pub fn goes_on(&mut self, activation: &Activation, state: State) {
         self.sums.woken(activation);
         self.open = Some((*activation, state));
     }
 
-    /// What it did until `now` is all that will be told of it: a turn that goes on is in none of its figures.
+    /// Ends the recording of this thread at `now`, to free its entry: a job in progress counts as time outside jobs.
     pub fn make_room(&mut self, now: Mono, name: fn(Point) -> Option<&'static str>) {
         let blocks = self.learning.last().or(self.before.as_ref()).map(|last| last.blocks);
         self.end(now, name, || blocks);
@@ -22,7 +22,7 @@ impl Log {
         }
     }
 
-    /// Nothing comes any more. `blocks`: how often the thread has blocked by now; `None`: it has ended.
+    /// The recording ends. `blocks`: number of times the thread has blocked by now; `None`: it has ended.
     pub fn end(
         &mut self,
         end: Mono,
@@ -33,7 +33,7 @@ impl Log {
             self.decide(name);
         }
         if let Some(part) = self.part.take() {
-            // The activation that goes on is its end.
+            // The activation in progress completes it.
             let open = self.open.as_mut().filter(|(open, _)| part.goes_on_in(open));
             let whole = open.and_then(|open| {
                 open.0 = super::joined(&[&part.activations[..], &[open.0]].concat())?;
@@ -60,14 +60,14 @@ impl Log {
         self.lost_until(end);
     }
 
-    /// Nothing that is known follows the part that is held.
+    /// Processes the held part: the activation after it is lost.
     pub(super) fn end_part(&mut self, name: fn(Point) -> Option<&'static str>) {
         if let Some(part) = self.part.take() {
             self.step_whole(&part.activations, part.place, name);
         }
     }
 
-    /// Since when it may have been at work when the recording ended; `blocks`: see [`Log::end`].
+    /// Earliest time from which it may have been running until the recording ended; `blocks`: see [`Log::end`].
     pub fn at_work_until_the_end(&self, blocks: Option<u16>) -> Option<Mono> {
         if let Some((open, _)) = &self.open {
             return Some(self.at_work_since(open));
@@ -77,7 +77,7 @@ impl Log {
         unseen.then_some(last.blocked)
     }
 
-    /// Whether it did something after its last activation that was not recorded; `blocks`: see [`Log::end`].
+    /// Whether it ran unrecorded after its last activation; `blocks`: see [`Log::end`].
     fn went_on_unseen(&self, blocks: Option<u16>) -> bool {
         let Some(last) = &self.before else { return false };
         match blocks {
@@ -86,7 +86,7 @@ impl Log {
         }
     }
 
-    /// Activations were lost behind `before`: perhaps of the turn that goes on, or of one that was asked for earlier.
+    /// Activations were lost after `before`: of the current job, or of one with an earlier due time.
     pub(super) fn lost_behind(&mut self, before: Option<Activation>) {
         let begun = self.turn.map(|turn| turn.begin).or(before.map(|before| before.blocked));
         let late = self.turn.map_or(self.late, |turn| turn.late).map(|late| late.last);
@@ -94,12 +94,12 @@ impl Log {
         self.lost_since = since;
     }
 
-    /// Turns that were lost were over by then.
+    /// The lost jobs had ended by `end`.
     pub(super) fn lost_until(&mut self, end: Mono) {
         self.lost_since.take().into_iter().for_each(|since| self.sums.lost_within(end.since(since)));
     }
 
-    /// Since when the part of `turn` that goes on was due. The whole may be one job all the same.
+    /// Release of the current part of `turn`. The whole may still be one job.
     fn last_part(&mut self, turn: &Turn, end: Mono) -> Mono {
         if turn.part > turn.begin {
             self.candidates.unseen(turn.begin, end);
@@ -123,7 +123,7 @@ impl Log {
         Some(Unfinished { state, since: begin, after_ns: a.blocked.since(begin), place: None })
     }
 
-    /// The last activation is over, its turn is not.
+    /// The job of the last activation, if it is not finished.
     fn unfinished_behind(&self, end: Mono, blocks: Option<u16>) -> Option<Unfinished> {
         let (turn, (left, since)) = (self.turn?, self.left?);
         let place = self.places.get(left).name;

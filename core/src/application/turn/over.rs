@@ -1,12 +1,12 @@
-//! Where turns begin; and those that are over, for the chain that their thread is a link of.
+//! Start of jobs, and finished jobs for the chain of their thread.
 
 use super::super::chain::Seen;
 use super::{Log, Turn};
 use crate::time::{Mono, Ns};
-use crate::trace::activation::{Activation, Via};
+use crate::trace::activation::{Activation, LateSleeps, Via};
 
 impl Turn {
-    /// Released at `begin` by `activation`.
+    /// A job released at `begin` by `activation`.
     pub(super) fn released(activation: &Activation, begin: Mono) -> Turn {
         Turn {
             begin,
@@ -17,23 +17,36 @@ impl Turn {
             waking: activation.waking,
             part: begin,
             longest: Ns::ZERO,
+            rested: None,
         }
     }
 }
 
 impl Log {
-    /// Turns are to be taken.
+    /// Its first activation will be the start of its program.
+    pub fn starts(&mut self) {
+        self.is_starting = true;
+    }
+
+    /// The overruns of a span without a release, except that of the thread's first sleep. That one ends its
+    /// initialisation, not a job: many loops first sleep until the time at which they started.
+    pub(super) fn without_the_first_sleep(&self, late: LateSleeps) -> Option<LateSleeps> {
+        let count = late.count - u16::from(self.is_starting).min(late.count);
+        (count > 0).then_some(LateSleeps { count, ..late })
+    }
+
+    /// Keeps finished jobs for [`Log::take_turns`].
     pub fn ask_for_turns(&mut self, wanted: bool) {
         self.turns = self.turns.take().or(wanted.then(Vec::new));
     }
 
-    /// Those that are over, and the name of the thread.
+    /// The name of the thread, and its finished jobs.
     pub fn take_turns(&mut self) -> (String, Vec<Seen>) {
         let comm = self.comm.map(|comm| comm.text()).unwrap_or_default();
         (comm, self.turns.as_mut().map(std::mem::take).unwrap_or_default())
     }
 
-    /// The part of a turn that was due at `begin` is over with `last`.
+    /// The part of a job released at `begin` ends with `last`.
     pub(super) fn is_over(&mut self, turn: &Turn, begin: Mono, last: &Activation) {
         let waker = (turn.via == Via::Thread && begin == turn.begin).then_some(turn.waker);
         let (tid, waking) = (last.thread.tid, turn.waking);

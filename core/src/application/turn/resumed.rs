@@ -1,17 +1,17 @@
-//! A wait that a stop interrupted, and that goes on: in the system call restart_syscall(2), which is not a wait site of its own.
+//! A wait that continues after a stop: in restart_syscall(2), which is not a place of its own.
 //!
-//! The kernel makes that call for sleeps by a relative time, polls and waits with a timeout, where no handler ran. The
-//! program has not gone on meanwhile.
+//! The kernel makes that call for relative sleeps, polls and waits with a timeout if no signal handler ran. The program
+//! has not continued in between.
 
 use super::super::sums::missing_between;
 use crate::trace::activation::{Activation, Point};
 
-/// Where a thread waited before it was stopped; `None`: not known.
+/// Point, site and stack of the wait before the stop; `None`: not known.
 #[derive(Clone, Copy, Default)]
 pub(super) struct WaitedIn(Option<(Point, u32, u16)>);
 
 impl WaitedIn {
-    /// `activation`, which follows `last`, with the place that it waits in.
+    /// `activation`, which follows `last`, with restart_syscall replaced by the original wait.
     pub fn resumed(
         &mut self,
         activation: &Activation,

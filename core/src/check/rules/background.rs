@@ -1,4 +1,4 @@
-//! What else is at work: tracing, watchdogs, daemons, consoles.
+//! Background activity: tracing, watchdogs, daemons, consoles.
 
 use super::super::facts::{Facts, Known};
 use super::super::rule::Expect::{Judge, Show};
@@ -27,7 +27,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &[TRACING[0], TRACING[1], TRACING[2], TRACING[3], TRACER_OF_INSTANCE, EVENTS_OF_INSTANCE],
         expect: Judge(tracing),
         severity: High,
-        why: "a tracer or an enabled event costs time at every place it looks at",
+        why: "a tracer or an enabled event costs time at every place it is attached to",
         fix: &[Run("echo nop > /sys/kernel/tracing/current_tracer; echo 0 > /sys/kernel/tracing/events/enable; echo > /sys/kernel/tracing/kprobe_events"), Run("for i in /sys/kernel/tracing/instances/*; do echo nop > \"$i\"/current_tracer; echo 0 > \"$i\"/events/enable; done")],
         source: "KC",
         profiles: EVERY,
@@ -66,7 +66,7 @@ pub(super) const RULES: &[Rule] = &[
             }
         }),
         severity: Info,
-        why: "khungtaskd walks all tasks; ordinary work held up by real-time work is reported as hung",
+        why: "khungtaskd walks all tasks; ordinary tasks delayed by real-time work are reported as hung",
         fix: &[Run("sysctl -w kernel.hung_task_timeout_secs=600")],
         source: "tuned network-latency",
         profiles: EVERY,
@@ -88,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &["/sys/kernel/security/lsm", "/sys/fs/selinux/avc/cache_threshold"],
         expect: Show(security_modules),
         severity: Info,
-        why: "they look at every system call with a file or a socket",
+        why: "they check every system call with a file or a socket",
         fix: &[],
         source: "tuned network-latency",
         profiles: EVERY,
@@ -106,11 +106,11 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "network-coalescing",
-        title: "Packets gathered by the network card before it interrupts",
+        title: "Interrupt coalescing of the network cards",
         facts: &["@nic_coalescing"],
         expect: Judge(network_coalescing),
         severity: Info,
-        why: "each packet waits so long for others, and an adaptive card changes its mind under load",
+        why: "each packet waits this long for others, and adaptive coalescing changes that time under load",
         fix: &[Run("for n in /sys/class/net/*; do ethtool -C \"${n##*/}\" adaptive-rx off rx-usecs 0; done")],
         source: "practice (ethtool -C)",
         profiles: &[Profile::Network],
@@ -121,7 +121,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &["/proc/sys/kernel/printk", "/proc/cmdline"],
         expect: Judge(console),
         severity: Medium,
-        why: "a message of 80 characters holds up a CPU for 7 ms on a serial line of 115200 bit/s",
+        why: "a message of 80 characters blocks a CPU for 7 ms on a serial line of 115200 bit/s",
         fix: &[Run("sysctl -w kernel.printk='1 4 1 7'"), Boot("quiet loglevel=1")],
         source: "PREEMPT_RT HOWTO",
         profiles: EVERY,
@@ -132,7 +132,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &[TASKS, "/etc/tuned/active_profile"],
         expect: Show(daemons),
         severity: Medium,
-        why: "they take tuning back (tuned, power-profiles), raise priorities (stalld, rtkit), or work at odd times (cron, snapd, updatedb)",
+        why: "they revert tuning (tuned, power-profiles), raise priorities (stalld, rtkit), or start work at any time (cron, snapd, updatedb)",
         fix: &[],
         source: "stalld's README; realtimeconfigquickscan",
         profiles: EVERY,
@@ -174,7 +174,7 @@ fn tracing(facts: &Facts) -> Judged {
     if facts.text(TRACING[2]).is_ok_and(|probes| !probes.is_empty()) {
         found.push("kprobes are set".to_owned());
     }
-    // An instance costs time where it traces: one that is only there does not.
+    // An instance costs time only while it traces.
     let name = |path: &str| path.split('/').nth(5).unwrap_or("?").to_owned();
     let tracers = facts.all(TRACER_OF_INSTANCE).into_iter().filter(|(_, tracer)| *tracer != "nop");
     found.extend(tracers.map(|(path, tracer)| format!("instance {} with tracer {tracer}", name(path))));
@@ -203,7 +203,7 @@ fn watchdogs(facts: &Facts) -> Judged {
     let names = ["watchdog", "nmi_watchdog", "soft_watchdog"];
     let Some(all) = facts.maybe("/proc/sys/kernel/watchdog")? else {
         return match facts.config("LOCKUP_DETECTOR") {
-            Ok("y") => Missing::unknown("/proc/sys/kernel/watchdog: not there"),
+            Ok("y") => Err(Missing::Absent("/proc/sys/kernel/watchdog".to_owned())),
             _ => Answer::good("not built in"),
         };
     };
@@ -231,10 +231,10 @@ fn network_polling(facts: &Facts) -> Judged {
     Answer::is(poll > 0 && read > 0, format!("busy_poll {poll} us, busy_read {read} us"))
 }
 
-/// `eth0 rx-usecs 3 adaptive-rx on`, one card a line.
+/// `eth0 rx-usecs 3 adaptive-rx on`, one line per interface.
 fn network_coalescing(facts: &Facts) -> Judged {
     match facts.maybe("@nic_coalescing")? {
-        None | Some("") => Missing::not_here("no network card tells"),
+        None | Some("") => Missing::not_here("no network card reports it"),
         Some(cards) => Answer::is(
             cards.lines().all(|card| card.ends_with(" rx-usecs 0 adaptive-rx off")),
             cards.replace('\n', ", "),

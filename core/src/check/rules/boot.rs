@@ -1,4 +1,4 @@
-//! The command line that the kernel was given: what is harmful there, and what the kernel does not know.
+//! The kernel command line: harmful parameters, and words that are not parameters.
 
 use super::super::facts::Facts;
 use super::super::rule::Expect::Judge;
@@ -14,7 +14,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &["/proc/cmdline", "@kernel_log"],
         expect: Judge(command_line),
         severity: Medium,
-        why: "an unknown parameter is ignored without a word, and of two the last one counts",
+        why: "an unknown parameter is silently ignored, and of two the last one counts",
         fix: &[Do("correct the command line of the boot loader")],
         source: "practice (init/main.c, since 5.14; KP)",
         profiles: EVERY,
@@ -32,10 +32,10 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Parameters that cost latency with any value but those listed, and what they do.
+/// Parameters that cost latency with any value except those listed, and their effect.
 const HARMFUL: [(&str, &[&str], &str); 15] = [
     ("irqpoll", &[], "each timer tick calls the handlers of all interrupts"),
-    ("irqfixup", &[], "an interrupt that nobody handles is offered to all handlers"),
+    ("irqfixup", &[], "an unhandled interrupt is passed to all handlers"),
     ("noapic", &[], "interrupts cannot be moved to another CPU"),
     ("nolapic", &[], "no local timer: CPUs wait for a broadcast"),
     ("nolapic_timer", &[], "no local timer: CPUs wait for a broadcast"),
@@ -51,7 +51,7 @@ const HARMFUL: [(&str, &[&str], &str); 15] = [
     ("pcie_aspm.policy", &["performance", "default"], "links of devices sleep"),
 ];
 
-/// Words that are often taken for a parameter, and the one that is meant.
+/// Words that are often mistaken for a parameter, and the correct one.
 const NONE_SUCH: [(&str, &str); 6] = [
     ("workqueue.cpumask", "workqueue.unbound_cpus"),
     ("workqueue.cpus", "workqueue.unbound_cpus"),
@@ -61,7 +61,7 @@ const NONE_SUCH: [(&str, &str); 6] = [
     ("cpu_dma_latency", "/dev/cpu_dma_latency, which a program holds open"),
 ];
 
-/// Parameters of real-time machines, to find what is nearly one of them.
+/// Parameters of real-time machines, to detect misspellings.
 const KNOWN: [&str; 22] = [
     "amd_pstate",
     "clocksource",
@@ -134,7 +134,7 @@ fn command_line(facts: &Facts) -> Judged {
     Answer::is(bad.is_empty(), if bad.is_empty() { "none found".to_owned() } else { bad.join("; ") })
 }
 
-/// `isolcpu (isolcpus is meant)`, of a word that is no parameter but nearly one.
+/// `isolcpu (isolcpus is meant)`, for a misspelt parameter.
 fn meant(word: &str) -> Option<String> {
     let name = word.replace('-', "_");
     let such = NONE_SUCH.iter().find(|(wrong, _)| *wrong == name).map(|(_, right)| *right);
@@ -142,7 +142,7 @@ fn meant(word: &str) -> Option<String> {
     such.or_else(near).map(|right| format!("{word} ({right} is meant)"))
 }
 
-/// Whether two names differ by one character that is wrong, missing or too many.
+/// Whether two names differ by one substituted, missing or extra character.
 fn is_one_slip(a: &str, b: &str) -> bool {
     if a == b || a.len().abs_diff(b.len()) > 1 {
         return false;
@@ -157,7 +157,7 @@ fn is_one_slip(a: &str, b: &str) -> bool {
     }
 }
 
-/// What boot loaders, initial file systems and init systems take from the command line.
+/// Parameters of boot loaders, initramfs and init systems.
 fn is_for_user_space(name: &str) -> bool {
     let prefixes = ["systemd.", "rd.", "luks.", "vconsole.", "net.ifnames", "biosdevname", "ostree", "boot"];
     let words = [

@@ -18,7 +18,7 @@ pub(super) const RULES: &[Rule] = &[
             absent: "",
         },
         severity: High,
-        why: "hpet and acpi_pm cost microseconds a read, and paravirtual clocks follow the host",
+        why: "hpet and acpi_pm cost microseconds per read, and paravirtual clocks follow the host",
         fix: &[
             Run("echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"),
             Boot("clocksource=tsc tsc=reliable"),
@@ -28,7 +28,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "tsc-flags",
-        title: "Time stamp counter of one rate, that never stops",
+        title: "Time stamp counter with a constant rate that never stops",
         facts: &["/proc/cpuinfo", "@kernel_log"],
         expect: Judge(tsc_flags),
         severity: High,
@@ -57,7 +57,7 @@ pub(super) const RULES: &[Rule] = &[
             _ => Answer::bad("skew_tick=1 is not set"),
         }),
         severity: Info,
-        why: "ticks at one time contend for the same locks",
+        why: "simultaneous ticks contend for the same locks",
         fix: &[Boot("skew_tick=1")],
         source: "tuned network-latency; KP",
         profiles: EVERY,
@@ -117,7 +117,7 @@ fn tsc_flags(facts: &Facts) -> Judged {
     }
 }
 
-/// With nohz_full the timers of busy CPUs must be able to leave: then it depends on the work.
+/// With nohz_full, timers must be able to migrate from busy CPUs: then it depends on the workload.
 fn timer_migration(facts: &Facts) -> Judged {
     const FILE: &str = "/proc/sys/kernel/timer_migration";
     let Some(on) = facts.maybe(FILE)? else { return Missing::not_here("this kernel does not move timers") };

@@ -1,4 +1,4 @@
-//! What firmware, processor and host do unasked.
+//! Activity of firmware, processor and hypervisor.
 
 use super::super::facts::{number, Facts, Known};
 use super::super::rule::Expect::{Judge, Report, Show};
@@ -48,7 +48,7 @@ pub(super) const RULES: &[Rule] = &[
             Answer::is(sum == 0, format!("{sum} in {seconds:.1} s{who}"))
         }),
         severity: Medium,
-        why: "they come even where interrupts are off; perf and the watchdog use them",
+        why: "they arrive even while interrupts are off; perf and the watchdog use them",
         fix: &[Run("sysctl -w kernel.nmi_watchdog=0"), Do("end perf and other profilers")],
         source: "tuned network-latency",
         profiles: EVERY,
@@ -66,11 +66,11 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "steal",
-        title: "Time taken by the host during the watch",
+        title: "Steal time during the watch",
         facts: &["/proc/stat"],
         expect: Judge(steal),
         severity: High,
-        why: "the CPU does not run at all then",
+        why: "the virtual CPU does not run at all during it",
         fix: &[Do("bind each virtual CPU to a host CPU of its own")],
         source: "proc_stat(5)",
         profiles: EVERY,
@@ -92,7 +92,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &["/proc/cpuinfo"],
         expect: Judge(microcode),
         severity: Info,
-        why: "results of different microcode do not compare",
+        why: "results with different microcode are not comparable",
         fix: &[Do("update the microcode package and boot")],
         source: "jitterdebugger",
         profiles: EVERY,
@@ -146,7 +146,7 @@ fn smi(facts: &Facts) -> Judged {
     Answer::is(sum == 0, format!("{sum} in {:.1} s", facts.watched_s().unwrap_or(0.0)))
 }
 
-/// Sum over all CPUs of what rows of /proc/interrupts grew by, and seconds.
+/// Increase of rows of /proc/interrupts, summed over all CPUs, and the seconds it took.
 fn interrupts(facts: &Facts, rows: &[&str]) -> Result<(u64, f64), Missing> {
     let (before, after) = facts.twice("/proc/interrupts")?;
     let sum = |text: &str| -> u64 { rows.iter().map(|row| row_sum(text, row)).sum() };
@@ -188,8 +188,9 @@ fn virtualisation(facts: &Facts) -> Judged {
     if let Some(kind) = facts.maybe("/sys/hypervisor/type")?.filter(|kind| !kind.is_empty()) {
         return Answer::bad(kind);
     }
-    let flags =
-        facts.cpu_field("flags").map_err(|_| Missing::Unknown("this processor does not say".to_owned()))?;
+    let flags = facts
+        .cpu_field("flags")
+        .map_err(|_| Missing::Unknown("this processor does not report it".to_owned()))?;
     let guest = flags.split(' ').any(|flag| flag == "hypervisor");
     Answer::is(
         !guest,

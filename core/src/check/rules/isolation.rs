@@ -1,7 +1,7 @@
-//! Which CPUs belong to the real-time work, and what still reaches them.
+//! Which CPUs are reserved for the real-time workload, and what still runs on them.
 //!
-//! Whether a machine needs isolated CPUs depends on its work: most of these are findings for busy-polling and network
-//! work, and only reported elsewhere.
+//! Whether a machine needs isolated CPUs depends on its workload: most rules here are findings for busy-polling and
+//! network profiles and only reported for others.
 
 use super::super::facts::{Facts, Known};
 use super::super::rule::Expect::{Judge, Show};
@@ -68,7 +68,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "rcu-options",
-        title: "RCU without hurry (rcu_normal)",
+        title: "No expedited RCU grace periods (rcu_normal)",
         facts: &["/sys/kernel/rcu_normal", "/proc/cmdline", "/sys/kernel/realtime", "CONFIG_PREEMPT_RT", "/proc/sys/kernel/version"],
         expect: Judge(rcu_options),
         severity: Medium,
@@ -79,11 +79,11 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "rcu-priority",
-        title: "Priority and patience of RCU",
+        title: "Priority and patience delay of RCU",
         facts: &[RCU_PRIORITY, RCU_PATIENCE],
         expect: Show(rcu_priority),
         severity: Medium,
-        why: "callbacks below the real-time work starve while it never sleeps, above it they preempt it",
+        why: "callbacks below the priority of the real-time work starve while it does not sleep; above it they preempt it",
         fix: &[],
         source: "tuned realtime-virtual-host; KP",
         profiles: EVERY,
@@ -105,7 +105,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &["/proc/irq/*/effective_affinity_list", "/proc/irq/*/smp_affinity_list", "/proc/irq/default_smp_affinity", ONLINE, ISOLATED],
         expect: Judge(irq_affinity),
         severity: High,
-        why: "each hard interrupt stops whatever runs there",
+        why: "each hard interrupt stops the thread that is running there",
         fix: &[
             Run("for f in /proc/irq/*/smp_affinity_list; do echo {housekeeping} > \"$f\"; done"),
             Run("echo {housekeeping_mask} > /proc/irq/default_smp_affinity"),
@@ -142,17 +142,17 @@ pub(super) const RULES: &[Rule] = &[
         facts: &["/etc/systemd/system.conf", "/etc/systemd/system.conf.d/*.conf", ONLINE, ISOLATED],
         expect: Judge(service_cpus),
         severity: Medium,
-        why: "services start wherever systemd lets them",
+        why: "services run on all CPUs that systemd allows",
         fix: &[Do("set CPUAffinity={housekeeping} in /etc/systemd/system.conf and boot")],
         source: "tuned cpu-partitioning",
         profiles: POLLING,
     },
 ];
 
-/// The CPUs of the real-time work, or that none were set apart.
+/// The CPUs of the real-time workload, or the reason why none are isolated.
 fn set_apart(facts: &Facts) -> Known<CpuSet> {
     match facts.online.is_empty() {
-        true => Err(Missing::Unknown(format!("{ONLINE}: not there"))),
+        true => Err(Missing::Absent(ONLINE.to_owned())),
         false if facts.housekeeping().is_empty() => Err(Missing::DoesNotApply(
             "no CPUs are set apart for real-time work (isolated, or named with -c)".to_owned(),
         )),
@@ -172,7 +172,7 @@ fn isolcpus(facts: &Facts) -> Judged {
     let isolated = facts.cpu_list(ISOLATED)?;
     let flags = facts.boot("isolcpus").ok().flatten().unwrap_or_default();
     let mut found = format!("isolated: {}", list(&isolated));
-    // Without the word, queues of storage and network bring their interrupts there.
+    // Without this flag, storage and network queues send their interrupts there.
     if !isolated.is_empty() && !flags.split(',').any(|word| word == "managed_irq") {
         found.push_str(", but not from managed interrupts (isolcpus=managed_irq,…)");
     }
@@ -202,7 +202,7 @@ fn nohz_full(facts: &Facts) -> Judged {
     match facts.profile {
         Profile::BusyPoll => Answer::is(!cpus.is_empty() && facts.cpus.minus(&cpus).is_empty(), found),
         Profile::Periodic | Profile::Audio if !cpus.is_empty() => {
-            Answer::reported(format!("{found} (of no use to threads that sleep)"))
+            Answer::reported(format!("{found} (no benefit for threads that sleep)"))
         }
         Profile::Periodic | Profile::Audio => Answer::good(found),
         Profile::Network => Answer::reported(found),
@@ -227,7 +227,7 @@ fn rcu_options(facts: &Facts) -> Judged {
     let normal = facts.number("/sys/kernel/rcu_normal")?;
     let by_kernel = super::super::answers::realtime(facts).0 == Some(true);
     let found = match (normal, by_kernel) {
-        (0, true) => "rcu_normal is 0; PREEMPT_RT sets it after boot, so somebody took it back".to_owned(),
+        (0, true) => "rcu_normal is 0; PREEMPT_RT sets it after boot, so it was reset since".to_owned(),
         (normal, _) => format!("rcu_normal is {normal}"),
     };
     Answer::is(normal == 1, found)
@@ -238,7 +238,7 @@ fn housekeeping(facts: &Facts) -> Judged {
     let online = facts.cpu_list(ONLINE)?;
     let left = online.minus(&isolated);
     let found = format!("{} of {} CPUs: {}", left.len(), online.len(), list(&left));
-    // A node with memory alone has no CPU to keep.
+    // A memory-only node has no CPUs.
     let bare = facts.all(NODES).into_iter().find_map(|(path, cpus)| {
         let cpus: CpuSet = cpus.parse().ok()?;
         let without = cpus.meets(&online) && !cpus.meets(&left);
@@ -259,7 +259,7 @@ fn rcu_priority(facts: &Facts) -> Known<String> {
     Ok(format!("kthread_prio {priority}{patience}"))
 }
 
-/// A daemon that was told to stay away from these CPUs does no harm.
+/// A daemon that is configured to avoid these CPUs is harmless.
 fn irqbalance(facts: &Facts) -> Judged {
     if running(facts, &["irqbalance"])?.is_empty() {
         return Answer::good("not running");
@@ -350,7 +350,7 @@ fn service_cpus(facts: &Facts) -> Judged {
     let services: CpuSet = set
         .replace(' ', ",")
         .parse()
-        .map_err(|_| Missing::Unknown(format!("CPUAffinity={set} is no CPU list")))?;
+        .map_err(|_| Missing::Unknown(format!("CPUAffinity={set} is not a CPU list")))?;
     let apart = !services.iter().any(|cpu| cpus.contains(cpu));
     Answer::is(apart, format!("CPUAffinity={set}"))
 }

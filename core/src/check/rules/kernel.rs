@@ -1,4 +1,4 @@
-//! How the kernel was built, and what of that was chosen at boot.
+//! Build options of the kernel, and those selected at boot.
 
 use super::super::answers::realtime;
 use super::super::facts::{chosen, Facts};
@@ -21,7 +21,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &[REALTIME, VERSION, "/proc/sys/kernel/osrelease", "CONFIG_PREEMPT_RT"],
         expect: Judge(preempt_rt),
         severity: Fatal,
-        why: "elsewhere interrupts, softirqs and spinlocks keep a real-time thread waiting without bound",
+        why: "on other kernels interrupts, softirqs and spinlocks delay a real-time thread without bound",
         fix: &[Do("boot a real-time kernel (see 'To take')"), Build("CONFIG_EXPERT=y\nCONFIG_PREEMPT_RT=y")],
         source: "KC; rt-tests",
         profiles: EVERY,
@@ -179,7 +179,7 @@ pub(super) const RULES: &[Rule] = &[
         ],
         expect: Judge(efi_runtime),
         severity: Medium,
-        why: "firmware runs with interrupts off as long as it likes (clock, variables)",
+        why: "firmware may run with interrupts off for any length of time (clock, variables)",
         fix: &[
             Boot("efi=noruntime"),
             Build("CONFIG_EFI_DISABLE_RUNTIME=y"),
@@ -267,14 +267,14 @@ fn efi_runtime(facts: &Facts) -> Judged {
         return Answer::good("efi=noruntime");
     }
     let on_purpose = booted.is_some_and(|value| value.split(',').any(|word| word == "runtime"));
-    // drivers/firmware/efi/efi.c: a real-time kernel turns them off by itself, unless efi=runtime.
+    // drivers/firmware/efi/efi.c: a real-time kernel disables them, unless efi=runtime.
     if !on_purpose && (facts.config("EFI_DISABLE_RUNTIME") == Ok("y") || realtime(facts).0 == Some(true)) {
         return Answer::good("off by the kernel's configuration");
     }
     // Calls of the same word size go through this workqueue (…/real-time/hardware.rst, "EFI").
     let at = facts.maybe(EFI_WORKQUEUE)?.and_then(CpuSet::from_mask);
     match at.filter(|at| !facts.housekeeping().is_empty() && !at.meets(&facts.cpus)) {
-        Some(at) => Answer::good(format!("on CPU {at} alone")),
+        Some(at) => Answer::good(format!("on CPU {at} only")),
         None => Answer::bad("EFI runtime services are on"),
     }
 }

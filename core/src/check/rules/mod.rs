@@ -1,4 +1,4 @@
-//! The tables of rules, one file a subject (of the kernel three). An entry is a rule; nothing else has to be touched to add one.
+//! The tables of rules, one file per subject (three for the kernel). Adding a rule is adding an entry.
 //!
 //! Sources, as the entries cite them: KC = Documentation/core-api/real-time/kernel-configuration.rst, HW =
 //! …/real-time/hardware.rst, CI = Documentation/admin-guide/cpu-isolation.rst, KK = …/kernel-per-CPU-kthreads.rst, KP =
@@ -36,7 +36,7 @@ pub const TABLES: &[(&str, &[Rule])] = &[
     ("run", run::RULES),
 ];
 
-/// Counters that rules read at the begin and at the end of the watch ([`Facts::twice`]).
+/// Counters that rules read at the start and at the end of the observation ([`Facts::twice`]).
 pub const TWICE: &[&str] = &[
     "/proc/interrupts",
     "/proc/modules",
@@ -47,7 +47,7 @@ pub const TWICE: &[&str] = &[
     "@smi_count",
 ];
 
-/// For rules that concern every use of the machine.
+/// For rules that apply to every profile.
 const EVERY: &[Profile] = &[];
 
 /// All rules with their subject.
@@ -55,7 +55,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static Rule)> {
     TABLES.iter().flat_map(|(subject, rules)| rules.iter().map(move |rule| (*subject, rule)))
 }
 
-/// Names of files, directories and `@` facts that the rules need, with stars; sorted, each once.
+/// Name patterns of files, directories and `@` facts that the rules need; sorted, unique.
 #[must_use]
 pub fn files() -> Vec<&'static str> {
     let always = ["/proc/version", "/sys/devices/system/cpu/online", "/sys/devices/system/cpu/isolated"];
@@ -66,7 +66,7 @@ pub fn files() -> Vec<&'static str> {
     names
 }
 
-/// Build options that the rules look at, without `CONFIG_`; sorted, each once.
+/// Build options that the rules read, without `CONFIG_`; sorted, unique.
 #[must_use]
 pub fn options() -> Vec<&'static str> {
     let needed = all().flat_map(|(_, rule)| needs(rule));
@@ -80,7 +80,7 @@ pub fn options() -> Vec<&'static str> {
     names
 }
 
-/// What one rule needs beside the build options of `NotBuilt`.
+/// The facts of one rule, except the build options of `NotBuilt`.
 pub fn needs(rule: &Rule) -> Vec<&'static str> {
     let mut names = rule.facts.to_vec();
     match rule.expect {
@@ -108,7 +108,7 @@ fn running(facts: &Facts, wanted: &[&str]) -> Known<Vec<String>> {
     Ok(names)
 }
 
-/// The file of each thread that says name, policy and priority.
+/// Per thread: name, policy and priority.
 const TASKS: &str = "/proc/*/task/*/stat";
-/// The file of each thread that says where it may run.
+/// Per thread: affinity.
 const TASK_STATUS: &str = "/proc/*/task/*/status";

@@ -1,4 +1,4 @@
-//! Frequencies, sleep states, hyperthreads: what saves power and costs time.
+//! Frequency scaling, idle states, SMT: power saving that costs latency.
 
 use super::super::facts::{chosen, number, Facts, Known};
 use super::super::rule::Expect::{Judge, OneOf, Report, Show};
@@ -20,7 +20,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &[GOVERNOR, "CONFIG_CPU_FREQ", "CONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE"],
         expect: Judge(governor),
         severity: High,
-        why: "the clock first has to rise when work arrives: the first milliseconds run slowly",
+        why: "the clock rises only after work has arrived: the first milliseconds run slowly",
         fix: &[
             Run("for f in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo performance > \"$f\"; done"),
             Build("CONFIG_CPU_FREQ=y\nCONFIG_CPU_FREQ_DEFAULT_GOV_PERFORMANCE=y"),
@@ -46,7 +46,7 @@ pub(super) const RULES: &[Rule] = &[
         expect: OneOf {
             path: "/sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference",
             values: &["performance"],
-            absent: "this processor does not take a preference",
+            absent: "this processor has no energy preference",
         },
         severity: High,
         why: "the processor itself lowers its clock whatever the governor says",
@@ -71,14 +71,14 @@ pub(super) const RULES: &[Rule] = &[
         facts: &["/sys/devices/system/cpu/intel_pstate/no_turbo", "/sys/devices/system/cpu/cpufreq/boost"],
         expect: Judge(turbo),
         severity: Info,
-        why: "a turbo clock depends on heat and on what the other cores do",
+        why: "a turbo clock depends on the temperature and on the load of the other cores",
         fix: &[],
         source: "tuned latency-performance",
         profiles: EVERY,
     },
     Rule {
         id: "sleep-states",
-        title: "Sleep states deeper than C1",
+        title: "Idle states deeper than C1",
         facts: &[
             "/sys/devices/system/cpu/cpu*/cpuidle/state*/name",
             "/sys/devices/system/cpu/cpu*/cpuidle/state*/latency",
@@ -97,7 +97,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "pm-qos",
-        title: "Who holds sleep states off (/dev/cpu_dma_latency)",
+        title: "Programs that limit idle states (/dev/cpu_dma_latency)",
         facts: &["@pm_qos_us", "@pm_qos_holders", "/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us"],
         expect: Show(pm_qos),
         severity: High,
@@ -130,12 +130,12 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "throttled-by-heat",
-        title: "Throttling for heat during the watch",
+        title: "Thermal throttling during the watch",
         facts: &["/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count"],
         expect: Judge(throttled),
         severity: High,
         why: "a hot processor lowers its clock at any moment",
-        fix: &[Do("cool it better, or lower the highest frequency to what it can hold")],
+        fix: &[Do("cool it better, or lower the highest frequency to one it can sustain")],
         source: "HW; practice",
         profiles: EVERY,
     },
@@ -177,7 +177,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// The one at work; of a configuration alone, the one that it begins with.
+/// The active governor; for a configuration alone, the default one.
 fn governor(facts: &Facts) -> Judged {
     let all = facts.all(GOVERNOR);
     if !all.is_empty() {
@@ -248,14 +248,14 @@ fn turbo(facts: &Facts) -> Judged {
     }
 }
 
-/// Exit latency up to which a state counts as C1, µs: what processors declare for C1 and C1E.
+/// Exit latency up to which a state counts as C1, µs: the declared values of C1 and C1E.
 const C1_US: i64 = 10;
 
 fn sleep_states(facts: &Facts) -> Judged {
     const LATENCY: &str = "/sys/devices/system/cpu/cpu*/cpuidle/state*/latency";
     let latencies = match facts.all(LATENCY) {
         none if none.is_empty() && facts.absence_means_something() => {
-            return Missing::not_here("no sleep states are visible")
+            return Missing::not_here("no idle states are visible")
         }
         _ => facts.some(LATENCY)?,
     };
@@ -292,7 +292,7 @@ fn pm_qos(facts: &Facts) -> Known<String> {
 
 fn smt(facts: &Facts) -> Judged {
     let Some(active) = facts.maybe("/sys/devices/system/cpu/smt/active")? else {
-        return Missing::not_here("this kernel knows no hyperthreads");
+        return Missing::not_here("this kernel reports no hyperthreads");
     };
     let control = facts.text("/sys/devices/system/cpu/smt/control").unwrap_or("unknown");
     if active == "0" {

@@ -1,4 +1,4 @@
-//! What has to be looked at while a measurement runs, and how long it has to be.
+//! What to observe during a measurement, and how long to measure.
 
 use super::super::facts::{number, Facts, Known};
 use super::super::rule::Expect::{Judge, Show};
@@ -26,19 +26,19 @@ pub(super) const RULES: &[Rule] = &[
         facts: &["/proc/vmstat"],
         expect: Judge(page_faults),
         severity: High,
-        why: "a thread whose page is not there waits for the disk: lock memory before the work begins",
+        why: "a thread whose page is not in memory waits for the disk: lock memory before the work begins",
         fix: &[Do("call mlockall(MCL_CURRENT | MCL_FUTURE) and touch stack and heap at the start")],
         source: "CI; PREEMPT_RT HOWTO",
         profiles: EVERY,
     },
     Rule {
         id: "hotplug",
-        title: "CPUs that stay",
+        title: "Online CPUs unchanged during the watch",
         facts: &["/sys/devices/system/cpu/online", "/sys/devices/system/cpu/offline"],
         expect: Judge(hotplug),
         severity: Medium,
-        why: "a CPU that comes or goes stops all others and moves their work",
-        fix: &[Do("switch CPUs on and off before the work begins only")],
+        why: "a CPU that goes online or offline stops all others and moves their work",
+        fix: &[Do("take CPUs online or offline only before the work begins")],
         source: "rt-tests",
         profiles: EVERY,
     },
@@ -58,7 +58,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// By class, on the CPUs of the real-time work, and on the others.
+/// By class, on the CPUs of the real-time workload and on the others.
 fn interrupt_counts(facts: &Facts) -> Known<String> {
     let (before, after) = facts.twice("/proc/interrupts")?;
     let came = between(&parse(before, ""), &parse(after, ""));

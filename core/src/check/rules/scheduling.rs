@@ -1,4 +1,4 @@
-//! Who may run, and before whom.
+//! Scheduling policies, priorities and throttling.
 
 use super::super::facts::{Facts, Known, Thread};
 use super::super::rule::Expect::{Judge, OneOf, Show};
@@ -17,7 +17,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &["/proc/sys/kernel/sched_rt_runtime_us", "/proc/sys/kernel/sched_rt_period_us"],
         expect: Judge(throttling),
         severity: High,
-        why: "real-time threads that use up their share stand still for the rest of the period (50 ms of 1 s)",
+        why: "real-time threads that use up their share are throttled for the rest of the period (50 ms of 1 s)",
         fix: &[Run("sysctl -w kernel.sched_rt_runtime_us=-1")],
         source: "tuned realtime",
         profiles: EVERY,
@@ -61,7 +61,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &[STATUS, "/proc/self/cgroup", "/sys/fs/cgroup/cpuset.cpus.effective"],
         expect: Show(container),
         severity: Medium,
-        why: "a seccomp filter or a cpuset refuses or restricts without saying so",
+        why: "a seccomp filter or a cpuset silently refuses or restricts",
         fix: &[],
         source: "practice",
         profiles: EVERY,
@@ -83,7 +83,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &[TASKS],
         expect: Judge(higher_priority),
         severity: High,
-        why: "a thread of the same or a higher priority goes first",
+        why: "a thread of the same or a higher priority runs first",
         fix: &[Do("lower their priority, or give the real-time work a CPU of its own")],
         source: "PREEMPT_RT HOWTO",
         profiles: EVERY,
@@ -94,7 +94,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &[TASKS],
         expect: Show(kernel_threads),
         severity: Medium,
-        why: "too low they starve, above the real-time work they preempt it",
+        why: "too low they starve; above the real-time work they preempt it",
         fix: &[],
         source: "tuned realtime-virtual-host",
         profiles: EVERY,
@@ -105,7 +105,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &[],
         expect: OneOf { path: "/sys/kernel/sched_ext/state", values: &["disabled"], absent: "this kernel has no sched_ext" },
         severity: Info,
-        why: "ordinary threads follow other rules than in the tests of the kernel's makers",
+        why: "ordinary threads follow rules that the kernel's developers have not tested",
         fix: &[Do("end the program that loaded it")],
         source: "practice",
         profiles: EVERY,
@@ -120,7 +120,7 @@ pub(super) const RULES: &[Rule] = &[
             Some(names) => Answer::bad(names.replace('\n', ", ")),
         }),
         severity: Info,
-        why: "while one of them runs, the sibling of its core stands idle, whatever waits there",
+        why: "while one of them runs, the sibling of its core stays idle, even if tasks wait there",
         fix: &[Do("end the programs named, or start them without a cookie (prctl PR_SCHED_CORE)")],
         source: "Documentation/admin-guide/hw-vuln/core-scheduling.rst",
         profiles: EVERY,
@@ -154,7 +154,7 @@ fn rt_groups(facts: &Facts) -> Judged {
     if facts.config("RT_GROUP_SCHED")? == "n" {
         return Answer::good("not built in");
     }
-    // Boot-time switch since 6.16: rt_group_sched=0 takes them out although built in.
+    // Since 6.16, rt_group_sched=0 disables them at boot.
     if facts.boot("rt_group_sched").is_ok_and(|value| matches!(value, Some("0" | "no" | "off"))) {
         return Answer::good("switched off by rt_group_sched=0");
     }
@@ -270,7 +270,7 @@ fn kernel_threads(facts: &Facts) -> Known<String> {
     };
     let found: Vec<String> = kinds.into_iter().filter_map(shown).collect();
     match found.is_empty() {
-        true => Missing::unknown("no thread of the kernel is visible (a container?)"),
+        true => Missing::unknown("no kernel thread is visible (a container?)"),
         false => Ok(format!("{} (0: ordinary)", found.join(", "))),
     }
 }

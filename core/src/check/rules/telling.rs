@@ -1,4 +1,4 @@
-//! What the kernel tells of itself: its configuration, tracers, taint.
+//! Information from the kernel: configuration, tracers, taint.
 
 use super::super::facts::{Facts, Known};
 use super::super::rule::Expect::{Judge, Show};
@@ -19,7 +19,7 @@ pub(super) const RULES: &[Rule] = &[
         ],
         expect: Judge(tracers),
         severity: Medium,
-        why: "without them latencies of the hardware can only be guessed at; they cost nothing while off",
+        why: "without them hardware latencies cannot be attributed; they cost nothing while off",
         fix: &[Build(
             "CONFIG_FTRACE=y\nCONFIG_HWLAT_TRACER=y\nCONFIG_OSNOISE_TRACER=y\nCONFIG_TIMERLAT_TRACER=y",
         )],
@@ -32,7 +32,7 @@ pub(super) const RULES: &[Rule] = &[
         facts: &["/proc/sys/kernel/tainted"],
         expect: Show(taint),
         severity: Info,
-        why: "foreign modules run code that nobody has looked at for latency",
+        why: "out-of-tree modules run code that was not reviewed for latency",
         fix: &[],
         source: "practice",
         profiles: EVERY,
@@ -50,7 +50,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// The running kernel's own list; of a configuration alone, what is built in.
+/// The running kernel's list; for a configuration alone, the built-in ones.
 fn tracers(facts: &Facts) -> Judged {
     const WANTED: [(&str, &str); 3] =
         [("hwlat", "HWLAT_TRACER"), ("osnoise", "OSNOISE_TRACER"), ("timerlat", "TIMERLAT_TRACER")];
@@ -71,14 +71,14 @@ fn tracers(facts: &Facts) -> Judged {
     }
 }
 
-/// Bits of Documentation/admin-guide/tainted-kernels.rst that tell of foreign code or of trouble before.
+/// Bits of Documentation/admin-guide/tainted-kernels.rst that indicate foreign code or earlier errors.
 const TAINTS: [(u32, &str); 8] = [
     (0, "a proprietary module"),
-    (1, "a module loaded by force"),
+    (1, "a force-loaded module"),
     (4, "a machine check"),
-    (7, "the kernel died once"),
+    (7, "an oops of the kernel"),
     (9, "a warning of the kernel"),
-    (12, "a module from outside the kernel's tree"),
+    (12, "an out-of-tree module"),
     (14, "a lockup"),
     (15, "a live patch"),
 ];

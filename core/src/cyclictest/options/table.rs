@@ -1,4 +1,4 @@
-//! Names of the options: today's, and those of versions before 2.0.
+//! Option names: current ones, and those of versions before 2.0.
 
 use super::super::getopt::{Spec, Takes};
 
@@ -45,7 +45,7 @@ pub(super) enum Id {
     Help,
     PosixTimers,
     Numa,
-    /// Removed; had no say in what is measured.
+    /// Removed; had no effect on the measurement.
     Retired,
 }
 
@@ -57,7 +57,7 @@ const fn letter(id: Id, short: u8, takes: Takes) -> Spec<Id> {
     Spec { id, short: Some(short), long: None, takes }
 }
 
-/// In the order of cyclictest's own table, which shows in the message about ambiguous names.
+/// In the order of cyclictest's table, which is visible in the message about ambiguous names.
 pub(super) const SPECS: [Spec<Id>; 41] = {
     use Takes::{Argument, Nothing, Optional};
     [
@@ -106,7 +106,7 @@ pub(super) const SPECS: [Spec<Id>; 41] = {
     ]
 };
 
-/// Options of versions before 2.0. Those with a meaning today keep it; the rest is accepted and ignored.
+/// Options of versions before 2.0. Those that still have a meaning keep it; the others are ignored.
 pub(super) const RETIRED: [Spec<Id>; 20] = {
     use Takes::{Argument, Nothing};
     [

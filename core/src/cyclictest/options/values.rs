@@ -1,4 +1,4 @@
-//! Arguments of options as numbers, times and names; what is none is an error that names the option.
+//! Option arguments as numbers, times and names; an invalid one is an error that names the option.
 
 use super::super::getopt::Found;
 use super::table::Id;
@@ -49,7 +49,7 @@ pub(super) fn seconds(found: &Found<'_, Id>) -> Result<u64, String> {
     number.checked_mul(unit).filter(|s| *s <= INT_MAX as u64).ok_or_else(|| bad(found, what))
 }
 
-/// The argument of an option whose argument is optional but often written as a word of its own.
+/// An optional argument that is often written as a separate word.
 pub(super) fn loose<'a>(
     found: &Found<'a, Id>,
     given: &mut Given<'a>,

@@ -1,4 +1,4 @@
-//! Functions that other CPUs had run here by interrupt (`smp_call_function`), once or as a flood.
+//! Function-call IPIs from other CPUs (`smp_call_function`), one or a flood.
 
 use super::{Blame, Cause};
 use crate::explain::cpu::Context;
@@ -8,7 +8,7 @@ use crate::trace::event::Vector;
 /// The rule.
 pub const CAUSE: Cause = Cause { name: "function call", matches, key, clause, advice };
 
-/// Number in one interval from which it is a flood.
+/// Minimum number in one interval for a flood.
 const FLOOD: u32 = 10;
 
 fn matches(share: &Share) -> bool {

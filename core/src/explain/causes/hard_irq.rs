@@ -1,4 +1,4 @@
-//! Handlers of an interrupt line, once or as a storm.
+//! Handlers of an interrupt line, one or a storm.
 
 use super::{Blame, Cause};
 use crate::explain::cpu::Context;
@@ -7,7 +7,7 @@ use crate::explain::share::Share;
 /// The rule.
 pub const CAUSE: Cause = Cause { name: "hard IRQ", matches, key, clause, advice };
 
-/// Number in one interval from which it is a storm rather than an interrupt.
+/// Minimum number in one interval for a storm.
 const STORM: u32 = 10;
 
 fn matches(share: &Share) -> bool {

@@ -1,4 +1,4 @@
-//! The CPU was idle and took its time to wake up.
+//! The CPU was idle, and its exit from the idle state took time.
 
 use super::{Blame, Cause};
 use crate::explain::cpu::Context;

@@ -15,7 +15,7 @@ fn key(blame: &Blame) -> String {
     format!("irqs off: {}", blame.share.comm())
 }
 
-/// The innermost function that is not itself the one that turns interrupts on.
+/// The innermost function that is not the one that enables interrupts.
 fn section(share: &Share) -> Option<&str> {
     let frames = || share.stack.iter().map(String::as_str);
     frames().find(|frame| !enables_interrupts(frame)).or(frames().next())

@@ -1,8 +1,8 @@
-//! Rules that turn shares of time into a cause, a sentence and a line of advice. One file a cause.
+//! Rules that turn shares of time into a cause, a sentence and a line of advice. One file per cause.
 //!
-//! A rule sees one share and says whether it is its own; the first rule in `CAUSES` that says yes has it. Shares
-//! of one rule and one culprit are added up over all phases, and the largest sum is the main cause. What is not
-//! recorded competes like a cause of its own: where it is the largest, the answer is "unexplained".
+//! A share belongs to the first rule in `CAUSES` that matches it. Shares of one rule and one culprit are added up over
+//! all phases, and the largest sum is the main cause. Unexplained time competes like a cause: if it is the largest, the
+//! answer is "unexplained".
 //!
 //! To add a cause: a file here with a `pub const CAUSE`, its line in `CAUSES`, and a case in `tests/causes/`.
 
@@ -28,6 +28,7 @@ use super::caveats;
 use super::scene::Scene;
 use super::segment::{Explanation, Gap, WORTH_A_REMARK};
 use super::share::Share;
+use super::standstill::BOTH;
 use crate::time::{Mono, Ns};
 
 /// One kind of cause.
@@ -44,7 +45,7 @@ pub struct Cause {
     pub advice: fn(&Blame) -> String,
 }
 
-/// All causes; the first that matches has a share.
+/// All causes, in order of precedence.
 const CAUSES: [&Cause; 17] = [
     &stolen::CAUSE,
     &irqs_off::CAUSE,
@@ -65,7 +66,7 @@ const CAUSES: [&Cause; 17] = [
     &nmi::CAUSE,
 ];
 
-/// What one culprit did in one way, over all phases.
+/// The shares of one cause and one culprit, over all phases.
 pub struct Blame<'s> {
     cause: &'static Cause,
     /// Its largest share.
@@ -76,11 +77,11 @@ pub struct Blame<'s> {
     pub count: u32,
     /// Page faults.
     pub faults: u32,
-    /// The preemption model in force, where known.
+    /// The active preemption model, if known.
     pub preemption: Option<&'s str>,
 }
 
-/// Below this share of the total a second cause is not worth a clause.
+/// Minimum share of the total for a clause on a second cause.
 const WORTH_A_CLAUSE: f64 = 0.2;
 
 /// The explanation of a scene: its tree with main cause, sentence, advice and limits.
@@ -154,7 +155,7 @@ fn blames<'s>(scene: &'s Scene) -> Vec<Blame<'s>> {
     blames
 }
 
-/// Cause, clause and advice where the largest part is not explained.
+/// Cause, clause and advice if the largest part is unexplained.
 fn unexplained_cause(scene: &Scene, gaps: &[&Gap], unexplained: Ns) -> (String, String, String) {
     let Some(largest) = gaps.iter().max_by_key(|gap| gap.duration_ns) else {
         return ("nothing".to_owned(), "there is nothing to explain".to_owned(), String::new());
@@ -165,6 +166,11 @@ fn unexplained_cause(scene: &Scene, gaps: &[&Gap], unexplained: Ns) -> (String, 
         (
             "timer late, unexplained",
             "measure the hardware and the host alone: `lathunt hwlat`; compare steal time and SMI counts",
+        )
+    } else if largest.label.ends_with(BOTH) {
+        (
+            BOTH,
+            "measure the hardware and the host alone: `lathunt hwlat`; else find what turns interrupts off: `record --potential irqsoff`",
         )
     } else if largest.label.contains(" stalled: ") {
         (

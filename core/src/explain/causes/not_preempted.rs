@@ -1,5 +1,5 @@
-//! A thread of lower priority kept the CPU although the victim was runnable: preemption disabled, or a kernel that
-//! does not preempt kernel code. Found in user mode it could have been preempted: then the victim was not let run.
+//! A thread of lower priority kept the CPU although the victim was runnable: preemption disabled, or a kernel that does
+//! not preempt kernel code. In user mode it could have been preempted: then the victim was not scheduled.
 
 use super::{Blame, Cause};
 use crate::explain::share::{Role, Share};
@@ -20,7 +20,7 @@ fn key(blame: &Blame) -> String {
     }
 }
 
-/// Whether the model in force preempts kernel code for a real-time thread (`lazy` does: kernel/sched/core.c, 6.13).
+/// Whether the preemption model preempts kernel code for a real-time thread (`lazy` does: kernel/sched/core.c, 6.13).
 pub(in crate::explain) fn preempts(model: &str) -> bool {
     matches!(model, "full" | "rt" | "lazy")
 }

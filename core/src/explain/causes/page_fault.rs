@@ -7,9 +7,9 @@ use crate::explain::share::Share;
 /// The rule.
 pub const CAUSE: Cause = Cause { name: "page faults", matches, key, clause, advice };
 
-/// A thread that takes at least one fault in this time does little else (a fault with a fresh page costs 0.5-20 µs).
+/// A thread with a fault in each such time does little else (a fault with a new page costs 0.5-20 µs).
 const NS_PER_FAULT: u64 = 50_000;
-/// Fewer faults may be chance.
+/// Minimum number of faults.
 const FEWEST: u32 = 3;
 
 fn matches(share: &Share) -> bool {

@@ -1,4 +1,4 @@
-//! The host of a virtual machine ran something else.
+//! The hypervisor ran something else (steal time).
 
 use super::{Blame, Cause};
 use crate::explain::share::{Role, Share};

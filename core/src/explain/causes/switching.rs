@@ -1,4 +1,4 @@
-//! The scheduler's own time: from the wake-up's interrupt to the switch.
+//! Time of the scheduler itself: from the interrupt of the waking to the switch.
 
 use super::{Blame, Cause};
 use crate::explain::share::{Role, Share};

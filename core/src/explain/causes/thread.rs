@@ -1,4 +1,4 @@
-//! A thread had the CPU by right: equal or higher priority, or fair scheduling among ordinary threads.
+//! A thread was entitled to the CPU: equal or higher priority, or fair scheduling among SCHED_OTHER threads.
 
 use super::{Blame, Cause};
 use crate::explain::cpu::Context;

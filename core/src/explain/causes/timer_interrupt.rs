@@ -1,4 +1,4 @@
-//! The timer's own interrupt: other timers before the victim's, the tick, and its way to the waking.
+//! The timer interrupt itself: other timers before the victim's, the tick, and the path to the waking.
 
 use super::{Blame, Cause};
 use crate::explain::cpu::Context;

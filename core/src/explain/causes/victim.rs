@@ -1,4 +1,4 @@
-//! The victim itself: still busy, slow on its way to user space, or taking page faults there.
+//! The victim itself: still busy, slow on its return to user space, or taking page faults there.
 
 use super::{Blame, Cause};
 use crate::explain::share::{Phase, Role, Share};

@@ -1,4 +1,4 @@
-//! The victim was blocked until a thread or an interrupt did something.
+//! The victim was blocked until a thread or an interrupt released it.
 
 use super::{Blame, Cause};
 use crate::explain::share::{Role, Share};

@@ -1,8 +1,8 @@
-//! NMIs report their duration at their end: they are cut out of what they interrupted when all else is known.
+//! NMIs report their duration at their end: they are cut out of the slices they interrupted, as the last step.
 
 use super::Slice;
 
-/// Cuts the NMIs (ascending in their ends) out of the slices.
+/// Cuts the NMIs (ascending by end) out of the slices.
 pub(super) fn carve(slices: Vec<Slice>, nmis: &[Slice]) -> Vec<Slice> {
     let (Some(first), Some(last)) = (slices.first(), slices.last()) else { return slices };
     let (from, until) = (first.begin, last.end);

@@ -1,13 +1,13 @@
-//! Hard interrupts that have begun on a CPU. Handlers run with interrupts off, but a few let others in: then the outer
-//! one goes on behind the inner one's exit.
+//! Open hard interrupts of a CPU. Handlers run with interrupts off, but a few enable them: then the outer one continues
+//! after the exit of the inner one.
 
 use super::Context;
 use crate::time::Tid;
 
-/// Nested deeper, exits were lost.
+/// Maximum nesting: beyond it, exits were lost.
 const DEEPEST: usize = 8;
 
-/// An interrupt that has begun.
+/// An open interrupt.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
     pub context: Context,
@@ -25,7 +25,7 @@ impl Hard {
         self.0.last().copied()
     }
 
-    /// Gives those whose exit must have been lost: a line does not interrupt itself.
+    /// Returns the interrupts whose exit must have been lost: a line does not interrupt itself.
     pub fn enter(&mut self, frame: Frame) -> Vec<Frame> {
         let same = self.0.iter().position(|open| open.context == frame.context);
         let lost = match same {
@@ -37,7 +37,7 @@ impl Hard {
         lost
     }
 
-    /// Gives those inside it, whose exits were lost; `None`: it is not open.
+    /// Returns the interrupts inside it, whose exits were lost; `None`: it is not open.
     pub fn leave(&mut self, context: Context) -> Option<Vec<Frame>> {
         let place = self.0.iter().rposition(|open| open.context == context)?;
         let inside = self.0.split_off(place + 1);
@@ -50,7 +50,7 @@ impl Hard {
     }
 }
 
-/// The context of a CPU that has `tid` and is in no interrupt.
+/// The context of a CPU that runs `tid`, outside interrupts.
 pub(super) fn task_context(tid: Tid, idle_state: Option<u32>) -> Context {
     if tid == Tid::IDLE {
         Context::Idle(idle_state)

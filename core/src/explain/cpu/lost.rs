@@ -1,10 +1,10 @@
-//! Where events of a CPU were lost, what its slices still say.
+//! Slices of a CPU around lost events.
 
 use super::{blank, Context, Slice};
 use crate::time::Mono;
 
-/// Takes what `slices` say behind `after` back, at a loss that ends `at`; where `after` is not known, what the last one
-/// says. Interrupts that another buffer recorded meanwhile, from entry to exit, stay: those that are not open.
+/// Marks `slices` between `after` and `at` as lost; if `after` is not known, the last slice. Interrupts in between that
+/// another buffer recorded from entry to exit, which are not open, are kept.
 pub(super) fn mark_lost(
     slices: &mut Vec<Slice>,
     at: Mono,

@@ -1,4 +1,5 @@
-//! From the events of one CPU to its slices: a machine of one state for the thread and one for each interrupt level.
+//! Converts the events of one CPU to slices: a state machine with a state for the thread and one for each interrupt
+//! level.
 
 use std::collections::HashMap;
 
@@ -25,11 +26,11 @@ pub(super) fn read(events: &[(u32, &Event)], complete_from: Mono, recorded_until
     Read { slices: carve(reader.slices, &reader.nmis), last, wakers: reader.wakers }
 }
 
-/// What the events of a CPU say.
+/// The result for a CPU.
 pub(super) struct Read {
     /// Ascending and without holes.
     pub slices: Vec<Slice>,
-    /// What it did after its last event.
+    /// Context after its last event.
     pub last: Slice,
     /// The context of each waking, by the index of its event.
     pub wakers: HashMap<u32, Slice>,
@@ -43,19 +44,19 @@ struct Reader {
     task: Option<TaskRef>,
     task_proof: Option<u32>,
     task_occurrence: u32,
-    sure_from: usize,    // slices from here on rest on the last proof of `task`
-    pending_from: usize, // slices from here on wait for a first proof (while `task` is None)
+    sure_from: usize,    // slices from here depend on the last proof of `task`
+    pending_from: usize, // slices from here wait for a first proof (while `task` is None)
     idle_state: Option<u32>,
     hard: Hard,
     soft: Option<Frame>,
-    // PREEMPT_RT: softirqs in whose midst their thread lost the CPU, by that thread.
+    // PREEMPT_RT: softirqs whose thread was preempted in them, by thread.
     suspended: HashMap<Tid, Frame>,
     functions: [Option<(u64, Option<Sym>)>; 2], // timer, cross-CPU call
     occurrences: u32,
-    timers_end: bool,  // the ends of timers' handlers are recorded
-    leaves_idle: bool, // the event before: what makes an idle CPU look for somebody to run
-    // Since the record's begin or a loss a hard interrupt (a softirq) may be open whose entry is not recorded: from
-    // this slice on. `None`: an event has settled it.
+    timers_end: bool,  // the ends of timer handlers are recorded
+    leaves_idle: bool, // the previous event was one that makes an idle CPU reschedule
+    // First slice in which a hard interrupt (a softirq) without a recorded entry may be open, after the start of the
+    // record or a loss. `None`: an event has ruled that out.
     hard_open_since: Option<usize>,
     soft_open_since: Option<usize>,
 }
@@ -165,7 +166,7 @@ impl Reader {
         }
     }
 
-    /// Whether a timer's handler that begins here runs in an interrupt whose own events are not recorded.
+    /// Whether a timer handler that starts here runs in an interrupt whose events are not recorded.
     fn is_interrupt_unseen(&self, level: Level) -> bool {
         self.timers_end
             && self.hard_open_since.or(self.soft_open_since).is_none()
@@ -173,7 +174,7 @@ impl Reader {
             && level != Level::Thread
     }
 
-    /// The context now, as a slice.
+    /// The current context, as a slice.
     fn top(&self, begin: Mono, end: Mono) -> Slice {
         let function = self.functions[CALL].or(self.functions[TIMER]).and_then(|(_, function)| function);
         let mut slice = blank(begin, end, Context::Unknown);
@@ -191,7 +192,7 @@ impl Reader {
         slice
     }
 
-    /// The context now, as far as it is certain: no thread where an interrupt may be open unseen.
+    /// The current context, if it is certain: not a thread if an unrecorded interrupt may be open.
     fn waker(&self, at: Mono) -> Slice {
         let mut slice = self.top(at, at);
         let unsure = self.hard_open_since.is_some() || self.soft_open_since.is_some();
@@ -202,7 +203,7 @@ impl Reader {
         slice
     }
 
-    /// An event shows that `task` is on the CPU just before it.
+    /// An event shows that `task` was on the CPU just before it.
     fn see_task(&mut self, index: u32, task: TaskRef, by_scheduler: bool) {
         match self.task {
             Some(known) if known.tid == task.tid => {
@@ -249,7 +250,7 @@ impl Reader {
         self.pending_from = self.slices.len();
     }
 
-    /// What an interrupt ends the idle loop for is switched in right behind it: since then it was that thread.
+    /// The thread for which an interrupt ended the idle loop is switched in directly after it: it ran since then.
     fn ran_since_the_kick(&mut self, index: u32, task: TaskRef) {
         let occurrence = self.task_occurrence;
         if let Some(slice) = self.slices.last_mut().filter(|slice| slice.context == Context::Idle(None)) {
@@ -264,8 +265,8 @@ impl Reader {
         }
     }
 
-    /// Somebody else runs than was thought: his switch-in was not recorded. The idle task of some CPUs leaves no
-    /// switch-out at all, so there the first event of the next thread stands for it, marked as inferred.
+    /// Another task runs than expected: its switch-in was not recorded. Some CPUs never record the switch-out of the
+    /// idle task, so the first event of the next thread replaces it, marked as inferred.
     fn contradict(&mut self, idle_without_switch: bool) {
         for slice in self.slices[self.sure_from..].iter_mut().filter(|slice| slice.context.is_task()) {
             if idle_without_switch {
@@ -276,8 +277,8 @@ impl Reader {
         }
     }
 
-    /// On PREEMPT_RT a softirq may lose the CPU in its midst, and goes on when its thread has it again. Only its exit
-    /// shows that this was so: without it, what was open is discarded.
+    /// On PREEMPT_RT a softirq may be preempted, and continues when its thread runs again. Only its exit proves that:
+    /// without it, the open softirq is discarded.
     fn switch(&mut self, index: u32, prev: Tid, next: TaskRef) {
         let open = self.soft.take().filter(|_| self.hard.top().is_none() && prev != Tid::IDLE);
         self.drop_frames();
@@ -329,7 +330,7 @@ impl Reader {
         }
     }
 
-    /// An exit whose entry lies before the record or in a loss: what seemed to be the thread was that interrupt.
+    /// An exit whose entry is before the record or in a loss: the slices attributed to the thread were that interrupt.
     fn was_open(&mut self, index: u32, context: Context, since: usize) {
         self.occurrences += 1;
         for slice in &mut self.slices[since..] {
@@ -342,7 +343,7 @@ impl Reader {
         }
     }
 
-    /// The exits of interrupts were not recorded: where they ended is unknown.
+    /// The exits of interrupts were not recorded: their ends are unknown.
     fn discard(&mut self, frames: impl IntoIterator<Item = Frame>) {
         for frame in frames {
             for slice in self.slices[frame.first_slice..].iter_mut() {
@@ -353,7 +354,7 @@ impl Reader {
         }
     }
 
-    /// No interrupt is open here: a softirq begins, or the scheduler runs.
+    /// No interrupt is open here: a softirq starts, or the scheduler runs.
     fn drop_frames(&mut self) {
         self.hard_open_since = None;
         self.soft_open_since = None;
@@ -364,7 +365,7 @@ impl Reader {
         self.functions = [None; 2];
     }
 
-    /// Events from behind `after` on are missing; where that is not known, from behind the one before.
+    /// Events after `after` are missing; if that is not known, after the previous event.
     fn lose(&mut self, after: Option<Mono>) {
         self.suspended.clear();
         let (hard, soft) = (self.hard.take(), self.soft);
@@ -380,7 +381,7 @@ impl Reader {
         self.soft_open_since = Some(self.slices.len());
     }
 
-    /// Events from before the record is whole tell who ran when it began, but not what happened until then.
+    /// Events before the start of the complete record only determine the thread that ran at its start.
     fn mark_before(&mut self, complete_from: Mono) {
         let known = self.slices.partition_point(|slice| slice.end <= complete_from);
         let begin = self.slices.first().map_or(complete_from, |slice| slice.begin);

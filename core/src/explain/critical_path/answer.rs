@@ -1,4 +1,4 @@
-//! What a responder knows of an answer of its own: woken, received, answered, sent.
+//! An answer as timed by its responder: woken, received, answered, sent.
 
 use super::{thread_in, Walk};
 use crate::explain::record::Record;
@@ -13,21 +13,21 @@ pub struct Answer {
     pub tid: Tid,
     /// Its CPU.
     pub cpu: Cpu,
-    /// When it was woken for the stimulus; when it received it, where it was not asleep.
+    /// Waking for the stimulus; equal to `received` if it was not asleep.
     pub woken: Mono,
-    /// When it received the stimulus.
+    /// Reception of the stimulus.
     pub received: Mono,
-    /// When it began to send the answer.
+    /// Start of sending the answer.
     pub answered: Mono,
-    /// When it had sent it.
+    /// End of sending.
     pub sent: Mono,
 }
 
-/// Label of the last part, which goes on while the answer is under way.
+/// Label of the last part, which overlaps with the transfer of the answer.
 pub const SENDING: &str = "the way out: sending the answer";
 
-/// Where the time of an answer went in its responder: three parts, waking → received, → answer ready, → sent. Never fails:
-/// what the window does not show is unexplained.
+/// Explains the time of an answer in its responder, in three parts: waking → received → answer ready → sent. Never
+/// fails: time without events is unexplained.
 #[must_use]
 pub fn explain_answer(window: &Window, answer: &Answer) -> Explanation {
     let record = &Record::new(window);
@@ -36,7 +36,7 @@ pub fn explain_answer(window: &Window, answer: &Answer) -> Explanation {
     let answered = answer.answered.clamp(received, sent);
     let root = thread_in(record, answer.tid, woken, sent);
     let mut walk = Walk::new(record, &root);
-    // What the responder does itself makes the answer late as anything else does.
+    // The responder's own computation can be the cause.
     walk.clauses.of_job();
     let spans = [
         ("waking → stimulus received", woken, received),

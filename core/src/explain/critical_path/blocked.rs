@@ -1,4 +1,4 @@
-//! Blocked: what the thread asked for, and the life of whoever gave it.
+//! Blocked time: the object that the thread waited for, and the time of the thread that provided it.
 
 use super::clauses::Weight;
 use super::grace;
@@ -11,18 +11,18 @@ use crate::series::Thread;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
 
-/// Whether a lock could lend the priority of who waits to whom it waits for.
+/// Whether a lock could pass the waiter's priority to the holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inherits {
-    /// It waits for a mutex of the program (glibc's marks one that is waited for with 2).
+    /// It waits for a mutex of the program (glibc marks a contended one with 2).
     Could,
-    /// It waits for a mutex or a condition.
+    /// It waits for a mutex or a condition variable.
     IfMutex,
-    /// No: it is no lock of the program, or one that does.
+    /// No: not a lock of the program, or one that already does.
     No,
 }
 
-/// Results of `signal_generate` with which it was sent, the second without what belongs to it (TRACE_SIGNAL_DELIVERED and
+/// Results of `signal_generate` that mean sent, the second without siginfo (TRACE_SIGNAL_DELIVERED and
 /// TRACE_SIGNAL_LOSE_INFO in include/trace/events/signal.h).
 const SENT: i32 = 0;
 const SENT_BARE: i32 = 4;
@@ -37,7 +37,7 @@ impl Inherits {
     }
 }
 
-/// What to do where `comm`, which is waited for, shares its CPU by fair scheduling.
+/// Advice if `comm`, which is waited for, shares its CPU by fair scheduling.
 pub(super) fn fair_advice(waits_for: Option<&Inherits>, inversion: &str, comm: &str) -> String {
     match waits_for {
         Some(Inherits::Could) if !inversion.is_empty() => format!(
@@ -48,7 +48,7 @@ pub(super) fn fair_advice(waits_for: Option<&Inherits>, inversion: &str, comm: &
 }
 
 impl Walk<'_, '_> {
-    /// The parts of a blocked stretch.
+    /// The parts of a blocked span.
     pub(super) fn blocked(
         &mut self,
         thread: &Thread,
@@ -71,7 +71,7 @@ impl Walk<'_, '_> {
             return self.grace_period(thread, (a, b), stretch.ended_by, depth);
         }
         if let (Asked::Sleep, Waker::Interrupt { proof, .. }) = (&reason.what, &waker) {
-            // Nothing but its timer ends it in an interrupt, also where the timer's events are not recorded.
+            // In an interrupt only its timer ends it, even if the events of the timer are not recorded.
             return vec![self.sleep_until_woken(thread, (a, b), &[*proof], &reason.text, depth)];
         }
         if !matches!(waker, Waker::OwnTimer { .. } | Waker::Unknown(_) | Waker::Unfinished) {
@@ -83,8 +83,8 @@ impl Walk<'_, '_> {
         parts
     }
 
-    /// As `ended_by`, whose last part is the life of the thread that was left to do it where `index`, what ended the
-    /// stretch, is in a softirq of that kind.
+    /// As `ended_by`; if `index`, the event that ended the wait, is in a softirq deferred to a thread, the last part is
+    /// the time of that thread.
     pub(super) fn given_by(
         &mut self,
         waker: Waker,
@@ -109,7 +109,7 @@ impl Walk<'_, '_> {
         parts
     }
 
-    /// The parts of `[a, b)`, at whose end `waker` did what `thread` waited for; `text` says in what.
+    /// The parts of `[a, b)`, at whose end `waker` released `thread`; `text` names the wait.
     pub(super) fn ended_by(
         &mut self,
         waker: Waker,
@@ -142,33 +142,7 @@ impl Walk<'_, '_> {
             Waker::TimerOf { who, armed, firing, expires } => {
                 self.timer_of(thread, who, armed, &firing, expires, (a, b), depth)
             }
-            Waker::Timeout { proof } => {
-                let (net, comm) = (b.since(a), &thread.comm);
-                let call = self.linked.in_call(thread.tid, a).map(|(_, id, _)| self.record.call_name(id));
-                let polls = call.as_deref().filter(|call| !takes_timeout(call));
-                let subject = self.subject(thread, depth);
-                let told = match polls {
-                    Some(call) => format!("the kernel slept {{}} in {call} of {subject}, and tried again"),
-                    None => format!("{subject} waited {{}} for its own timeout"),
-                };
-                if let Some(call) = polls {
-                    let advice = format!("{call} takes no timeout: the kernel waits there in whole ticks for something that is not ready; see what {call} waits for");
-                    self.say(Weight::Blame, net, told, format!("sleep of the kernel in {call}"), advice);
-                } else if depth == 0 {
-                    self.clauses.slept(net);
-                    let advice = "the thread waited as long as it requested";
-                    self.say(Weight::Wanted, net, told, "its own timeout".to_owned(), advice);
-                } else {
-                    let advice = format!(
-                        "{comm} waits for its timeout while {} waits for it: let it hand over first",
-                        self.root.comm
-                    );
-                    self.say(Weight::Blame, net, told, format!("timeout of {comm}"), advice);
-                }
-                let label =
-                    format!("{thread} waits for its own timeout (timer wheel: in whole ticks, never early)");
-                vec![self.awaited("its own timeout", label, a, b, &[proof])]
-            }
+            Waker::Timeout { proof } => self.timeout(thread, (a, b), proof, depth),
             Waker::Request { issued, complete, irq, entry, by } => {
                 self.request(thread, issued, complete, &irq, entry, by, (a, b), depth)
             }
@@ -197,8 +171,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A sleep ends by its timer or by a signal: whether a waker that seems to be a thread, or the idle loop, did not send
-    /// one. Then it was interrupted by the timer, whose events are not recorded.
+    /// A sleep ends by its timer or by a signal. Whether the apparent waker, a thread or the idle loop, did not send a
+    /// signal: then it was interrupted by the timer, whose events are not recorded.
     fn is_not_by_signal(&self, thread: &Thread, stretch: &Stretch, waker: &Waker) -> bool {
         let Some(index) = stretch.ended_by else { return false };
         let waking = self.record.event(index);
@@ -218,7 +192,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The clause that says what was asked for and who had it.
+    /// Adds the clause on the object of the wait and its holder.
     fn frame(&mut self, thread: &Thread, stretch: &Stretch, reason: &Reason, waker: &Waker, depth: usize) {
         let net = stretch.length();
         let subject = self.subject(thread, depth);
@@ -251,10 +225,13 @@ impl Walk<'_, '_> {
                 let boost = self.boost(owner, stretch);
                 (format!("{subject} was blocked {{}}{}, held by {owner}{boost} until it woke it{by}", reason.text), String::new(), String::new())
             }
-            (Asked::Page(page), _) => (
-                format!("{subject} was blocked {{}} in a page fault on {page}"),
+            (Asked::Page { place, is_file }, _) => (
+                format!("{subject} was blocked {{}} in a page fault on {place}"),
                 "page fault".to_owned(),
-                "lock and touch the mapped file before it is needed (mlockall, MAP_POPULATE, MAP_LOCKED), or read it in a thread of its own".to_owned(),
+                match is_file {
+                    false => "lock the memory (mlockall), so that it is not swapped out, and touch it before it is needed".to_owned(),
+                    true => "lock and touch the mapped file before it is needed (mlockall, MAP_POPULATE, MAP_LOCKED), or read it in a thread of its own".to_owned(),
+                },
             ),
             (_, Waker::Thread(other)) if grace::drives(&other.comm) => {
                 let who = self.readers(stretch.begin, stretch.end).1;
@@ -268,7 +245,7 @@ impl Walk<'_, '_> {
         self.say(Weight::Frame, net, text, cause, advice);
     }
 
-    /// A thread that is stopped runs again when it is continued: nobody else is to blame.
+    /// A stopped thread runs again when it is continued: nothing else is to blame.
     fn stopped(
         &mut self,
         thread: &Thread,
@@ -277,7 +254,7 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Segment {
         let sent = proof.or_else(|| self.linked.stopped(thread.tid, stretch.begin));
-        // Nobody is his own tracer.
+        // A thread cannot be its own tracer.
         let traced = how.contains("tracer");
         let by = sent.and_then(|index| self.linked.actor(index)).filter(|by| !traced || by.tid != thread.tid);
         let of = if proof.is_some() { ", by" } else { " of" };
@@ -291,7 +268,7 @@ impl Walk<'_, '_> {
         let text = format!("{} was stopped {how}{by} for {{}}{on}", self.subject(thread, depth));
         let advice = "find who stops it: a debugger or tracer, job control of a terminal, a supervisor, the freezer of its cgroup; and who continues it";
         let label = format!("{thread} is stopped {how}{by}{on}");
-        // One that was held up itself is followed, and so is what a tracer does; else it continued the thread when it wanted to.
+        // Follows a continuing thread only if it was delayed itself, or is a tracer; else it chose the time.
         let held_up = |other: &Thread| {
             let lives = states(self.record, other.tid, stretch.begin, stretch.end);
             let is_told =
@@ -300,7 +277,7 @@ impl Walk<'_, '_> {
             told.0 * 4 >= stretch.length().0
         };
         if let Some(other) = continues.filter(held_up) {
-            // Whoever keeps the one that continues it waiting is to blame for that.
+            // A task that delays the continuing thread is to blame for that.
             self.say(Weight::Frame, stretch.length(), text, "stopped".to_owned(), advice);
             let inside = self.life(&other, stretch.begin, stretch.end, depth + 1);
             let mut group = Segment::group(Kind::Blocked, label, stretch.begin, stretch.length(), inside);
@@ -312,7 +289,7 @@ impl Walk<'_, '_> {
         self.awaited("being stopped", label, stretch.begin, stretch.end, &[sent, stretch.ended_by])
     }
 
-    /// ` boosted to RT 80 (sched_pi_setprio 120 => 19)`, where the owner was.
+    /// ` boosted to RT 80 (sched_pi_setprio 120 => 19)`, if the owner was.
     fn boost(&self, owner: &Thread, stretch: &Stretch) -> String {
         let from = Mono(stretch.begin.0.saturating_sub(Ns::from_ms(1).0));
         let Some(index) = self.linked.boosted(owner.tid, from, stretch.end) else { return String::new() };
@@ -328,18 +305,18 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether `owner` is in a futex wake of this address at `at`: then it is who released it.
+    /// Whether `owner` is in a futex wake of this address at `at`: then it released the lock.
     fn wakes(&self, owner: &Thread, address: u64, at: Mono) -> bool {
         let call = self.linked.in_call(owner.tid, at);
         call.is_some_and(|(_, id, args)| self.record.is_futex(id) && args[0] == address)
     }
 
-    /// A signal for `tid` generated in the waking's context around it. One for the whole process names its first thread, and
-    /// which threads are of one process is not known.
+    /// A signal for `tid`, generated in the context of the waking. One for the whole process names its first thread;
+    /// which threads belong to a process is not known.
     fn signal(&self, tid: Tid, stretch: &Stretch) -> Option<String> {
         let waking = self.record.event(stretch.ended_by?);
         let from = Mono(waking.at.0.saturating_sub(Ns::from_us(50).0));
-        // The event stands behind the waking that the signal caused.
+        // The event follows the waking caused by the signal.
         let until = waking.at + Ns::from_us(50);
         let mut around = self
             .record
@@ -352,30 +329,6 @@ impl Walk<'_, '_> {
             _ => None,
         })
     }
-}
-
-/// Whether a system call may be given a time after which it returns.
-fn takes_timeout(call: &str) -> bool {
-    let with = [
-        "poll",
-        "select",
-        "wait",
-        "futex",
-        "sleep",
-        "timed",
-        "getevents",
-        "mmsg",
-        "recv",
-        "send",
-        "accept",
-        "connect",
-        "read",
-        "write",
-        "io_uring_enter",
-        "semop",
-        "sys ",
-    ];
-    with.iter().any(|part| call.contains(part))
 }
 
 /// Names of the signals that programs wake each other with (x86 and ARM numbers).

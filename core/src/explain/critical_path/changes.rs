@@ -1,7 +1,7 @@
-//! What others did to a thread while it waited for a CPU: who lowered or raised its priority, who moved it.
+//! Changes by other threads while a thread waited for a CPU: of its priority, and migrations.
 //!
-//! Inheritance has an event of its own (`sched_pi_setprio`), and so has a move; other changes of a priority are seen by
-//! the system call of who made them, else only by what the thread has before and after.
+//! Priority inheritance (`sched_pi_setprio`) and migrations have events; other changes of a priority are known from the
+//! system call that made them, else only from the priorities before and after.
 
 use super::Walk;
 use crate::explain::thread::Stretch;
@@ -10,23 +10,23 @@ use crate::series::Thread;
 use crate::time::{Mono, Ns, Prio, Tid};
 use crate::trace::event::{Event, Kind as What};
 
-/// From a call that changes a thread's CPUs to the move that it makes: the stopper thread may have to come first.
+/// Maximum time from a call that changes the affinity to the migration: the stopper thread may have to run first.
 const MOVING: Ns = Ns::from_ms(10);
 
-/// A change of the priority of a thread that waits.
+/// A change of the priority of a waiting thread.
 pub(super) struct Change {
-    /// From when on it counts; `None`: from some moment of the wait on.
+    /// Time of the change; `None`: some time during the wait.
     pub at: Option<Mono>,
-    /// What it has from then on.
+    /// The new priority.
     pub new: Prio,
     /// For sentences: `after X had lowered it from RT 95 to nice 0 (sched_setscheduler)`.
     pub how: String,
-    /// Who did it, where it made the wait longer.
+    /// The thread that lowered it and thus prolonged the wait.
     pub lowered_by: Option<String>,
 }
 
 impl Walk<'_, '_> {
-    /// Changes of the priority of `thread` within its wait, in their order; it began the wait with `prio`. One that let
+    /// Changes of the priority of `thread` during its wait, in order; `prio` is that at its start. A change that made
     /// it lose the CPU comes first.
     pub(super) fn changes(&mut self, thread: &Thread, stretch: &Stretch, prio: Option<Prio>) -> Vec<Change> {
         let Some(mut old) = prio else { return Vec::new() };
@@ -66,7 +66,7 @@ impl Walk<'_, '_> {
         changes
     }
 
-    /// Who lowered its priority to `new` while it ran, where it would have kept the CPU with the one that it had.
+    /// The change that lowered its priority to `new` while it ran, if it would have kept the CPU with the old one.
     fn lowered_before(&self, thread: &Thread, stretch: &Stretch, new: Prio) -> Option<Change> {
         let left = stretch.began_by?;
         let (at, taken_by) = match self.record.event(left) {
@@ -89,13 +89,13 @@ impl Walk<'_, '_> {
         Some(Change { at: Some(stretch.begin), new, how, lowered_by })
     }
 
-    /// The last call by which another thread set the priority of `tid` within `stretch`.
+    /// The last system call in `stretch` by which another thread set the priority of `tid`.
     fn set_by_call(&self, tid: Tid, stretch: &Stretch) -> Option<(Mono, String, Thread)> {
         let of_priority = ["sched_setscheduler", "sched_setparam", "sched_setattr", "setpriority"];
         self.call_on(tid, (stretch.begin, stretch.end), &of_priority)
     }
 
-    /// The last call of one of `names`, by another thread in `[a, b]`, that is about `tid`.
+    /// The last call of one of `names` on `tid` by another thread in `[a, b]`.
     fn call_on(&self, tid: Tid, (a, b): (Mono, Mono), names: &[&str]) -> Option<(Mono, String, Thread)> {
         let calls = self.record.cpus().flat_map(|cpu| self.record.events_on(cpu, a, b)).filter_map(
             |(index, event)| {
@@ -111,7 +111,7 @@ impl Walk<'_, '_> {
         Some((at, name, self.linked.actor(index)?))
     }
 
-    /// ` by X (sched_setaffinity)`: who moved `tid` by the event at `index`, where it is known.
+    /// ` by X (sched_setaffinity)`: the thread that caused the migration of `tid` at `index`, if known.
     pub(super) fn mover(&self, tid: Tid, index: u32) -> String {
         let event = self.record.event(index);
         let from = Mono(event.at.0.saturating_sub(MOVING.0));

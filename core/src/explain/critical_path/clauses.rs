@@ -1,18 +1,18 @@
-//! What the sentence is made of: one clause for each thing that took a worthwhile part of the interval.
+//! The clauses of the sentence: one for each cause of a relevant part of the interval.
 
 use super::running::{hidden, Hidden};
 use crate::explain::segment::Segment;
 use crate::series::Thread;
 use crate::time::Ns;
 
-/// How a clause counts.
+/// Type of a clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// What the thread itself wanted: its own sleep.
+    /// Intended by the thread: its own sleep.
     Wanted,
-    /// What it did itself on the CPU.
+    /// Its own computation.
     Own,
-    /// It frames what follows and is made of it: never a cause by itself.
+    /// It encloses the clauses that follow: never a cause by itself.
     Frame,
     /// A cause.
     Blame,
@@ -21,38 +21,38 @@ pub enum Weight {
 /// One clause.
 #[derive(Clone, Debug)]
 pub struct Clause {
-    /// How it counts.
+    /// Its type.
     pub weight: Weight,
     /// Net time.
     pub net: Ns,
-    /// The text; `{}` stands for the amount.
+    /// The text; `{}` is replaced by the amount.
     pub text: String,
     /// Short name for rankings.
     pub cause: String,
-    /// What to do.
+    /// How to fix it.
     pub advice: String,
-    /// What came within it, counted.
+    /// Counts of interrupts and faults within it.
     pub hidden: Hidden,
 }
 
 impl Weight {
-    /// Of the thread's own will: its sleep, or what it did itself.
+    /// Whether it is the thread's own sleep or computation.
     fn is_wanted(self) -> bool {
         matches!(self, Weight::Wanted | Weight::Own)
     }
 }
 
-/// Below this share of the interval, or of what its thread did not sleep of it, a clause is left out.
+/// Minimum share of a clause, of the interval or of the time in which its thread did not sleep.
 const WORTH: f64 = 0.05;
-/// Beside a long sleep, what takes less is not told, or not the cause.
+/// Minimum time next to a long sleep, for a clause and for a cause.
 const TOLD: Ns = Ns::from_us(100);
 const A_CAUSE: Ns = Ns::from_ms(1);
-/// A thread's own time is the cause of an interval if it is this many times the time of all others.
+/// A thread's own time is the cause of an interval if it is this many times that of all others.
 const OWN: u64 = 4;
-/// Most clauses in a sentence.
+/// Maximum number of clauses in a sentence.
 const MOST: usize = 6;
 
-/// Clauses in the order of the interval; equal ones are added up.
+/// Clauses in time order; equal ones are added up.
 #[derive(Debug, Default)]
 pub struct Clauses {
     all: Vec<Clause>,
@@ -63,24 +63,24 @@ pub struct Clauses {
 }
 
 impl Clauses {
-    /// What the thread does of itself in a job, its sleeps included, makes it long as anything else does.
+    /// In a job the thread's own computation and sleeps can be the cause.
     pub fn of_job(&mut self) {
         self.is_job = true;
     }
 
-    /// So long the job before it went on.
+    /// Sets the time of backlog.
     pub fn backlog(&mut self, net: Ns) {
         self.backlog = net;
     }
 
-    /// So long the thread of the interval slept because it wanted to: what came on top may be a small part of the whole.
+    /// Adds intended sleep of the thread: its delay may be a small part of the interval then.
     pub fn slept(&mut self, net: Ns) {
         if !self.is_job {
             self.slept = self.slept + net;
         }
     }
 
-    /// One more.
+    /// Adds a clause.
     pub fn push(&mut self, clause: Clause) {
         self.last = match self.all.iter().position(|known| known.text == clause.text) {
             Some(place) => {
@@ -94,11 +94,11 @@ impl Clauses {
         };
     }
 
-    /// What came within the one pushed last.
+    /// Adds counts to the clause pushed last.
     pub fn came_within(&mut self, more: Hidden) {
         if let Some(Clause { hidden, .. }) = self.all.get_mut(self.last) {
             hidden.interrupts = hidden.interrupts.saturating_add(more.interrupts);
-            hidden.faults = hidden.faults.saturating_add(more.faults);
+            hidden.faults.add(more.faults);
         }
     }
 
@@ -112,75 +112,76 @@ impl Clauses {
         let largest = chosen.first().copied();
         let main = self.main(total, unexplained);
         let is_main = |place: usize| main.is_some_and(|main| std::ptr::eq(main, &self.all[place]));
-        let is_told =
+        let is_large =
             |place: usize| self.is_worth(self.all[place].net, total, TOLD) || Some(place) == largest;
-        chosen.retain(|&place| is_told(place) || is_main(place));
+        chosen.retain(|&place| is_large(place) || is_main(place));
         chosen.sort_by_key(|&place| !is_main(place));
         chosen.truncate(MOST);
         chosen.sort_unstable();
-        let (more, untold) = self.untold(&chosen);
-        let told: Vec<String> = chosen.iter().map(|&place| said(&self.all[place], total)).collect();
+        let (more, others_net) = self.others(&chosen);
+        let texts: Vec<String> = chosen.iter().map(|&place| said(&self.all[place], total)).collect();
         let mut sentence = format!("{victim} took {total}");
         if self.is_worth(self.backlog, total, TOLD) && self.backlog > Ns::ZERO {
             let (net, share) = (self.backlog, percent(self.backlog, total));
             sentence
                 .push_str(&format!(", {net} ({share}) of it backlog of the previous job, which had overrun"));
         }
-        if !told.is_empty() {
-            sentence = format!("{sentence}: {}", told.join("; "));
+        if !texts.is_empty() {
+            sentence = format!("{sentence}: {}", texts.join("; "));
         }
-        if more > 1 && self.is_worth(untold, total, TOLD) {
-            let share = percent(untold, total);
-            sentence.push_str(&format!("; {more} more causes took {untold} ({share}) together"));
+        if more > 1 && self.is_worth(others_net, total, TOLD) {
+            let share = percent(others_net, total);
+            sentence.push_str(&format!("; {more} more causes took {others_net} ({share}) together"));
         }
-        if self.is_worth(unexplained, total, TOLD) || told.is_empty() && unexplained > Ns::ZERO {
+        if self.is_worth(unexplained, total, TOLD) || texts.is_empty() && unexplained > Ns::ZERO {
             let gaps = tree.all_gaps();
             let most = gaps.iter().max_by_key(|gap| gap.duration_ns).map_or("", |gap| &gap.label);
             sentence.push_str(&format!("; {unexplained} unexplained, most of it: {most}"));
         }
         let mut cause = main.map_or("unexplained", |clause| &clause.cause).to_owned();
-        if main.is_some_and(|main| main.weight == Weight::Blame && main.net < untold) {
+        if main.is_some_and(|main| main.weight == Weight::Blame && main.net < others_net) {
             cause.push_str(&format!(" and {more} more"));
         }
-        if self.is_job && main.is_some_and(|main| main.weight.is_wanted() && main.hidden.faults > 0) {
-            let often = main.and_then(|main| hidden(main.hidden, main.net));
-            if often.is_some_and(|(text, _)| text.contains("page faults")) {
-                cause = "page faults".to_owned();
+        if self.is_job && main.is_some_and(|main| main.weight.is_wanted() && main.hidden.faults.count > 0) {
+            let often = main.and_then(|main| hidden(&main.hidden, main.net));
+            if let Some((_, Some(faults), _)) = often {
+                cause = faults.to_owned();
             }
         }
         let advice = main.map_or("the record does not show the cause: see the limits below", |clause| {
-            // Its own time, and what it can do about what is in it.
-            let often = hidden(clause.hidden, clause.net).filter(|_| clause.weight.is_wanted());
-            often.map_or(clause.advice.as_str(), |(_, advice)| advice)
+            // For its own time, advice on the interrupts or faults in it.
+            let often = hidden(&clause.hidden, clause.net).filter(|_| clause.weight.is_wanted());
+            often.map_or(clause.advice.as_str(), |(_, _, advice)| advice)
         });
         (sentence, cause, advice.to_owned())
     }
 
-    /// Whether something of this length is worth a word, or `least` of it and more is where most of the interval was slept.
+    /// Whether `net` is a relevant share of `total`, or, without the sleep, at least `least` and a relevant share of
+    /// the rest.
     fn is_worth(&self, net: Ns, total: Ns, least: Ns) -> bool {
         net.share_of(total) >= WORTH
             || net >= least && net.share_of(total.saturating_sub(self.slept)) >= WORTH
     }
 
-    /// How many causes are not among the `told` ones, and their time.
-    fn untold(&self, told: &[usize]) -> (usize, Ns) {
-        let is_untold = |(place, clause): &(usize, &Clause)| {
-            clause.weight == Weight::Blame && clause.net > Ns::ZERO && !told.contains(place)
+    /// Number and time of the causes that are not in `chosen`.
+    fn others(&self, chosen: &[usize]) -> (usize, Ns) {
+        let is_other = |(place, clause): &(usize, &Clause)| {
+            clause.weight == Weight::Blame && clause.net > Ns::ZERO && !chosen.contains(place)
         };
-        let untold = || self.all.iter().enumerate().filter(is_untold);
-        (untold().count(), untold().map(|(_, clause)| clause.net).sum())
+        let others = || self.all.iter().enumerate().filter(is_other);
+        (others().count(), others().map(|(_, clause)| clause.net).sum())
     }
 
-    /// The cause: the largest blame, as long as it matters; a frame that holds more and has advice of its own (a
-    /// page fault, a mutex) speaks for the waiting inside it, not for a third party that made it longer.
+    /// The main cause: the largest blame if it is relevant; a larger frame with its own advice (a page fault, a mutex)
+    /// represents the wait inside it, but not a third party that prolonged it.
     fn main(&self, total: Ns, unexplained: Ns) -> Option<&Clause> {
         let largest = |is: fn(Weight) -> bool| {
             let clauses = self.all.iter().filter(move |clause| is(clause.weight));
             clauses.max_by_key(|clause| clause.net).filter(|clause| clause.net > Ns::ZERO)
         };
         let wanted = largest(Weight::is_wanted);
-        // Many small ones may be what took the time.
-        let (_, all) = self.untold(&[]);
+        // Many small causes may have taken the time.
+        let (_, all) = self.others(&[]);
         let blame = largest(|weight| weight == Weight::Blame).filter(|blame| {
             self.is_worth(blame.net, total, A_CAUSE) || wanted.is_none_or(|wanted| wanted.net < all)
         });
@@ -188,7 +189,7 @@ impl Clauses {
             (Some(blame), Some(wanted)) if self.is_job && wanted.net > blame.net.max(unexplained) => {
                 Some(wanted)
             }
-            // Most of the interval is what the thread did itself on the CPU: nobody else made it that long.
+            // Most of the interval is the thread's own computation: it is the cause.
             (Some(blame), Some(wanted))
                 if wanted.weight == Weight::Own && wanted.net.0 >= OWN * blame.net.max(all).0 =>
             {
@@ -206,14 +207,14 @@ impl Clauses {
         }
         let frames =
             self.all.iter().filter(|clause| clause.weight == Weight::Frame && !clause.advice.is_empty());
-        // The innermost: of a chain of mutexes, that of the thread which had them all wait.
+        // The innermost one: in a chain of mutexes, the one of the last holder.
         frames.filter(|frame| frame.net >= blame.net).min_by_key(|frame| frame.net).unwrap_or(blame)
     }
 }
 
 fn said(clause: &Clause, total: Ns) -> String {
     let amount = format!("{} ({})", clause.net, percent(clause.net, total));
-    let often = hidden(clause.hidden, clause.net).map_or_else(String::new, |(often, _)| often);
+    let often = hidden(&clause.hidden, clause.net).map_or_else(String::new, |(often, ..)| often);
     clause.text.replacen("{}", &amount, 1) + &often
 }
 

@@ -1,4 +1,4 @@
-//! Why no other CPU took a thread that waited.
+//! Why no other CPU ran a waiting thread.
 
 use super::Walk;
 use crate::explain::cpu::Context;
@@ -7,15 +7,14 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 use crate::trace::event::{Event, Kind as What, TaskRef};
 
-/// A CPU counts as idle in a stretch if it was for this share of it.
+/// Minimum share of a span for a CPU to count as idle.
 const IDLE: f64 = 0.9;
 
-/// From the last run of the thread that takes a CPU offline to a wait that begins after it.
+/// Maximum time from the last run of the thread that takes a CPU offline to a wait that starts after it.
 const GOING_OFFLINE: Ns = Ns::from_ms(100);
 
 impl Walk<'_, '_> {
-    /// Why no other CPU took the thread; `None` where none was idle or, for a real-time thread, ran only what it may
-    /// preempt.
+    /// Why no other CPU ran the thread; `None` if none was idle or, for a real-time thread, ran only preemptible work.
     pub(super) fn elsewhere(
         &mut self,
         thread: &Thread,
@@ -72,8 +71,8 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// `CPU 1 was taken offline by kworker/0:1/22, for operator/114 (cpuhp_enter at …)`, where that is recorded and it was not
-    /// online in all of `[a, b)`.
+    /// `CPU 1 was taken offline by kworker/0:1/22, for operator/114 (cpuhp_enter at …)`, if that is recorded and the
+    /// CPU was not online in all of `[a, b)`.
     pub(super) fn offline(&self, cpu: Cpu, a: Mono, b: Mono) -> Option<String> {
         let record = self.record;
         let of_cpu = |event: &&Event| matches!(event.kind, What::Hotplug { cpu: of, .. } if of == cpu);
@@ -93,7 +92,7 @@ impl Walk<'_, '_> {
         Some(format!("CPU {cpu} was taken offline{by}{asker} (cpuhp_enter at {})", event.at))
     }
 
-    /// Whether another CPU than `cpu` may have gone offline before `b`: the thread that does it ran there.
+    /// Whether a CPU other than `cpu` may have gone offline before `b`: the thread that does it ran there.
     fn may_be_offline(&self, cpu: Cpu, a: Mono, b: Mono) -> bool {
         let from = Mono(a.0.saturating_sub(GOING_OFFLINE.0));
         let record = self.record;
@@ -106,7 +105,7 @@ impl Walk<'_, '_> {
             })
     }
 
-    /// Whether the thread was moved to `cpu`, or ran on another: it is not pinned here from its begin on.
+    /// Whether the thread migrated to `cpu` or ran on another: it was not always pinned here.
     fn came_from_elsewhere(&self, thread: &Thread, until: Mono, cpu: Cpu) -> bool {
         let pinned = self.record.window.pinned.get(&thread.tid).copied().unwrap_or_default();
         self.record.events_of(thread.tid, pinned, until).any(|(_, event)| match event.kind {
@@ -121,7 +120,7 @@ impl Walk<'_, '_> {
         !moves.any(|(_, event)| matches!(event.kind, What::Migrate { task, to, .. } if task.tid == thread.tid && to != cpu))
     }
 
-    /// Whether `cpu` idled nearly all the time, or ran what is below the priority `below`.
+    /// Whether `cpu` was idle nearly all the time, or ran only tasks below priority `below`.
     fn is_free(&self, cpu: Cpu, a: Mono, b: Mono, below: Option<Prio>) -> bool {
         let slices = self.record.slices(cpu, a, b);
         let is_below = |task: TaskRef| below.zip(task.prio).is_some_and(|(below, prio)| prio > below);
@@ -130,7 +129,7 @@ impl Walk<'_, '_> {
             .filter(|slice| match slice.context {
                 Context::Idle(_) => true,
                 Context::Thread(_) => slice.task.is_some_and(is_below),
-                // An interrupt belongs to whom it interrupts here: it would have come to the thread as well.
+                // An interrupt counts as the interrupted task: it would have interrupted the thread as well.
                 _ => {
                     below.is_some() && slice.task.is_some_and(|task| task.tid == Tid::IDLE || is_below(task))
                 }
@@ -141,14 +140,14 @@ impl Walk<'_, '_> {
     }
 }
 
-/// 3 of `irq/3-ttyS3`, the thread of an interrupt: where the kernel places that, it runs (kernel/irq/manage.c:
+/// 3 in `irq/3-ttyS3`: an interrupt thread follows the affinity of its interrupt (kernel/irq/manage.c:
 /// irq_thread_check_affinity).
 fn line_of_thread(comm: &str) -> Option<&str> {
     let (line, _) = comm.strip_prefix("irq/")?.split_once('-')?;
     line.bytes().all(|digit| digit.is_ascii_digit()).then_some(line)
 }
 
-/// `kworker/1:2` serves one CPU, `kworker/u8:1` any; `ksoftirqd/1`, `migration/1` and the like as well.
+/// Whether it is a per-CPU kernel thread: `kworker/1:2` (but not `kworker/u8:1`), `ksoftirqd/1`, `migration/1`, etc.
 fn is_bound_worker(comm: &str) -> bool {
     let bound = ["kworker/", "ksoftirqd/", "migration/", "ktimers/", "cpuhp/", "irq_work/", "rcuc/"];
     bound.iter().any(|name| {

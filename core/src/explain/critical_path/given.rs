@@ -1,4 +1,4 @@
-//! What a blocked thread was given, from where it was set going: a work item, a request, a packet, a call.
+//! Events that release a blocked thread, from their origin: a work item, a request, a packet, a call.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::series::Thread;
 use crate::time::{Mono, Ns};
 use crate::trace::event::Kind as What;
 
-/// Requests of others count from so long before ours: a device answers in some ms.
+/// Requests of other threads count from this time before ours: a device answers within some ms.
 const BUSY: Ns = Ns::from_ms(10);
 
 impl Walk<'_, '_> {
-    /// A work item: until it was queued, who queued it; from then on its worker.
+    /// A work item: the thread that queued it until then; after that its worker.
     pub(super) fn work(
         &mut self,
         worker: &Thread,
@@ -74,7 +74,7 @@ impl Walk<'_, '_> {
         (a, b): (Mono, Mono),
         depth: usize,
     ) -> Vec<Segment> {
-        let What::BlockComplete { dev, sector, nr_sector, .. } = self.record.event(complete).kind else {
+        let What::BlockComplete { dev, sector, mut nr_sector, .. } = self.record.event(complete).kind else {
             return Vec::new();
         };
         let mut parts = Vec::new();
@@ -82,8 +82,15 @@ impl Walk<'_, '_> {
         let mut kind = "request";
         if let Some(index) = issued {
             let event = self.record.event(index);
-            if let What::BlockIssue { rwbs: Some(rwbs), .. } = event.kind {
-                kind = if self.record.text(rwbs).contains('R') { "read" } else { "write" };
+            if let What::BlockIssue { rwbs: Some(rwbs), nr_sector: issued, .. } = event.kind {
+                let rwbs = self.record.text(rwbs);
+                // After a flush, the last completion of a write has no sectors.
+                nr_sector = nr_sector.max(issued);
+                kind = match rwbs {
+                    _ if nr_sector == 0 && rwbs.starts_with('F') => "flush",
+                    _ if rwbs.contains('R') => "read",
+                    _ => "write",
+                };
             }
             let at = event.at.clamp(a, b);
             match self.linked.actor(index).filter(|_| at > a) {
@@ -105,7 +112,10 @@ impl Walk<'_, '_> {
         }
         let done = entry.clamp(from, b);
         let irq = &self.disk_interrupt(complete, from, irq);
-        let what = format!("disk {kind} of {nr_sector} sectors at sector {sector} of device {}", device(dev));
+        let what = match kind {
+            "flush" => format!("flush of the write cache of device {}", device(dev)),
+            _ => format!("disk {kind} of {nr_sector} sectors at sector {sector} of device {}", device(dev)),
+        };
         if let Some(below) = issued.and_then(|index| self.below(index, done)) {
             parts.push(self.stacked(&what, &below, (from, done), depth));
         } else {
@@ -134,7 +144,7 @@ impl Walk<'_, '_> {
         parts
     }
 
-    /// `, which meanwhile served 3 requests of dd/194`: whose requests the same device was given before ours was done.
+    /// `, which meanwhile served 3 requests of dd/194`: other requests issued to the device before ours completed.
     fn others_on(&self, dev: u32, thread: &Thread, from: Mono, done: Mono) -> String {
         let since = Mono(from.0.saturating_sub(BUSY.0));
         let mut of: BTreeMap<String, u32> = BTreeMap::new();
@@ -155,7 +165,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The interrupt of a completed request: the softirq that ends it was raised by the device's own.
+    /// The interrupt of a completed request: the interrupt of the device raised the softirq that completed it.
     fn disk_interrupt(&self, complete: u32, from: Mono, label: &str) -> String {
         if !label.starts_with("softirq") {
             return label.to_owned();
@@ -176,7 +186,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A packet: its sender's life until it was sent, then its way.
+    /// A packet: the time of its sender until it was sent, then its transfer.
     pub(super) fn packet(
         &mut self,
         thread: &Thread,
@@ -196,7 +206,7 @@ impl Walk<'_, '_> {
         let mut from = a;
         let sender = sent.and_then(|index| Some((index, self.linked.actor(index)?)));
         if let Some(index) = sent.filter(|_| sender.is_none()) {
-            // Sent by this machine, in an interrupt: on behalf of a timer, or of another packet.
+            // Sent by this machine in an interrupt: by a timer, or in reply to another packet.
             let sent_at = self.record.event(index).at.clamp(a, b);
             if sent_at > a {
                 let cause = self.behind(thread, index);
@@ -252,7 +262,7 @@ impl Walk<'_, '_> {
         parts
     }
 
-    /// A function call from another CPU.
+    /// A function-call IPI from another CPU.
     pub(super) fn call(
         &mut self,
         thread: &Thread,
@@ -277,7 +287,7 @@ impl Walk<'_, '_> {
             }
             from = at;
         } else {
-            // Until the interrupt came, nothing says that the call had been made.
+            // Before the interrupt, no event shows the call.
             let at = self.record.event(entry).at.clamp(a, b);
             if at > a {
                 self.ask("csd_queue_cpu");
@@ -316,7 +326,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Notes a tracepoint that would have answered what stayed open.
+    /// Notes a tracepoint that would have explained a gap.
     pub(super) fn ask(&mut self, tracepoint: &str) {
         self.missing.push(format!("{tracepoint} is not recorded here: it would show the next step"));
     }

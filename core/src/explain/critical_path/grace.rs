@@ -1,6 +1,5 @@
-//! Grace periods of RCU: waits that end when every CPU has passed through a quiescent state and every reader that was
-//! preempted in its section has left it. Which reader it was no event says (those of RCU need CONFIG_RCU_TRACE); who
-//! is boosted is the exception.
+//! RCU grace periods: waits until every CPU has passed through a quiescent state and every preempted reader has left
+//! its critical section. No event names the reader (those of RCU need CONFIG_RCU_TRACE), unless it is boosted.
 
 use std::collections::HashMap;
 
@@ -13,28 +12,28 @@ use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What, LeftAs};
 
 const SOFTIRQ_RCU: u8 = 9;
-/// Ordinary grace periods take up to this long: some ticks.
+/// Maximum length of a normal grace period: some ticks.
 const LONG: Ns = Ns::from_ms(50);
-/// How far before a grace period a preemption is looked for.
+/// Time before a grace period in which a preemption is searched.
 const LOOK_BACK: Ns = Ns::from_ms(1_000);
 
-/// Whether this thread of the kernel drives grace periods.
+/// Whether this kernel thread drives grace periods.
 pub(super) fn drives(comm: &str) -> bool {
     ["rcu_preempt", "rcu_sched", "rcu_bh", "rcu_exp_", "rcu_tasks_"].iter().any(|name| comm.starts_with(name))
 }
 
-/// Whether it runs the callbacks of who waits for one.
+/// Whether this kernel thread runs RCU callbacks.
 pub(super) fn calls_back(comm: &str) -> bool {
     ["rcuc/", "rcuop/", "rcuos/", "rcuob/", "rcuog/"].iter().any(|name| comm.starts_with(name))
 }
 
 impl Walk<'_, '_> {
-    /// Whether `waker` shows that a thread waited for a grace period: its callback ran in the softirq.
+    /// Whether `waker` shows a wait for a grace period: the callback ran in the RCU softirq.
     pub(super) fn is_callback(&self, waker: &Waker) -> bool {
         matches!(waker, Waker::Interrupt { softirq: Some(SOFTIRQ_RCU), .. })
     }
 
-    /// Whether RCU's own thread was woken because a CPU passed a quiescent state, or to look for one.
+    /// Whether RCU's own thread was woken because a CPU passed a quiescent state, or to check for one.
     pub(super) fn is_quiescence(&self, waker: &Waker) -> bool {
         match waker {
             Waker::Thread(thread) => calls_back(&thread.comm),
@@ -43,7 +42,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What drives a grace period, blocked: it waits for the CPUs.
+    /// The thread that drives a grace period is blocked: it waits for quiescent states.
     pub(super) fn quiescence(
         &mut self,
         driver: &Thread,
@@ -62,7 +61,7 @@ impl Walk<'_, '_> {
         self.awaited("an RCU grace period", label, a, b, &[boosted, proof])
     }
 
-    /// A grace period as whoever waits for it sees it: the life of what drives it, then the callback.
+    /// A grace period for its waiter: the time of the thread that drives it, then the callback.
     pub(super) fn grace_period(
         &mut self,
         thread: &Thread,
@@ -83,7 +82,7 @@ impl Walk<'_, '_> {
         vec![group]
     }
 
-    /// What is known of readers that a grace period in `[a, b)` had to wait for.
+    /// Readers that a grace period in `[a, b)` may have waited for.
     pub(super) fn readers(&self, a: Mono, b: Mono) -> (Option<u32>, String) {
         match self.boosted_reader(a, b) {
             Some((index, who)) => (Some(index), format!(", also for {who}")),
@@ -91,8 +90,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Threads that stood still in `[a, b)` because they were preempted: one of them may be in a section. Only one that
-    /// stood still for most of a long time is worth a word.
+    /// Threads preempted in `[a, b)`: one of them may be in a read-side critical section. Only one preempted for most
+    /// of a long time is mentioned.
     fn preempted(&self, a: Mono, b: Mono) -> String {
         let record = self.record;
         let mut since: HashMap<Tid, Mono> = HashMap::new();
@@ -128,7 +127,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The thread that drives ordinary grace periods, with the priority that it has at `at`.
+    /// The thread that drives normal grace periods, with its priority at `at`.
     fn driver(&self, at: Mono) -> Option<Thread> {
         let switches = || {
             self.record.window.events.iter().filter_map(|event| match event.kind {
@@ -144,7 +143,7 @@ impl Walk<'_, '_> {
         Some(last.map_or(first, |(_, thread)| thread))
     }
 
-    /// A reader that `rcub` lent its priority in `[a, b]`.
+    /// A reader that `rcub` boosted in `[a, b]`.
     fn boosted_reader(&self, a: Mono, b: Mono) -> Option<(u32, String)> {
         let record = self.record;
         let mut boosts = record.cpus().flat_map(|cpu| record.events_on(cpu, a, b));

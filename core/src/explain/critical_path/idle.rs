@@ -1,4 +1,4 @@
-//! An idle CPU while a thread was runnable: waking up, awake after all, or kept from running the thread.
+//! An idle CPU while a thread was runnable: leaving idle, not idle after all, or kept from running the thread.
 
 use super::clauses::Weight;
 use super::throttled::{Throttled, OVER_BUDGET, OVER_QUOTA};
@@ -13,8 +13,8 @@ use crate::time::{Ns, Tid};
 use crate::trace::event::{Event, Kind as What};
 
 impl Walk<'_, '_> {
-    /// The part of an idle share in which the CPU was awake by its own events: one that stands in no recorded interrupt and
-    /// is not of going idle or leaving it. What it did from there on is not recorded, and is taken out of the share.
+    /// Takes the time out of an idle share in which an event shows that the CPU was not idle: one outside recorded
+    /// interrupts and not part of entering or leaving idle. The work after that event is not recorded.
     pub(super) fn awake(&mut self, share: &mut Share, thread: &Thread, stretch: &Stretch) -> Option<Segment> {
         let (cpu, pieces) = (share.cpu, share.pieces.clone());
         let pieces = if pieces.is_empty() { vec![(share.begin, share.begin + share.net)] } else { pieces };
@@ -56,7 +56,8 @@ impl Walk<'_, '_> {
         Some(Segment::unexplained(Kind::WakeupWait, label, at, taken))
     }
 
-    /// A CPU that goes idle although `thread` is runnable does not have to wake up for it: something keeps the thread off.
+    /// A CPU that goes idle although `thread` is runnable does not need to leave idle for it: something keeps the
+    /// thread off.
     pub(super) fn kept_off(&mut self, share: &Share, thread: &Thread, stretch: &Stretch) -> Option<Segment> {
         let came = matches!(self.began(stretch), Some(What::Migrate { .. }));
         if stretch.state != State::Preempted || came || share.net < WORTH_MOVING {
@@ -102,7 +103,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Where an interrupt that is recorded begins or ends.
+/// Whether it is the entry or exit of an interrupt.
 fn is_edge(kind: &What) -> bool {
     matches!(
         kind,

@@ -1,8 +1,8 @@
-//! What belongs together across threads and CPUs: a timer and who armed it, a work item and who queued it, a
-//! request and who issued it, a packet and who sent it, a system call and who is in it.
+//! Links between events across threads and CPUs: a timer and its arming, a work item and its queuing, a request and its
+//! issue, a packet and its sending, a thread and its system call.
 //!
-//! Built in one pass over a window, in the order of time. Whether an event stands in the context of its thread or in
-//! an interrupt that only borrowed it is decided at the question, from the CPU's slices.
+//! Built in one pass over a window, in time order. Whether an event is in the context of its thread or in an interrupt
+//! is decided at each look-up, from the slices of the CPU.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,20 +13,20 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Prio, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym};
 
-/// From handing a packet to loopback to the arrival of its parts, in ns.
+/// Maximum time from sending a packet to loopback to the arrival of its segments, ns.
 const SEGMENTING: u64 = 200_000;
 
-/// Doings of a thread looked back on for a change of its priority.
+/// Number of events searched back for a change of a thread's priority.
 const FEW: usize = 64;
 
-/// A signal stops its thread within this time, or did not stop it this time.
+/// Maximum time from a signal to the stop that it causes, ns.
 const STOPS_WITHIN: u64 = 100_000_000;
 
-/// Signals that stop who they are sent to, those of the terminal included.
+/// Signals that stop a thread, including those of the terminal.
 const SIGSTOP: i32 = 19;
 const SIGTTOU: i32 = 22;
 
-/// Indices of events by what they are about, each list ascending in time.
+/// Indices of events by their object, each list ascending in time.
 #[derive(Default)]
 pub struct Links {
     timers: HashMap<u64, Vec<u32>>,
@@ -104,7 +104,7 @@ impl Links {
                 let Some(tid) = current else { return };
                 put(&mut self.doings, tid, index);
             }
-            // The number was another thread's before, which may have ended in a call that never returned.
+            // The id may be reused: the previous thread may have ended in a call that never returned.
             Kind::Fork { child, .. } => put(&mut self.doings, child.tid, index),
             Kind::Switch { prev, left_as: LeftAs::Dead, .. } => put(&mut self.doings, prev.tid, index),
             Kind::PiSetprio { task, .. } => put(&mut self.boosts, task.tid, index),
@@ -118,7 +118,7 @@ impl Links {
     }
 }
 
-/// What a thread does of itself, but for what is in [`Linked::doings`].
+/// Actions of a thread other than those in [`Linked::doings`].
 fn is_act(kind: &Kind) -> bool {
     matches!(
         kind,
@@ -132,19 +132,19 @@ fn is_act(kind: &Kind) -> bool {
     )
 }
 
-/// The last of `list` that is before `before` in the order of the window, or at an earlier time.
+/// The events of `key` before `before`, latest first.
 fn last<'l, K: Hash + Eq>(
     record: &'l Record,
     map: &'l HashMap<K, Vec<u32>>,
     key: &K,
     before: Mono,
-) -> impl Iterator<Item = (u32, &'l Event)> + 'l {
+) -> impl Iterator<Item = (u32, &'l Event)> + use<'l, K> {
     let list = map.get(key).map_or(&[][..], Vec::as_slice);
     let until = list.partition_point(|&index| record.event(index).at <= before);
     list[..until].iter().rev().map(move |&index| (index, record.event(index)))
 }
 
-/// Links of one record, with the questions.
+/// Links of one record, with look-ups.
 pub struct Linked<'r, 'w> {
     /// The events.
     pub record: &'r Record<'w>,
@@ -158,7 +158,7 @@ impl<'r, 'w> Linked<'r, 'w> {
         Linked { record, links: Links::of(record) }
     }
 
-    /// The thread in whose own context the event stands; `None` in an interrupt, where its thread is a bystander.
+    /// The thread in whose own context the event occurred; `None` in an interrupt, where the thread is a bystander.
     #[must_use]
     pub fn actor(&self, index: u32) -> Option<Thread> {
         let event = self.record.event(index);
@@ -176,7 +176,7 @@ impl<'r, 'w> Linked<'r, 'w> {
         }
     }
 
-    /// The priority that a thread on the CPU gave itself since it was switched in, as its next departure shows it.
+    /// The priority that a running thread set for itself since its switch-in, as its next switch-out shows.
     pub fn set_itself(&self, tid: Tid, at: Mono) -> Option<Prio> {
         let sets = |event: &Event| match event.kind {
             Kind::SysEnter { id, .. } => self.record.call_name(id).starts_with("sched_set"),
@@ -194,7 +194,7 @@ impl<'r, 'w> Linked<'r, 'w> {
         }
     }
 
-    /// Who armed `timer` last before `at`: preferably a thread, else an interrupt that armed it again.
+    /// The last arming of `timer` before `at`: preferably by a thread, else by an interrupt that re-armed it.
     #[must_use]
     pub fn armed(&self, timer: u64, at: Mono) -> Option<(u32, &'w Event)> {
         let starts = || last(self.record, &self.links.timers, &timer, at);
@@ -202,7 +202,7 @@ impl<'r, 'w> Linked<'r, 'w> {
         by_thread.or_else(|| starts().next()).map(|(index, _)| (index, self.record.event(index)))
     }
 
-    /// The last arming of `timer` before `at`, whoever did it.
+    /// The last arming of `timer` before `at`, in any context.
     #[must_use]
     pub fn last_armed(&self, timer: u64, at: Mono) -> Option<(u32, &'w Event)> {
         last(self.record, &self.links.timers, &timer, at)
@@ -221,26 +221,26 @@ impl<'r, 'w> Linked<'r, 'w> {
         }
     }
 
-    /// Where `work` was queued last before `at`.
+    /// The last queuing of `work` before `at`.
     #[must_use]
     pub fn queued(&self, work: u64, at: Mono) -> Option<u32> {
         last(self.record, &self.links.works, &work, at).next().map(|(index, _)| index)
     }
 
-    /// Where the request was given to the driver.
+    /// The issue of the request to the driver.
     #[must_use]
     pub fn issued(&self, dev: u32, sector: u64, at: Mono) -> Option<u32> {
         last(self.record, &self.links.requests, &(dev, sector), at).next().map(|(index, _)| index)
     }
 
-    /// Where the cross-CPU call was sent.
+    /// The sending of the cross-CPU call.
     #[must_use]
     pub fn called(&self, csd: u64, at: Mono) -> Option<u32> {
         last(self.record, &self.links.calls, &csd, at).next().map(|(index, _)| index)
     }
 
-    /// Where the packet of a `netif_receive_skb` was sent, if on this machine. Addresses of packets are used again: one that
-    /// was received since was another packet, and no device receives what was sent through itself, except loopback.
+    /// The sending of the packet of a `netif_receive_skb`, if on this machine. Packet addresses are reused: if one was
+    /// received in between, it was another packet, and no device except loopback receives its own packets.
     #[must_use]
     pub fn sent(&self, received: u32) -> Option<u32> {
         let Event { at, cpu, kind: Kind::NetReceive { skb, device, len }, .. } = *self.record.event(received)
@@ -257,7 +257,7 @@ impl<'r, 'w> Linked<'r, 'w> {
         (by != device || self.is_loopback(by)).then_some(index)
     }
 
-    /// A packet over loopback that was too large for it, and was cut into new ones just before `at` on the same CPU.
+    /// A packet over loopback that was segmented just before `at` on the same CPU.
     fn segmented(&self, cpu: Cpu, at: Mono, part: u32) -> Option<(u32, &'w Event)> {
         let from = Mono(at.0.saturating_sub(SEGMENTING));
         self.record.events_on(cpu, from, at).rev().find(|(_, event)| match event.kind {
@@ -270,7 +270,7 @@ impl<'r, 'w> Linked<'r, 'w> {
         device.is_some_and(|device| self.record.text(device) == "lo")
     }
 
-    /// Interrupts sent to `cpu` in `[a, b]`, latest first.
+    /// IPIs sent to `cpu` in `[a, b]`, latest first.
     pub fn sent_to(&self, cpu: Cpu, a: Mono, b: Mono) -> impl Iterator<Item = (u32, &Event)> + '_ {
         last(self.record, &self.links.sent_to, &cpu, b).take_while(move |(_, event)| event.at >= a)
     }
@@ -288,7 +288,7 @@ impl<'r, 'w> Linked<'r, 'w> {
             .filter(move |(index, _)| own(*index))
     }
 
-    /// The system call that `tid` is in at `at`, with where it began.
+    /// The system call that `tid` is in at `at`, with the index of its entry.
     #[must_use]
     pub fn in_call(&self, tid: Tid, at: Mono) -> Option<(u32, i32, [u64; 6])> {
         for (index, event) in self.doings(tid, at).take(4096) {
@@ -301,7 +301,7 @@ impl<'r, 'w> Linked<'r, 'w> {
         None
     }
 
-    /// The signal that stopped `tid` at `at`: one to the thread itself, or to its process just before.
+    /// The signal that stopped `tid` at `at`: to the thread itself, or to its process just before.
     #[must_use]
     pub fn stopped(&self, tid: Tid, at: Mono) -> Option<u32> {
         let from = Mono(at.0.saturating_sub(1_000_000));
@@ -314,20 +314,20 @@ impl<'r, 'w> Linked<'r, 'w> {
         sent.max_by_key(|&index| self.record.event(index).at)
     }
 
-    /// The last signal sent to `tid`, or to the process that it is the first thread of, before `at`.
+    /// The last signal before `at` to `tid`, or to the process of which it is the first thread.
     #[must_use]
     pub fn signalled(&self, tid: Tid, at: Mono) -> Option<(u32, &Event)> {
         last(self.record, &self.links.signals, &tid, at)
             .find(|(_, event)| matches!(event.kind, Kind::SignalGenerate { result: 0 | 4, .. }))
     }
 
-    /// The last signal that `tid` took before `at`.
+    /// The last signal delivered to `tid` before `at`.
     #[must_use]
     pub fn delivered(&self, tid: Tid, at: Mono) -> Option<&Event> {
         last(self.record, &self.links.delivered, &tid, at).next().map(|(_, event)| event)
     }
 
-    /// The last boost (or its end) of `tid` in `[a, b]` that raised its priority: index, old and new priority.
+    /// Index of the last event in `[a, b]` that boosted the priority of `tid`.
     #[must_use]
     pub fn boosted(&self, tid: Tid, a: Mono, b: Mono) -> Option<u32> {
         last(self.record, &self.links.boosts, &tid, b).take_while(|(_, event)| event.at >= a).find_map(
@@ -338,8 +338,8 @@ impl<'r, 'w> Linked<'r, 'w> {
         )
     }
 
-    /// The priority of `tid` without the boosts up to `at`: inheritance never goes below it, so it is the lowest of those that
-    /// follow from one another.
+    /// The priority of `tid` without the boosts up to `at`: inheritance never goes below it, so it is the lowest in the
+    /// chain of changes.
     #[must_use]
     pub fn own_prio(&self, tid: Tid, at: Mono) -> Option<Prio> {
         let mut lowest: Option<(Prio, Prio)> = None;

@@ -1,19 +1,21 @@
-//! Any interval of any thread, followed to its causes through everything that kept it waiting.
+//! The critical path of an interval of a thread: its causes, across all threads, interrupts and devices it waited for.
 //!
-//! The life of the thread in the interval is cut into running, runnable and blocked. A blocked stretch leads to what
-//! ended it: the life of the thread that woke it, the timer and who armed it, the request and who issued it, the
-//! packet and who sent it, the work item and who queued it; their lives are cut in the same way, and so on. In
-//! interrupt context the interrupted thread is never named.
+//! The time of the thread is split into running, runnable and blocked. A blocked span leads to its waker: the thread
+//! that woke it, the timer and the thread that armed it, and likewise a request, packet or work item; the time of these
+//! threads is split in the same way, recursively. In interrupt context the interrupted thread is never named.
 //!
-//! One question a file: [`running`](self) on the CPU, `own` doings there, `waiting` for a CPU and why not `elsewhere`, `idle` CPUs, `changes` meanwhile, `blocked` and why, `given` what, `wakers`
-//! who ended it, `timers` set by itself or others, `softirqs` left to a thread, `grace` periods of RCU, requests of `stacked` devices, `sources` of
-//! interrupts, `spins` for what another CPU has, `roundtrip`s of two threads and the `answer` of one, `links` what belongs together, `clauses` the sentence.
+//! One topic per file: `running` on the CPU, `own` computation, `waiting` for a CPU and why not `elsewhere`, `idle`
+//! CPUs, `changes` of priority, `throttled` threads, `blocked` time and its `reason`, `wakers`, `given` work items,
+//! requests, packets and calls, `timers`, `softirqs` deferred to a thread, RCU `grace` periods, `stacked` devices,
+//! `sources` of interrupts, `spins` for another CPU, `roundtrip`s of two threads and the `answer` of one, `links`
+//! between events, `clauses` of the sentence.
 
 mod answer;
 mod blocked;
 mod changes;
 mod clauses;
 mod elsewhere;
+mod faults;
 mod given;
 mod grace;
 mod idle;
@@ -22,6 +24,7 @@ mod own;
 mod reason;
 mod roundtrip;
 mod running;
+mod sleeps;
 mod softirqs;
 mod sources;
 mod spins;
@@ -47,30 +50,30 @@ use links::Linked;
 pub use roundtrip::{explain_roundtrip, RoundTrip};
 use running::Hidden;
 
-/// Longest chain that is followed.
+/// Maximum depth of the chain.
 const DEEPEST: usize = 10;
 
 /// The walk through one interval.
 struct Walk<'r, 'w> {
     record: &'r Record<'w>,
     linked: Linked<'r, 'w>,
-    /// Whose interval it is.
+    /// The thread of the interval.
     root: Thread,
     shares: Vec<Share>,
     clauses: Clauses,
-    /// From which CPU the thread came that is about to run on another.
+    /// The previous CPU of a thread that is about to run on another.
     moved: Option<Cpu>,
-    /// How the priority of the thread that waits was changed meanwhile.
+    /// The change of the waiting thread's priority during the wait.
     changed: Option<changes::Change>,
-    /// What the lives being told are waited for by the thread before: whether a lock could inherit its priority.
+    /// For each thread in `path`, whether a lock could pass on the priority of its waiter.
     waits_for: Vec<blocked::Inherits>,
-    /// Whose lives are being told, each within the one before.
+    /// The threads being followed, each inside the previous one.
     path: Vec<Tid>,
-    /// What would have answered what stayed open.
+    /// Tracepoints that would have explained a gap.
     missing: Vec<String>,
 }
 
-/// Where the time of any interval of any thread went. Never fails: what the record does not show is unexplained.
+/// Explains the time of any interval of any thread. Never fails: time without events is unexplained.
 #[must_use]
 pub fn explain_interval(record: &Record, interval: &Interval) -> Explanation {
     let Interval { tid, cpu, begin, .. } = *interval;
@@ -84,16 +87,16 @@ pub fn explain_interval(record: &Record, interval: &Interval) -> Explanation {
     walk.conclude(root, cpu, tree)
 }
 
-/// A job of a thread: from its release, which is its timer's expiry or its waking, to the wait for the next one.
+/// A job of a thread: from its release (timer expiry or waking) to the wait for the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobInterval {
-    /// Whose, from when to when, and where it ended.
+    /// Thread, start, end, and CPU of the end.
     pub of: Interval,
-    /// Until when the job before it of the same thread went on, where that was not over at the release.
+    /// End of the previous job of the thread, if it was not finished at the release.
     pub backlog_until: Option<Mono>,
 }
 
-/// Where the time of a job went. What its thread does of itself in it may be the cause, too.
+/// Explains the time of a job. The thread's own computation can be the cause.
 #[must_use]
 pub fn explain_job(window: &Window, job: &JobInterval) -> Explanation {
     let record = &Record::new(window);
@@ -119,8 +122,8 @@ pub fn explain_job(window: &Window, job: &JobInterval) -> Explanation {
     walk.conclude(root, cpu, tree)
 }
 
-/// What the victim of a live peak was blocked for in `stretch`, in state `bits`: the same walk, judged by the causes
-/// of peaks.
+/// What the victim of a live peak was blocked on in `stretch`, in state `bits`: the same walk, with the causes of
+/// peaks.
 pub(super) fn behind(
     record: &Record,
     thread: &Thread,
@@ -135,7 +138,7 @@ pub(super) fn behind(
     parts
 }
 
-/// A thread as the events of a stretch show it, with the priority it had there.
+/// A thread with its name and priority in the given time.
 fn thread_in(record: &Record, tid: Tid, begin: Mono, end: Mono) -> Thread {
     let task = record.events_of(tid, begin, end).find_map(|(_, event)| match event.kind {
         What::Waking { task, .. } | What::Switch { next: task, .. } if task.tid == tid => Some(task),
@@ -163,7 +166,7 @@ impl<'r, 'w> Walk<'r, 'w> {
 }
 
 impl Walk<'_, '_> {
-    /// The answer: what was told on the way, and `tree`.
+    /// The explanation: the collected clauses, and `tree`.
     fn conclude(self, root: Thread, cpu: Cpu, tree: Segment) -> Explanation {
         let (begin, end) = (tree.begin, tree.begin + tree.duration_ns);
         let (sentence, cause, advice) = self.clauses.conclude(&root, &tree);
@@ -171,7 +174,7 @@ impl Walk<'_, '_> {
         let scene =
             Scene { record: self.record, victim: root, cpu, total: total_ns, shares: self.shares, tree };
         let mut limits = caveats::of(&scene, begin, end);
-        // An interval may well lie within one turn on the CPU.
+        // An interval may be within one run on the CPU.
         limits.retain(|limit| !limit.ends_with("of the victim is recorded in the interval"));
         for missing in self.missing {
             if !limits.contains(&missing) {
@@ -181,13 +184,13 @@ impl Walk<'_, '_> {
         Explanation { sentence, advice, tree: scene.tree, total_ns, unexplained_ns, cause, limits }
     }
 
-    /// What another thread did in `[a, b)`, before it `did` what was waited for.
+    /// The time of another thread in `[a, b)`, before it `did` what was waited for.
     fn until(&mut self, who: &Thread, did: &str, (a, b): (Mono, Mono), depth: usize) -> Segment {
         let before = self.life(who, a, b, depth + 1);
         Segment::group(Kind::Blocked, format!("until {who} {did}"), a, b.since(a), before)
     }
 
-    /// The life of who creates `thread` at the end of the stretch.
+    /// The time of the thread that creates `thread` at the end of the span.
     fn unborn(&mut self, thread: &Thread, stretch: &Stretch, depth: usize) -> Vec<Segment> {
         let creator = stretch.ended_by.and_then(|index| self.linked.actor(index));
         let Some(creator) = creator.filter(|creator| !self.path.contains(&creator.tid)) else {
@@ -197,7 +200,7 @@ impl Walk<'_, '_> {
         vec![self.until(&creator, &what, (stretch.begin, stretch.end), depth)]
     }
 
-    /// The life of `thread` in `[a, b)` as parts that cover it exactly.
+    /// The time of `thread` in `[a, b)`, as parts that cover it exactly.
     fn life(&mut self, thread: &Thread, a: Mono, b: Mono, depth: usize) -> Vec<Segment> {
         if a >= b {
             return Vec::new();
@@ -251,6 +254,11 @@ impl Walk<'_, '_> {
                 (Kind::Blocked, format!("{thread} does not exist yet"), self.unborn(thread, stretch, depth))
             }
             State::Ended => (Kind::Blocked, format!("{thread} has ended"), Vec::new()),
+            State::Unknown if !self.record.has_switches() => {
+                let label =
+                    format!("sched_switch is not recorded: whether {thread} ran, waited or slept is unknown");
+                (Kind::Lost, label, Vec::new())
+            }
             State::Unknown => (Kind::Lost, format!("the activity of {thread} is not recorded"), Vec::new()),
         };
         let mut part = Segment::group(kind, label, stretch.begin, stretch.length(), parts);
@@ -265,7 +273,7 @@ impl Walk<'_, '_> {
         stretch.began_by.map(|index| self.record.event(index).kind)
     }
 
-    /// How the sentence calls a thread: the interval's own is known.
+    /// Name of a thread in the sentence; "it" for that of the interval.
     fn subject(&self, thread: &Thread, depth: usize) -> String {
         if depth == 0 {
             "it".to_owned()
@@ -287,7 +295,7 @@ impl Walk<'_, '_> {
         self.clauses.push(Clause { weight, net, text, cause, advice, hidden: Hidden::default() });
     }
 
-    /// A leaf for what was waited for and is no thread: its name, and the event that proves it first.
+    /// A leaf for a wait on something that is not a thread, with its name and proofs.
     fn awaited(&mut self, name: &str, label: String, a: Mono, b: Mono, proofs: &[Option<u32>]) -> Segment {
         let leaf = self.leaf(Kind::Blocked, label, a, b, proofs);
         let proof = proofs.iter().flatten().next();

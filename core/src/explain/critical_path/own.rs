@@ -1,4 +1,4 @@
-//! What a thread did itself while it ran: its system calls, page faults and signal handlers.
+//! A thread's own activity while it ran: system calls, page faults and signal handlers.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::series::Thread;
 use crate::time::Ns;
 use crate::trace::event::{Event, Kind as What};
 
-/// So few faults are looked at by themselves.
+/// Maximum number of faults that are examined individually.
 const FEW: u32 = 8;
-/// Below this a fault is an ordinary one.
+/// Minimum time of an unusual fault.
 const TELLING_FAULT: Ns = Ns::from_us(20);
-/// Below this a system call is an ordinary one.
+/// Minimum time of an unusual system call.
 const TELLING_CALL: Ns = Ns::from_us(50);
 
-/// Whether an event is of a kind.
+/// Predicate on the kind of an event.
 type Is = fn(&What) -> bool;
 
 /// Time in the handlers of one signal.
@@ -25,12 +25,12 @@ type Is = fn(&What) -> bool;
 struct Handled {
     net: Ns,
     count: u32,
-    is_bound: bool, // the signal's delivery is not recorded: its sending is
+    is_bound: bool, // upper limit: only the sending of the signal is recorded, not its delivery
     by: Option<Thread>,
 }
 
 impl Walk<'_, '_> {
-    /// What to call its own time, and what to do about it: of the one system call that it was most of, where there is one.
+    /// Label and advice for its own time: those of the system call that took most of it, if there is one.
     pub(super) fn own_doing(&mut self, call: Option<&(String, Ns)>) -> (String, String) {
         let has = |is: Is| self.record.window.events.iter().any(|event| is(&event.kind));
         let kinds: [(&str, Is); 3] = [
@@ -62,7 +62,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The system call, but those that wait by their nature, in which most of its own time on the CPU passed.
+    /// The system call, other than waiting ones, that took most of its own CPU time.
     pub(super) fn main_call(&self, thread: &Thread, stretch: &Stretch, rest: Ns) -> Option<(String, Ns)> {
         let cpu = stretch.cpu?;
         let mut longest: Option<(Ns, String)> = None;
@@ -91,8 +91,8 @@ impl Walk<'_, '_> {
         most.map(|(net, call)| (call, net))
     }
 
-    /// Whether a good part of its time belongs to handlers of one signal that ended in the stretch: since it was taken, or,
-    /// where that is not recorded, at most since it was sent.
+    /// Handlers of one signal that took a large part of its time and ended in the span: since the delivery or, if that
+    /// is not recorded, at most since the sending.
     pub(super) fn handler(&self, thread: &Thread, stretch: &Stretch) -> Option<String> {
         let mut of: BTreeMap<i32, Handled> = BTreeMap::new();
         let within = self.linked.doings(thread.tid, stretch.end).take(10_000);
@@ -131,7 +131,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// One or a few page faults, since which most of its own time passed without any event of its own.
+    /// One or a few page faults, after which most of its own time passed without another event of its own.
     pub(super) fn long_fault(&self, thread: &Thread, stretch: &Stretch, rest: Ns) -> Option<String> {
         let mut next = stretch.end;
         let mut longest: Option<(Ns, u64, u32)> = None;
@@ -144,7 +144,7 @@ impl Walk<'_, '_> {
             | What::KernelFault { address, error_code, .. } = event.kind
             {
                 count += 1;
-                // What it did of itself since then ended the fault.
+                // Its next own action shows the end of the fault.
                 let acted = self.linked.acts(thread.tid, event.at, next).last();
                 let until = acted.map_or(next, |(_, act)| act.at);
                 let slices = self.record.slices(stretch.cpu?, event.at, until);
@@ -156,7 +156,7 @@ impl Walk<'_, '_> {
         }
         let (net, address, error_code) =
             longest.filter(|(net, ..)| count <= FEW && net.0 * 2 >= rest.0 && *net >= TELLING_FAULT)?;
-        // x86: bit 0 a page that is there, bit 1 a write.
+        // x86: bit 0: the page is present, bit 1: a write.
         let how = match error_code & 3 {
             3 => "a write to a page that is shared (copied, as after fork)",
             2 => "the first write to a page (cleared then; a huge page takes 100 µs and more)",
@@ -166,7 +166,7 @@ impl Walk<'_, '_> {
         Some(format!(", up to {net} of it in a page fault on {place}: {how}; its end is not recorded"))
     }
 
-    /// Its page faults.
+    /// Number of its page faults.
     pub(super) fn faults(&self, thread: &Thread, stretch: &Stretch) -> u32 {
         let within = self.linked.doings(thread.tid, stretch.end).take(100_000);
         let within = within.take_while(|(_, event)| event.at >= stretch.begin);
@@ -175,7 +175,7 @@ impl Walk<'_, '_> {
             .count() as u32
     }
 
-    /// What the thread did while it ran, as far as events say: its system calls and faults.
+    /// Text on the activity of the thread while it ran: its recorded system calls and faults.
     pub(super) fn doing(&self, thread: &Thread, stretch: &Stretch, interrupts: u32) -> String {
         let mut calls: BTreeMap<String, (u32, Ns, u32)> = BTreeMap::new();
         let mut order = 0;

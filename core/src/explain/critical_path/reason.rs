@@ -1,33 +1,34 @@
-//! What a thread asked for when it blocked: its system call, page fault or lock.
+//! Why a thread blocked: its system call, page fault or lock.
 
 use super::Walk;
-use crate::explain::mappings::file_at;
+use crate::explain::mappings::mapped_at;
 use crate::explain::record::describe::device;
 use crate::explain::thread::Stretch;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What};
+use crate::trace::window::Mapped;
 
 /// Why a thread blocked.
 pub(super) struct Reason {
-    /// For labels, beginning with a blank: ` in futex (FUTEX_WAIT)`.
+    /// For labels, starting with a blank: ` in futex (FUTEX_WAIT)`.
     pub text: String,
     pub what: Asked,
     /// The event that shows it.
     pub proof: Option<u32>,
 }
 
-/// What was asked for.
+/// Object of a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// A futex, by its address; whether it surely is a mutex without inheritance.
+    /// A futex, by its address; `mutex`: it is certainly a mutex without inheritance.
     Futex { address: u64, inherits: bool, mutex: bool },
-    /// A page; the text names file, device, inode, offset where known.
-    Page(String),
+    /// A page: `place` names file, device, inode and offset if known; `is_file`: certainly or probably of a file.
+    Page { place: String, is_file: bool },
     /// A lock in the kernel.
     Lock,
-    /// Nothing: it was stopped, as this says.
+    /// Nothing: it was stopped, in this way.
     Stopped(&'static str),
-    /// Time, and nothing else.
+    /// Only time.
     Sleep,
     /// Another system call.
     Call,
@@ -38,24 +39,24 @@ pub(super) enum Asked {
 /// A page fault that a thread may be in.
 struct Fault {
     reason: Reason,
-    /// The page is that of a file, or something was read from a disk since: what it blocks for.
+    /// The page is of a file, or a disk read followed: the thread blocks for it.
     fetches: bool,
 }
 
 impl Fault {
-    /// The same where nothing shows that it was not over.
+    /// The reason if the fault may have ended before.
     fn perhaps(self) -> Reason {
         Reason { text: format!(", perhaps{}", self.reason.text), what: Asked::Unknown, ..self.reason }
     }
 }
 
-/// What a thread did after a page fault.
+/// Activity of a thread after a page fault.
 #[derive(PartialEq)]
 enum Since {
     Nothing,
     /// It read from a disk.
     Fetches,
-    /// What nobody does in a page fault.
+    /// Something that cannot happen in a page fault.
     Left,
 }
 
@@ -64,16 +65,16 @@ const UNINTERRUPTIBLE: u32 = 2;
 const STOPPED: u32 = 4;
 const TRACED: u32 = 8;
 
-/// The longest way from a fault's event to the block it ends in.
+/// Maximum time from the event of a fault to the block in it.
 const FAULT_TO_BLOCK: Ns = Ns::from_ms(2);
 
-/// The same where another thread handles the fault (userfaultfd): nothing is in between.
+/// Maximum time if another thread handles the fault (userfaultfd): nothing is in between.
 const FAULT_TO_HANDLER: Ns = Ns::from_us(200);
 
-/// From the kick or waking that tells a thread to freeze until it has.
+/// Maximum time from the kick or waking that tells a thread to freeze until it has.
 const TO_FREEZE: Ns = Ns::from_us(200);
 
-/// `FUTEX_LOCK_PI` and the like; private and clock flags are masked away (include/uapi/linux/futex.h).
+/// Name of a futex operation, without the private and clock flags (include/uapi/linux/futex.h).
 pub(super) fn futex_op(op: u64) -> &'static str {
     match op & 0x7f {
         0 => "FUTEX_WAIT",
@@ -93,7 +94,7 @@ pub(super) fn futex_op(op: u64) -> &'static str {
     }
 }
 
-/// What kind of lock is contended (include/trace/events/lock.h: LCB_F_*).
+/// Type of a contended lock (include/trace/events/lock.h: LCB_F_*).
 pub(super) fn lock_name(flags: u32) -> &'static str {
     match flags {
         flags if flags & 32 != 0 => "a mutex",
@@ -106,7 +107,7 @@ pub(super) fn lock_name(flags: u32) -> &'static str {
 }
 
 impl Walk<'_, '_> {
-    /// What `tid` asked for when it blocked for `stretch` in state `bits`.
+    /// Why `tid` blocked for `stretch` in state `bits`.
     pub(super) fn reason(&mut self, tid: Tid, stretch: &Stretch, bits: u32) -> Reason {
         let at = stretch.begin;
         if bits & (STOPPED | TRACED) != 0 {
@@ -121,8 +122,8 @@ impl Walk<'_, '_> {
             let text = format!(" in futex ({} {address:#x}{kind})", futex_op(args[1]));
             return Reason { text, what: Asked::Futex { address, inherits, mutex }, proof: Some(index) };
         }
-        // A page that has to come from somewhere is waited for uninterruptibly, but for one that another thread provides;
-        // a fault before another call is over.
+        // A wait for a page is uninterruptible, except for one that another thread provides; a fault before another
+        // system call has ended.
         let is_fault = bits & UNINTERRUPTIBLE != 0 || self.provides_pages(stretch.ended_by);
         let fault = self.fault(tid, at).filter(|_| is_fault);
         let is_sure =
@@ -153,8 +154,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether a thread in no system call was stopped by who wrote to a file, until somebody wrote again: it was kicked while
-    /// it ran, or woken out of its call, and asked for nothing since.
+    /// Whether the cgroup freezer stopped the thread, by a write to a file, until another write: it was kicked while it
+    /// ran, or woken out of its call, and made no call since.
     fn frozen(&self, tid: Tid, stretch: &Stretch) -> Option<Reason> {
         let (record, linked) = (self.record, &self.linked);
         let writes = |index: u32| {
@@ -183,16 +184,16 @@ impl Walk<'_, '_> {
         Some(Reason { text: format!(", stopped {how}"), what: Asked::Stopped(how), proof: Some(proof) })
     }
 
-    /// Whether the waking at `index` is that of a thread which provides pages: in an ioctl of userfaultfd, whose numbers
-    /// are of type 0xaa (include/uapi/linux/userfaultfd.h).
+    /// Whether the waking at `index` is by a thread that provides pages: in an ioctl of userfaultfd, of type 0xaa
+    /// (include/uapi/linux/userfaultfd.h).
     fn provides_pages(&self, index: Option<u32>) -> bool {
         let by = index.and_then(|index| Some((self.linked.actor(index)?, self.record.event(index).at)));
         let call = by.and_then(|(by, at)| self.linked.in_call(by.tid, at));
         call.is_some_and(|(_, id, args)| self.record.call_name(id) == "ioctl" && args[1] >> 8 & 0xff == 0xaa)
     }
 
-    /// Notes what would tell a wait for a page, perhaps one that another thread provides, from a system call behind the
-    /// fault: which calls the two are in is not recorded.
+    /// Notes the tracepoints that would distinguish a wait for a page, perhaps from another thread, from a system call
+    /// after the fault.
     fn ask_of_fault(&mut self, tid: Tid, stretch: &Stretch, is_perhaps: bool, is_called: bool) {
         let at = stretch.begin;
         if is_perhaps && !is_called {
@@ -220,7 +221,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The lock that `tid` began to wait for and does not have yet.
+    /// The lock that `tid` waits for.
     fn contends(&self, tid: Tid, at: Mono) -> Option<(u32, u32)> {
         let (index, event) = self.linked.doings(tid, at).next()?;
         match event.kind {
@@ -229,8 +230,9 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What `tid` did between a fault at `fault` and `at`. Who wakes others may still be in its fault (it gives back locks and
-    /// pages), who writes a marker, begins a thread, sends a signal or writes to a disk is not.
+    /// Activity of `tid` between a fault at `fault` and `at`. A thread that wakes others may still be in its fault (it
+    /// releases locks and pages); one that writes a marker, creates a thread, sends a signal or writes to a disk is
+    /// not.
     fn since_fault(&self, tid: Tid, fault: Mono, at: Mono) -> Since {
         let mut since = Since::Nothing;
         for (_, event) in self.linked.acts(tid, fault, at) {
@@ -249,7 +251,7 @@ impl Walk<'_, '_> {
         since
     }
 
-    /// The page fault that `tid` is in, if its last doing is one.
+    /// The page fault that `tid` is in, if that is its last activity.
     fn fault(&self, tid: Tid, at: Mono) -> Option<Fault> {
         let (mut file, mut address, mut proof, mut first) = (None, None, None, at);
         for (index, event) in self.linked.doings(tid, at).take(6) {
@@ -276,9 +278,11 @@ impl Walk<'_, '_> {
             Since::Fetches => true,
             Since::Nothing => file.is_some(),
         };
-        let page = self.page(file, address);
-        let text = format!(" in a page fault on {page}");
-        Some(Fault { reason: Reason { text, what: Asked::Page(page), proof }, fetches })
+        let place = self.page(file, address);
+        let is_file =
+            file.is_some() || !matches!(self.mapped(address), Some((Mapped::Memory(_) | Mapped::Huge, _)));
+        let text = format!(" in a page fault on {place}");
+        Some(Fault { reason: Reason { text, what: Asked::Page { place, is_file }, proof }, fetches })
     }
 
     /// `the mapped file /data/x (device 254:1, inode 12, offset 0x5000)`.
@@ -293,16 +297,18 @@ impl Walk<'_, '_> {
                     device(dev)
                 )
             }
-            None => {
-                let mappings = &self.record.window.mappings;
-                let mapped = address.and_then(|address| file_at(mappings, address, self.record.until()));
-                match mapped {
-                    Some((name, offset)) => {
-                        format!("the memory-mapped file {name} (offset {:#x}{at})", offset & !0xfff)
-                    }
-                    None => format!("memory{}", at.replacen(", ", " at ", 1)),
+            None => match self.mapped(address) {
+                Some((Mapped::File(name), offset)) => {
+                    format!("the memory-mapped file {name} (offset {:#x}{at})", offset & !0xfff)
                 }
-            }
+                Some((memory, _)) => format!("{memory}{}", at.replacen(", ", ", at ", 1)),
+                None => format!("memory{}", at.replacen(", ", " at ", 1)),
+            },
         }
+    }
+
+    /// The object mapped at `address`, and the offset in it.
+    fn mapped(&self, address: Option<u64>) -> Option<(&Mapped, u64)> {
+        mapped_at(&self.record.window.mappings, address?, self.record.until())
     }
 }

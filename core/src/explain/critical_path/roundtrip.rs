@@ -1,7 +1,7 @@
 //! A round trip between two threads of one machine: stimulus sent, received, answered, answer received.
 //!
-//! Until the answer is sent the time is the responder's, from then on that of the receiving thread: the two wait for each other most
-//! of the time, and a delay of the thread that is not waited for is not a cause.
+//! The critical path is the responder until the answer is sent, then the receiving thread: a delay of the thread that
+//! is not waited for is not a cause.
 
 use super::{thread_in, Walk};
 use crate::explain::cpu::Context;
@@ -17,19 +17,19 @@ use crate::trace::window::Window;
 pub struct RoundTrip {
     /// The thread that receives the answer.
     pub tid: Tid,
-    /// The CPU it receives it on.
+    /// The CPU of the reception.
     pub cpu: Cpu,
-    /// When the stimulus was sent.
+    /// Sending of the stimulus.
     pub sent: Mono,
-    /// When the responder received it and when it began to send the answer, on the same clock.
+    /// Reception by the responder, and start of sending the answer, on the same clock.
     pub there: (Mono, Mono),
-    /// When the answer was received.
+    /// Reception of the answer.
     pub arrived: Mono,
     /// The responding thread; `None`: the waker of the receiver, if recorded.
     pub responder: Option<Tid>,
 }
 
-/// Where the time of a round trip went. Never fails: what the window does not show is unexplained.
+/// Explains the time of a round trip. Never fails: time without events is unexplained.
 #[must_use]
 pub fn explain_roundtrip(window: &Window, trip: &RoundTrip) -> Explanation {
     let record = &Record::new(window);
@@ -41,7 +41,7 @@ pub fn explain_roundtrip(window: &Window, trip: &RoundTrip) -> Explanation {
     let responder = responder.filter(|tid| *tid != trip.tid);
     let responder = responder.map(|tid| thread_in(record, tid, sent, arrived));
     let mut walk = Walk::new(record, &root);
-    // What the responder does itself makes the answer late as anything else does.
+    // The responder's own computation can be the cause.
     walk.clauses.of_job();
     let who = responder.as_ref().map_or("the responder".to_owned(), Thread::to_string);
     let mut part = |label: String, of: Option<&Thread>, a: Mono, b: Mono, depth: usize| {
@@ -63,14 +63,14 @@ pub fn explain_roundtrip(window: &Window, trip: &RoundTrip) -> Explanation {
     let mut tree = Segment::group(Kind::Passage, label, sent, arrived.since(sent), parts);
     tree.thread = Some(root.clone());
     let named = format!("{root} took ");
-    let mut told = walk.conclude(root, trip.cpu, tree);
-    if let Some(rest) = told.sentence.strip_prefix(&named) {
-        told.sentence = format!("the answer took {rest}");
+    let mut explanation = walk.conclude(root, trip.cpu, tree);
+    if let Some(rest) = explanation.sentence.strip_prefix(&named) {
+        explanation.sentence = format!("the answer took {rest}");
     }
     if responder.is_none() {
-        told.limits.push("the answering task is not in the record".to_owned());
+        explanation.limits.push("the answering task is not in the record".to_owned());
     }
-    told
+    explanation
 }
 
 /// The thread that woke `tid` last.

@@ -1,6 +1,7 @@
-//! Time on the CPU: the thread's own, what interrupted it, and where it only spun for another CPU's answer.
+//! Time on the CPU: the thread's own, interrupts, and spinning for another CPU.
 
 use super::clauses::Weight;
+use super::faults::Faults;
 use super::Walk;
 use crate::explain::cpu::Context;
 use crate::explain::record::describe::does_softirqs;
@@ -11,37 +12,41 @@ use crate::series::Thread;
 use crate::time::Ns;
 use crate::trace::event::Vector;
 
-/// What an interrupt costs at least outside its own events (on virtual CPUs, which leave to the host for it, far more),
-/// and what a page fault costs that need not wait for anything.
+/// Minimum cost of an interrupt outside its own events (far more on virtual CPUs, which exit to the hypervisor).
 const HIDDEN: Ns = Ns(1_500);
-/// Fewer are not worth a word.
+/// Minimum number to mention.
 const MANY: u32 = 20;
 
-/// How often something came that is counted with the thread's own time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Counts of events whose cost is part of the thread's own time.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Hidden {
-    /// Interrupts, whose way in and out is.
+    /// Interrupts: their entry and exit.
     pub interrupts: u32,
     /// Page faults.
-    pub faults: u32,
+    pub faults: Faults,
 }
 
-/// What took a good part of `own` time without being the thread's own doing, and what to do about it: events show how
-/// often it was, not how long.
-pub(super) fn hidden(Hidden { interrupts, faults }: Hidden, own: Ns) -> Option<(String, &'static str)> {
+/// Text, cause (of faults) and advice for interrupts or faults that took a large part of `own` time: events show their
+/// number, not their cost.
+pub(super) fn hidden(hidden: &Hidden, own: Ns) -> Option<(String, Option<&'static str>, &'static str)> {
+    let Hidden { interrupts, faults } = hidden;
     let much = |count: u32| count >= MANY && HIDDEN.0 * u64::from(count) * 20 > own.0;
-    if much(faults) && faults >= interrupts {
-        let advice = "lock and touch memory before it is needed (mlockall, MAP_POPULATE), and do not fork meanwhile: each page that is touched first costs a fault, and each that is written first after a fork";
-        return Some((format!(", with {faults} page faults (counted here)"), advice));
+    if faults.are_much_of(own) && faults.outweigh(*interrupts) {
+        let (kind, cause, advice) = faults.said();
+        return Some((
+            format!(", with {} page faults (counted here){kind}", faults.count),
+            Some(cause),
+            advice,
+        ));
     }
-    much(interrupts).then(|| {
+    much(*interrupts).then(|| {
         let advice = "keep these interrupts away from this CPU (the tree shows their source): interrupt entry and exit count as the thread's own time";
-        (format!(", interrupted {interrupts} times (entry and exit code counted here)"), advice)
+        (format!(", interrupted {interrupts} times (entry and exit code counted here)"), None, advice)
     })
 }
 
 impl Walk<'_, '_> {
-    /// The parts of a stretch in which `thread` ran.
+    /// The parts of a span in which `thread` ran.
     pub(super) fn running(&mut self, thread: &Thread, stretch: &Stretch, depth: usize) -> Vec<Segment> {
         let Some(cpu) = stretch.cpu else { return Vec::new() };
         let (a, b) = (stretch.begin, stretch.end);
@@ -55,19 +60,17 @@ impl Walk<'_, '_> {
                 share.role = if depth == 0 { Role::Victim } else { Role::Awaited };
                 share.kind = Kind::Running;
                 parts.extend(self.own_time(thread, stretch, &mut share, interrupts, depth));
+            } else if let (Context::Thread(_), Some(holder)) = (share.context, &share.thread) {
+                // It may have been preempted, have slept, or have been stopped: its switch-out would show that.
+                let label =
+                    format!("{holder} had CPU {cpu}, and no switch of {thread} away from it is recorded");
+                parts.push(Segment::unexplained(Kind::Lost, label, share.begin, share.net));
+                continue;
             } else {
                 let label = self.source(&share, a, b);
                 if matches!(share.context, Context::Softirq(_)) && does_softirqs(&thread.comm) {
                     let text = format!("{thread} did {label} for {{}}");
                     self.say(Weight::Blame, share.net, text, share.name.clone(), interrupt_advice(&share));
-                } else if let (Context::Thread(_), Some(holder)) = (share.context, &share.thread) {
-                    let text = format!(
-                        "{holder} had CPU {cpu} for {{}}, and no switch of {} away from it is recorded",
-                        self.subject(thread, depth)
-                    );
-                    let advice =
-                        "switches are missing in the record: how these two shared the CPU is unknown";
-                    self.say(Weight::Blame, share.net, text, format!("thread: {}", holder.comm), advice);
                 } else if !matches!(share.context, Context::Idle(_)) {
                     let text = format!("{label} interrupted {} for {{}}", self.subject(thread, depth));
                     self.say(Weight::Blame, share.net, text, share.name.clone(), interrupt_advice(&share));
@@ -171,13 +174,14 @@ impl Walk<'_, '_> {
             let text = format!("{subject} ran for {{}}{moved}");
             self.say(Weight::Blame, rest, text, format!("waited for: {}", thread.comm), advice);
         }
+        let faults = self.faults_of(thread, stretch, faults);
         self.clauses.came_within(Hidden { interrupts, faults });
         parts.push(share.leaf(label));
         parts
     }
 }
 
-/// What to do about an interrupt that took time.
+/// Advice for an interrupt that took time.
 pub(super) fn interrupt_advice(share: &Share) -> &'static str {
     match share.context {
         Context::Softirq(2 | 3) => "move the network interrupts and RPS away from this CPU, or limit the sender; PREEMPT_RT makes softirqs preemptible",

@@ -1,5 +1,5 @@
-//! Softirqs that a thread does: ksoftirqd, and on PREEMPT_RT the threads of timers and interrupts. Such a thread is no
-//! bystander: from the moment the softirq was raised until the thread had the CPU, nothing of it was done.
+//! Softirqs deferred to a thread: ksoftirqd, and on PREEMPT_RT the threads of timers and interrupts. Such a thread is
+//! not a bystander: from the raising of the softirq until the thread ran, the softirq was pending.
 
 use super::clauses::Weight;
 use super::Walk;
@@ -11,12 +11,12 @@ use crate::series::Thread;
 use crate::time::Mono;
 use crate::trace::event::Kind as What;
 
-/// Events looked back on for the raising.
+/// Number of events searched back for the raising.
 const FARTHEST: usize = 50_000;
 
-/// A softirq that was left to a thread.
+/// A softirq deferred to a thread.
 pub(super) struct Deferred {
-    /// Who did it.
+    /// The thread that executed it.
     worker: Thread,
     /// `softirq TIMER`.
     name: String,
@@ -27,7 +27,7 @@ pub(super) struct Deferred {
 }
 
 impl Walk<'_, '_> {
-    /// The softirq around the event at `index`, if a thread had been left to do it.
+    /// The softirq around the event at `index`, if it was deferred to a thread.
     pub(super) fn deferred(&self, index: u32) -> Option<Deferred> {
         let record = self.record;
         let event = record.event(index);
@@ -40,7 +40,7 @@ impl Walk<'_, '_> {
         Some(Deferred { worker, name: format!("softirq {}", softirq_name(vec)), since, raised })
     }
 
-    /// Where `vec` was raised first on `cpu`, of what the run at `entry` does.
+    /// The first raising of `vec` on `cpu` that the run at `entry` serves.
     fn raised(&self, cpu: crate::time::Cpu, vec: u8, entry: Mono) -> Option<u32> {
         let mut first = None;
         for (index, event) in self.record.events_on(cpu, Mono(0), entry).rev().take(FARTHEST) {
@@ -54,7 +54,7 @@ impl Walk<'_, '_> {
         first
     }
 
-    /// Where `worker` was woken for it.
+    /// The waking of `worker` for it.
     fn woken(&self, worker: &Thread, entry: Mono) -> Option<u32> {
         let mut before = self.record.events_of(worker.tid, Mono(0), entry).rev();
         before.find_map(|(index, event)| {
@@ -62,7 +62,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// From the raising to `b`: the life of the thread that does the softirq.
+    /// From the raising to `b`: the time of the thread that executes the softirq.
     pub(super) fn by_softirq_thread(
         &mut self,
         deferred: &Deferred,

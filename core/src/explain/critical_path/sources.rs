@@ -1,4 +1,4 @@
-//! Who is behind an interrupt: the sender of packets or of IPIs. Never the thread that it interrupted.
+//! Sources of an interrupt: the sender of packets or IPIs. Never the interrupted thread.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use crate::explain::share::Share;
 use crate::time::{Mono, Ns};
 use crate::trace::event::{Kind as What, Vector};
 
-/// An IPI arrives within this time, or its CPU was away.
+/// Maximum delay of an IPI, unless its CPU was stalled.
 const UNDER_WAY: Ns = Ns::from_us(500);
-/// Events looked at for one label: a storm is recognized by its first part.
+/// Maximum number of events examined for one label: the start of a storm suffices.
 const MOST: usize = 20_000;
-/// Fewer timers are not worth naming who armed them.
+/// Minimum number of timers to name the threads that armed them.
 const FLOOD: u32 = 20;
 
 impl Walk<'_, '_> {
-    /// The label of an interrupt's share in `[a, b]`, with who sent what it served.
+    /// The label of an interrupt's share in `[a, b]`, with the senders.
     pub(super) fn source(&self, share: &Share, a: Mono, b: Mono) -> String {
         let name = share.label();
         let behind = match share.context {
@@ -51,7 +51,7 @@ impl Walk<'_, '_> {
         most(senders)
     }
 
-    /// Who armed the timers that expired in a flood of them, by function.
+    /// The threads that armed the timers of a flood, by function.
     fn owners_of_timers(&self, share: &Share, a: Mono, b: Mono) -> Vec<String> {
         let mut owners: BTreeMap<String, u32> = BTreeMap::new();
         for (_, event) in self.record.events_on(share.cpu, a, b).take(MOST) {

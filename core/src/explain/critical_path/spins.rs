@@ -1,5 +1,5 @@
-//! Time on the CPU in which a thread only waits for what another CPU has: its answer to an interrupt, a mutex, a lock of
-//! the kernel.
+//! Time on the CPU in which a thread spins for another CPU: for the completion of an IPI, a mutex, or a lock of the
+//! kernel.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns};
 use crate::trace::event::Kind as What;
 
-/// Calls from one thread to other CPUs in one stretch, while it spun for their end.
+/// Function-call IPIs from one thread in one span, while it spun for their completion.
 pub(super) struct Spin {
     pub net: Ns,
     pub calls: u32,
@@ -24,12 +24,12 @@ pub(super) struct Spin {
     pub proof: u32,
 }
 
-/// From here on a waiter that has not blocked yet is taken to spin; the way to the block takes less.
+/// Minimum time for a waiter that has not blocked to count as spinning; the path to the block takes less.
 const SPINNING: Ns = Ns::from_us(50);
-/// So long no call of futex takes that gets its mutex at once, also on an emulated CPU.
+/// Longer than any futex call that gets its mutex at once, also on an emulated CPU.
 const SURELY_SPINNING: Ns = Ns::from_us(300);
 
-/// Calls to other CPUs that nobody waits for: a waking, a kick, the completion of a request, RCU's question.
+/// Asynchronous function-call IPIs: a waking, a kick, the completion of a request, RCU.
 const UNAWAITED: [&str; 6] = [
     "sched_ttwu_pending",
     "nohz_csd_func",
@@ -38,11 +38,11 @@ const UNAWAITED: [&str; 6] = [
     "rps_trigger_softirq",
     "tick_broadcast_function",
 ];
-/// All spinning for one lock below this is the lock's ordinary price.
+/// Minimum time of spinning for one lock to mention.
 const WORTH_TELLING: Ns = Ns::from_us(20);
 
 impl Walk<'_, '_> {
-    /// Calls to other CPUs that `thread` waited for on the CPU, by CPU and function.
+    /// Function-call IPIs that `thread` waited for on the CPU, by CPU and function.
     pub(super) fn spins(&self, thread: &Thread, stretch: &Stretch) -> Vec<Spin> {
         let Some(cpu) = stretch.cpu else { return Vec::new() };
         let mut spins: BTreeMap<(Cpu, String), (Spin, Mono)> = BTreeMap::new();
@@ -53,7 +53,7 @@ impl Walk<'_, '_> {
             {
                 continue;
             }
-            // Sent by an interrupt, it is nothing that the interrupted thread waits for.
+            // If an interrupt sent it, the interrupted thread does not wait for it.
             if self.linked.actor(index).is_none() {
                 continue;
             }
@@ -84,7 +84,7 @@ impl Walk<'_, '_> {
         spins.into_values().map(|(spin, _)| spin).filter(|spin| spin.net > Ns::from_us(1)).collect()
     }
 
-    /// What kept `spin.cpu` from answering, as parts of the time that was spun; and the clause's end that names it.
+    /// What kept `spin.cpu` from responding, as parts of the spinning time; and the end of the clause that names it.
     pub(super) fn unanswered(&mut self, spin: &Spin) -> (Vec<Segment>, String, Option<Thread>) {
         let slices = spin.pieces.iter().flat_map(|&(a, b)| self.record.slices(spin.cpu, a, b));
         let counted = tally(self.record, Phase::Blocked, spin.cpu, &slices.collect::<Vec<_>>());
@@ -122,7 +122,7 @@ impl Walk<'_, '_> {
         call.map_or(String::new(), |(_, id, _)| format!(" in {}", self.record.call_name(id)))
     }
 
-    /// `, waking 700 threads`: what it did there that takes time with interrupts off.
+    /// `, waking 700 threads`: its activity with interrupts off.
     fn woke(&self, thread: &Thread, cpu: Cpu, a: Mono, b: Mono) -> String {
         let wakings = self.record.events_on(cpu, a, b).filter(|(index, event)| {
             matches!(event.kind, What::Waking { .. })
@@ -135,8 +135,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A waiter for a priority-inheritance mutex spins as long as the owner runs (rt_mutex_slowlock): from the call of
-    /// futex to its end, or to that of the stretch, less what interrupted it.
+    /// A waiter for a priority-inheritance mutex spins while the owner runs (rt_mutex_slowlock): from the futex call to
+    /// its end or that of the span, minus interrupts.
     pub(super) fn spins_on_mutexes(&self, thread: &Thread, stretch: &Stretch) -> Vec<Segment> {
         let mut spins = Vec::new();
         let mut until = stretch.end;
@@ -161,7 +161,7 @@ impl Walk<'_, '_> {
         spins
     }
 
-    /// One of them, if it is one: the way to the block, or an uncontended call, takes less.
+    /// One spin, if it is long enough: the path to the block, or an uncontended call, takes less.
     fn spin_on_mutex(
         &self,
         thread: &Thread,
@@ -181,7 +181,7 @@ impl Walk<'_, '_> {
             }
             _ => None,
         });
-        // A call that blocked, or boosted an owner, had to wait; of others only a long one can have.
+        // A call that blocked or boosted an owner had to wait; of the others, only a long one may have.
         let waited = until == end || owner.is_some() || net >= SURELY_SPINNING;
         let owner = owner
             .map_or("its owner".to_owned(), |owner| format!("its owner {owner}, boosted by inheritance,"));
@@ -194,7 +194,7 @@ impl Walk<'_, '_> {
         (waited && net >= SPINNING).then_some(leaf)
     }
 
-    /// When the call `csd` was done on `cpu`.
+    /// Completion of the call `csd` on `cpu`.
     fn answered(&self, cpu: Cpu, csd: u64, from: Mono, until: Mono) -> Option<Mono> {
         self.record.events_on(cpu, from, until).find_map(|(_, event)| match event.kind {
             What::CsdExit { csd: done } if done == csd => Some(event.at),
@@ -202,11 +202,11 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Whether something of the thread's own happened on `cpu` between the call and its answer: then it did not wait.
+    /// Whether the thread was active on `cpu` between the call and its completion: then it did not wait.
     fn went_on(&self, cpu: Cpu, call: u32, from: Mono, until: Mono) -> bool {
         let last = Mono(until.0.saturating_sub(1));
         self.record.events_on(cpu, from, last).filter(|(index, _)| *index > call).any(|(index, event)| {
-            // A waking by an interrupt is not the thread's.
+            // A waking by an interrupt is not by the thread.
             let own = |index: u32| self.linked.actor(index).is_some();
             match event.kind {
                 What::SysExit { .. } | What::SysEnter { .. } | What::Switch { .. } => true,
@@ -216,8 +216,8 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Locks of the kernel that were contended: from `contention_begin` to `contention_end`, or to the end of the stretch
-    /// in which it blocked; what each is, and its part. Inside futex it is the mutex of the program (see above).
+    /// Contended locks of the kernel, from `contention_begin` to `contention_end` or the end of the span, when it
+    /// blocked: name and part of each. Inside futex it is the mutex of the program (see above).
     pub(super) fn spins_on_locks(&self, thread: &Thread, stretch: &Stretch) -> Vec<(String, Segment)> {
         let Some(cpu) = stretch.cpu else { return Vec::new() };
         let mut spins: HashMap<u64, (String, Segment)> = HashMap::new();
@@ -256,7 +256,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// The thread's own part of `slices`, and where it lies.
+/// The thread's own time in `slices`, and its pieces.
 fn own(slices: &[Slice], thread: &Thread) -> (Ns, Vec<(Mono, Mono)>) {
     let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
     let pieces: Vec<(Mono, Mono)> = own.map(|slice| (slice.begin, slice.end)).collect();

@@ -1,4 +1,4 @@
-//! A request to a device that lies on another one, such as a loop device: a worker serves it by a request of its own.
+//! A request to a stacked device, such as a loop device: a worker serves it by a request to the device below.
 
 use super::clauses::Weight;
 use super::Walk;
@@ -8,9 +8,9 @@ use crate::series::Thread;
 use crate::time::Mono;
 use crate::trace::event::{Event, Kind as What};
 
-/// The request by which another one is served.
+/// The request to the device below.
 pub(super) struct Below {
-    /// Who issued it, in a work item that the issuer of the upper one queued.
+    /// The thread that issued it, in a work item queued by the issuer of the upper request.
     worker: Thread,
     function: String,
     issued: u32,
@@ -20,8 +20,7 @@ pub(super) struct Below {
 }
 
 impl Walk<'_, '_> {
-    /// The request below that was done last, of one that was `issued` and in flight until `b`. `None`: the device has none
-    /// below it, as far as is recorded.
+    /// The last completed request below the one `issued` and in flight until `b`. `None`: no such request is recorded.
     pub(super) fn below(&self, issued: u32, b: Mono) -> Option<Below> {
         let What::BlockIssue { dev: upper, .. } = self.record.event(issued).kind else { return None };
         let a = self.record.event(issued).at;
@@ -50,7 +49,7 @@ impl Walk<'_, '_> {
         last
     }
 
-    /// When and by which event a request was completed in `[a, b]`.
+    /// Event and time of the completion of a request in `[a, b]`.
     fn completed_on(&self, dev: u32, sector: u64, a: Mono, b: Mono) -> Option<(u32, Mono)> {
         let is_it = |event: &Event| matches!(event.kind, What::BlockComplete { dev: of, sector: at, .. } if (of, at) == (dev, sector));
         self.record.cpus().find_map(|cpu| {
@@ -59,7 +58,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// `what` was in flight in `[a, b)`: the worker's life, and the request below.
+    /// `what` was in flight in `[a, b)`: the time of the worker, and the request below.
     pub(super) fn stacked(
         &mut self,
         what: &str,

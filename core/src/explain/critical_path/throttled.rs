@@ -1,9 +1,10 @@
-//! Whether a thread was runnable and the scheduler chose a lower class, or idle, all the same.
+//! Whether a thread was throttled: runnable, while the scheduler chose a lower class or idle.
 //!
-//! Throttling has no event of its own. The proof is a switch to a thread of a lower class, or to idle, while the
-//! thread is on that run queue; the timer near it tells which mechanism it was. For real-time threads two coexist: RT
-//! bandwidth (`sched_rt_period_timer` ends it; sched_rt_runtime_us, cgroups) and the fair server (`dl_task_timer` begins
-//! it). Ordinary threads wait for the next period of their cgroup's CPU quota (`sched_cfs_period_timer` ends it).
+//! Throttling has no event of its own. The proof is a switch to a thread of a lower class, or to idle, while the thread
+//! is on that run queue; a timer close to it identifies the mechanism. For real-time threads there are two: RT
+//! bandwidth (`sched_rt_period_timer` ends it; sched_rt_runtime_us, cgroups) and the fair server (`dl_task_timer`
+//! starts it). SCHED_OTHER threads wait for the next period of their cgroup's CPU quota (`sched_cfs_period_timer` ends
+//! it).
 
 use std::collections::BTreeMap;
 
@@ -15,43 +16,43 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 use crate::trace::event::{Kind as What, TaskRef};
 
-/// How near to the begin or end the timer of a mechanism stands.
+/// Maximum distance of a mechanism's timer from the start or end.
 const NEAR: Ns = Ns::from_ms(2);
-/// The period of both mechanisms by default.
+/// Default period of both mechanisms.
 const PERIOD: Ns = Ns(1_000_000_000);
-/// Shorter stretches are the scheduler's own delays.
+/// Minimum length; shorter waits are delays of the scheduler.
 const SHORTEST: Ns = Ns::from_us(500);
 
-/// Where no timer tells which.
+/// If no timer identifies it.
 const SOME_MECHANISM: &str = "RT bandwidth or the fair server: a lower class ran while it was runnable";
 
-/// Which throttling it was.
+/// The throttling.
 pub(super) struct Throttled {
-    /// What shows it.
+    /// Its proof, as text.
     pub why: String,
     /// Its short name.
     pub cause: &'static str,
-    /// What to do about it.
+    /// How to fix it.
     pub advice: &'static str,
 }
 
-/// The cause where a SCHED_DEADLINE thread is throttled.
+/// Cause for a throttled SCHED_DEADLINE thread.
 pub(super) const OVER_BUDGET: &str = "deadline budget";
 
-/// The cause where an ordinary thread is.
+/// Cause for a throttled SCHED_OTHER thread.
 pub(super) const OVER_QUOTA: &str = "CPU quota of the cgroup";
 
-/// Several turns of one thread: a turn is 3 to 4 ms at most (base_slice_ns, a tick).
+/// Several slices of one thread: a slice is at most 3 to 4 ms (base_slice_ns, a tick).
 const UNFAIR: Ns = Ns::from_ms(15);
 
-/// Since 6.18 a thread over its quota is let run until it is about to return to user mode, which is at once.
+/// Since 6.18 a thread over its quota runs until it is about to return to user mode, which is at once.
 const THROWN_OUT: Ns = Ns::from_us(50);
 
-/// The callbacks of the timers that end the wait for a cgroup's quota.
+/// Callbacks of the timers that end the wait for the quota of a cgroup.
 const QUOTA_TIMERS: [&str; 2] = ["sched_cfs_period_timer", "sched_cfs_slack_timer"];
 
 impl Walk<'_, '_> {
-    /// What there is to say, if `thread` was throttled on `cpu` in the stretch.
+    /// The throttling, if `thread` was throttled on `cpu` in the span.
     pub(super) fn throttled(
         &self,
         thread: &Thread,
@@ -83,7 +84,7 @@ impl Walk<'_, '_> {
         let used = self.used(cpu, since);
         let whole = self.record.complete_from(cpu).is_some_and(|from| from.0 + PERIOD.0 <= since.0);
         if mechanism == SOME_MECHANISM && used.is_empty() && whole {
-            return None; // nobody used up anything
+            return None; // no budget was used up
         }
         let used = if used.is_empty() {
             String::new()
@@ -97,16 +98,16 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// An ordinary thread that stays on the run queue of a CPU which goes idle, or is let run when the timer of the
-    /// quota fires.
+    /// A SCHED_OTHER thread that stays on the run queue of a CPU that goes idle, or runs when the timer of the quota
+    /// fires.
     fn over_quota(&self, thread: &Thread, stretch: &Stretch, cpu: Cpu) -> Option<Throttled> {
         let since = self.queued_since(thread, stretch);
         let idled = self
             .record
             .events_on(cpu, since, stretch.end)
             .any(|(_, event)| matches!(event.kind, What::Switch { next, .. } if next.tid == Tid::IDLE));
-        // Alone, the timer must be what ends the wait (a CPU that idles may be left without an event), or others must have
-        // had far more than their turn before it: behind it, the thread waits for its own.
+        // Without idle time, the timer must end the wait (a CPU may leave idle without an event), or others must have
+        // run far longer than their slices before it: after it, the thread waits for its slice.
         let released = self.quota_renewed(stretch).is_some_and(|at| {
             idled
                 || stretch.end.since(at) < NEAR
@@ -127,7 +128,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// When the timer of a quota last fired in the stretch.
+    /// The last time that the timer of a quota fired in the span.
     fn quota_renewed(&self, stretch: &Stretch) -> Option<Mono> {
         let last = |on| {
             let mut events = self.record.events_on(on, stretch.begin, stretch.end).rev();
@@ -139,7 +140,7 @@ impl Walk<'_, '_> {
         self.record.cpus().filter_map(last).map(|(_, event)| event.at).max()
     }
 
-    /// From when on an ordinary thread over its quota waited for its turn among others, having some again.
+    /// Time from which a SCHED_OTHER thread had quota again and waited for its slice.
     pub(super) fn in_quota_again(
         &self,
         thread: &Thread,
@@ -149,11 +150,11 @@ impl Walk<'_, '_> {
         let cpu = stretch.cpu?;
         let throttled = self.throttled(thread, prio, stretch, cpu)?;
         let again = self.quota_renewed(stretch).filter(|_| throttled.cause == OVER_QUOTA)?;
-        // The timer's own event belongs to the wait for it.
+        // The event of the timer is part of the wait for it.
         Some(Mono(again.0 + 1)).filter(|again| *again < stretch.end)
     }
 
-    /// Whether the run before the stretch ended as soon as it had begun, without another thread that came in its way.
+    /// Whether the run before the span ended right after its start, without another thread preempting it.
     fn thrown_out(&self, thread: &Thread, stretch: &Stretch) -> bool {
         let from = Mono(stretch.begin.0.saturating_sub(THROWN_OUT.0));
         let events = || self.record.events_of(thread.tid, from, stretch.begin);
@@ -168,8 +169,8 @@ impl Walk<'_, '_> {
             .any(|(_, event)| matches!(event.kind, What::Waking { .. } | What::Wakeup { .. }))
     }
 
-    /// Whether an ordinary thread of no better nice value had more of `cpu` in `[a, b)` than fair scheduling gives it
-    /// while `thread` waits there.
+    /// Whether a SCHED_OTHER thread without a better nice value got more of `cpu` in `[a, b)` than fair scheduling
+    /// allows while `thread` waits there.
     fn overtaken(&self, thread: &Thread, a: Mono, b: Mono, cpu: Cpu) -> bool {
         let mut had: BTreeMap<Tid, Ns> = BTreeMap::new();
         for slice in self.record.slices(cpu, a, b) {
@@ -182,7 +183,7 @@ impl Walk<'_, '_> {
         had.values().any(|net| *net > UNFAIR)
     }
 
-    /// A SCHED_DEADLINE thread that ran for its whole budget before its period was over: something else, or idle, has the
+    /// A SCHED_DEADLINE thread that used up its runtime before the end of its period: another thread, or idle, has the
     /// CPU until the timer of its next period.
     fn over_budget(&self, stretch: &Stretch, cpu: Cpu) -> Option<Throttled> {
         let lower = |next: TaskRef| {
@@ -201,7 +202,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Whether a timer of that function expires on any CPU in `[a, b]`.
+    /// Whether a timer with that function expires on any CPU in `[a, b]`.
     fn fires(&self, name: &str, a: Mono, b: Mono) -> bool {
         self.record.cpus().any(|on| {
             self.record.events_on(on, a, b).any(|(_, event)| {
@@ -235,9 +236,9 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Real-time threads that used `cpu` in the period before, most first.
+    /// Real-time threads that used `cpu` in the previous period, most first.
     fn used(&self, cpu: Cpu, until: Mono) -> String {
-        // With the priority it had there: the thread may have another one since.
+        // With its priority at that time.
         let mut used: BTreeMap<Tid, (Ns, Thread)> = BTreeMap::new();
         for slice in self.record.slices(cpu, Mono(until.0.saturating_sub(PERIOD.0)), until) {
             let (Context::Thread(tid), Some(task)) = (slice.context, slice.task) else { continue };

@@ -1,4 +1,4 @@
-//! A thread that a timer woke: its own sleep, or a timer that somebody else armed, and how late it fired.
+//! A thread woken by a timer: its own sleep, or a timer armed by another context, and the lateness of the timer.
 
 use super::clauses::Weight;
 use super::Walk;
@@ -7,11 +7,10 @@ use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns};
-use crate::trace::event::Kind as What;
+use crate::trace::event::{Event, Kind as What};
 
 impl Walk<'_, '_> {
-    /// When the timer of `firing` was to expire, as far as is recorded. One with slack may fire before: then it is not
-    /// late.
+    /// Due time of the timer of `firing`, if recorded. A timer with slack may fire earlier: then it is not late.
     pub(super) fn expiry(&mut self, timer: u64, firing: &Firing) -> Option<Mono> {
         let armed = self.linked.last_armed(timer, firing.handler);
         let on_clock = |at: Ns| firing.on_clock(self.record, at);
@@ -30,7 +29,7 @@ impl Walk<'_, '_> {
         expires.filter(|due| *due <= firing.handler || may_fire).map(|due| due.min(firing.handler))
     }
 
-    /// A sleep as the thread wanted it, and what its timer was late by; where that is not recorded, until it fired.
+    /// A sleep as requested by the thread, and the lateness of its timer; if that is not recorded, until it fired.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn own_timer(
         &mut self,
@@ -60,7 +59,7 @@ impl Walk<'_, '_> {
         parts
     }
 
-    /// When a sleep should have ended, if its timer was given slack.
+    /// Requested end of a sleep, if its timer had slack.
     fn wanted(&self, armed: Option<u32>, firing: &Firing) -> Option<Mono> {
         if let Some(What::TimerExpireEntry { expires: Some(due), slack: Some(slack), .. }) =
             firing.expire.map(|(_, event)| event.kind)
@@ -76,7 +75,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What the kernel adds to the sleeps of threads without real-time priority, to let timers expire together.
+    /// Timer slack, which the kernel adds to the sleeps of SCHED_OTHER threads so that timers expire together.
     fn slack(&mut self, thread: &Thread, (a, b): (Mono, Mono), armed: Option<u32>, depth: usize) -> Segment {
         let text =
             format!("{} slept {{}} longer than requested, by its timer slack", self.subject(thread, depth));
@@ -86,7 +85,7 @@ impl Walk<'_, '_> {
         self.awaited("timer slack", label, a, b, &[armed])
     }
 
-    /// A sleep of which is not known when it should have ended.
+    /// A sleep without a known requested end.
     pub(super) fn sleep_until_woken(
         &mut self,
         thread: &Thread,
@@ -95,16 +94,19 @@ impl Walk<'_, '_> {
         reason: &str,
         depth: usize,
     ) -> Segment {
-        let told = format!(
+        let clause = format!(
             "{} slept {{}}{reason} until its own timer woke it: the lateness of the timer is not recorded",
             self.subject(thread, depth)
         );
         let label = format!(
             "{thread} SLEEPS{reason} until its own timer woke it (the lateness of the timer is not recorded)"
         );
-        let advice =
-            "record hrtimer_start and hrtimer_expire_entry: they show whether it slept longer than requested";
-        self.slept(thread, span, (label, told), advice, proofs, depth)
+        let is_recorded = |of: &Event| matches!(of.kind, What::TimerExpireEntry { .. });
+        let advice = match self.record.window.events.iter().any(is_recorded) {
+            true => "the timer was armed before the part of the trace that is read for this interval (or without hrtimer_start): whether it slept longer than requested is unknown",
+            false => "record hrtimer_start and hrtimer_expire_entry: they show whether it slept longer than requested",
+        };
+        self.slept(thread, span, (label, clause), advice, proofs, depth)
     }
 
     /// The sleep itself.
@@ -116,7 +118,7 @@ impl Walk<'_, '_> {
         reason: &str,
         depth: usize,
     ) -> Segment {
-        let told = format!(
+        let clause = format!(
             "{} slept {{}} as requested{reason} (woken by its own timer)",
             self.subject(thread, depth)
         );
@@ -128,16 +130,16 @@ impl Walk<'_, '_> {
                 format!("{} sleeps while {root} waits for it: let it hand over first", thread.comm)
             }
         };
-        self.slept(thread, span, (label, told), &advice, proofs, depth)
+        self.slept(thread, span, (label, clause), &advice, proofs, depth)
     }
 
-    /// A sleep for its own timer: the thread of the interval wanted it; another one is to blame for it, because it was
-    /// waited for.
+    /// A sleep on its own timer: intended in the thread of the interval; in another thread it is a cause, because that
+    /// one was waited for.
     fn slept(
         &mut self,
         thread: &Thread,
         (a, b): (Mono, Mono),
-        (label, told): (String, String),
+        (label, clause): (String, String),
         advice: &str,
         proofs: &[Option<u32>],
         depth: usize,
@@ -149,11 +151,11 @@ impl Walk<'_, '_> {
         if depth == 0 {
             self.clauses.slept(b.since(a));
         }
-        self.say(weight, b.since(a), told, cause, advice);
+        self.say(weight, b.since(a), clause, cause, advice);
         self.awaited("its own timer", label, a, b, proofs)
     }
 
-    /// A timer that another thread (or the kernel) armed.
+    /// A timer armed by another thread or the kernel.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn timer_of(
         &mut self,
@@ -217,7 +219,7 @@ impl Walk<'_, '_> {
         parts
     }
 
-    /// A timer of the wheel that another thread (or the kernel) armed: it runs in softirq TIMER.
+    /// A wheel timer armed by another thread or the kernel: it runs in softirq TIMER.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn wheel_timer(
         &mut self,
@@ -296,7 +298,7 @@ impl Walk<'_, '_> {
             return Vec::new();
         }
         if b < firing.waking.1.at {
-            // Its softirq was left to a thread: until it was raised, the timer's interrupt was late.
+            // Its softirq was deferred to a thread: until it was raised, the timer interrupt was late.
             let inside = self.on_the_way(firing.waking.1.cpu, due, b);
             return vec![Segment::group(
                 Kind::TimerLate,
@@ -322,7 +324,7 @@ impl Walk<'_, '_> {
         parts
     }
 
-    /// Who had `cpu` in `[a, b)`, where something was on its way there.
+    /// The contexts on `cpu` in `[a, b)`, while something was pending there.
     pub(super) fn on_the_way(&mut self, cpu: Cpu, a: Mono, b: Mono) -> Vec<Segment> {
         let counted = tally(self.record, Phase::Blocked, cpu, &self.record.slices(cpu, a, b));
         let mut parts = counted.gaps;

@@ -1,4 +1,4 @@
-//! Runnable and not running: who had the CPU, by which right, and why no other CPU took the thread.
+//! Runnable but not running: the tasks on the CPU and their priorities, and why no other CPU ran the thread.
 
 use super::blocked::{fair_advice, Inherits};
 use super::clauses::Weight;
@@ -16,13 +16,13 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio};
 use crate::trace::event::{Kind as What, LeftAs, Vector};
 
-/// The scheduler's own way to the switch takes this long at most; who is left in this time is not blamed.
+/// Maximum time of the scheduler to the switch; the task on the CPU in that time is not blamed.
 const SWITCHING: Ns = Ns::from_us(10);
-/// Below this a wait is too short to ask why no other CPU took the thread.
+/// Minimum wait to report why no other CPU ran the thread.
 pub(super) const WORTH_MOVING: Ns = Ns::from_us(50);
 
 impl Walk<'_, '_> {
-    /// The parts of a stretch in which `thread` wanted a CPU.
+    /// The parts of a span in which `thread` waited for a CPU.
     pub(super) fn waiting(&mut self, thread: &Thread, stretch: &Stretch, depth: usize) -> Vec<Segment> {
         let Some(cpu) = stretch.cpu else {
             let label = format!("the CPU on which {thread} waited is not recorded");
@@ -53,7 +53,7 @@ impl Walk<'_, '_> {
         parts
     }
 
-    /// The same with one priority all the time, or one and then, from when on is not known, the other.
+    /// As `waiting`, with one priority throughout, or changed to `other` at an unknown time.
     fn waiting_with(
         &mut self,
         (prio, other): (Option<Prio>, Option<Prio>),
@@ -83,7 +83,7 @@ impl Walk<'_, '_> {
                     if std::mem::discriminant(&share.role) != std::mem::discriminant(&as_told) {
                         (share.role, share.kind) = (Role::Unranked, Kind::Thread);
                     }
-                    // Behind a lower one it stays, being about to preempt it: that says nothing of its affinity.
+                    // Behind a lower-priority task it stays, about to preempt it: that does not depend on its affinity.
                     if let (Role::Wins | Role::SharesFairly, false) =
                         (share.role, said_elsewhere || share.net < WORTH_MOVING)
                     {
@@ -91,9 +91,10 @@ impl Walk<'_, '_> {
                         said_elsewhere = elsewhere.is_some();
                         let elsewhere = self.moved_there(thread, stretch).into_iter().chain(elsewhere);
                         let elsewhere = elsewhere.reduce(|moved, why| format!("{moved}, {why}"));
-                        self.held(thread, &share, &holder, elsewhere.as_deref(), throttled.as_ref(), a, depth)
+                        let (other, throttled) = (elsewhere.as_deref(), throttled.as_ref());
+                        self.held(thread, &share, &holder, other, throttled, (stretch, prio), depth)
                     } else {
-                        self.held(thread, &share, &holder, None, throttled.as_ref(), a, depth)
+                        self.held(thread, &share, &holder, None, throttled.as_ref(), (stretch, prio), depth)
                     }
                 }
                 Context::Idle(_) => {
@@ -124,7 +125,7 @@ impl Walk<'_, '_> {
         parts
     }
 
-    /// `where admin/7 (sched_setaffinity) had moved it`, where the wait begins with that.
+    /// `to which admin/7 (sched_setaffinity) had moved it …`, if the wait starts with a migration.
     fn moved_there(&self, thread: &Thread, stretch: &Stretch) -> Option<String> {
         let Some(What::Migrate { from, .. }) = self.began(stretch) else { return None };
         let by = self.mover(thread.tid, stretch.began_by?);
@@ -132,7 +133,7 @@ impl Walk<'_, '_> {
         Some(format!("to which {by} had moved it from CPU {from}"))
     }
 
-    /// The priority of `thread` at the begin of the stretch: inheritance may have changed it.
+    /// The priority of `thread` at the start of the span: inheritance may have changed it.
     fn prio_then(&self, thread: &Thread, stretch: &Stretch) -> Option<Prio> {
         let shown = match self.began(stretch) {
             Some(What::Waking { task, .. } | What::Wakeup { task, .. } | What::Migrate { task, .. }) => {
@@ -142,7 +143,7 @@ impl Walk<'_, '_> {
             _ => None,
         };
         let shown = shown.filter(|task| task.tid == thread.tid).and_then(|task| task.prio).or(thread.prio);
-        // The stretch may be the rest of a longer wait.
+        // The span may be the rest of a longer wait.
         let since = stretch.began_by.map_or(stretch.begin, |index| self.record.event(index).at);
         let before = self.record.events_of(thread.tid, since, stretch.begin).rev();
         let lent =
@@ -198,7 +199,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The label of a thread that had the CPU, and its clause.
+    /// The label and clause of a thread that had the CPU.
     #[allow(clippy::too_many_arguments)]
     fn held(
         &mut self,
@@ -207,10 +208,11 @@ impl Walk<'_, '_> {
         holder: &Thread,
         elsewhere: Option<&str>,
         throttled: Option<&Throttled>,
-        waiting_since: Mono,
+        (stretch, prio): (&Stretch, Option<Prio>),
         depth: usize,
     ) -> String {
-        let cpu = share.cpu;
+        let (cpu, waiting_since) = (share.cpu, stretch.begin);
+        let by_turns = self.takes_turns(thread, prio, holder, stretch);
         let subject = self.subject(thread, depth);
         let inversion = if share.net < WORTH_MOVING { String::new() } else { self.inversion(holder, depth) };
         let mut elsewhere = elsewhere.map_or(String::new(), |why| format!(", {why}"));
@@ -218,7 +220,7 @@ impl Walk<'_, '_> {
         elsewhere.extend(self.changed.as_ref().map(|change| change.how.as_str()));
         let comm = &holder.comm;
         if let (Role::Keeps { .. } | Role::SharesFairly, Some(throttled)) = (share.role, throttled) {
-            // One clause for all who ran meanwhile: it is none of their doing.
+            // One clause for all tasks that ran in between: they are not the cause.
             let Throttled { why, cause, advice } = throttled;
             let text = format!("{subject} could not run for {{}}: {why}");
             self.say(Weight::Blame, share.net, text, (*cause).to_owned(), *advice);
@@ -243,11 +245,13 @@ impl Walk<'_, '_> {
                 (label, text, advice)
             }
             Role::Wins => {
-                let label = format!(
-                    "{holder}, of equal or higher priority, occupies CPU {cpu}{inversion}{elsewhere}"
-                );
+                let (rank, turn) = match by_turns {
+                    true => ("of the same priority", ", in its time slice of SCHED_RR,"),
+                    false => ("of equal or higher priority", ""),
+                };
+                let label = format!("{holder}, {rank}, occupies CPU {cpu}{turn}{inversion}{elsewhere}");
                 let text = format!(
-                    "{subject} waited {{}} for CPU {cpu}, occupied by {holder}{inversion}{elsewhere}"
+                    "{subject} waited {{}} for CPU {cpu}, occupied by {holder}{turn}{inversion}{elsewhere}"
                 );
                 let raise = format!("raise {} above {comm}, or keep {comm} off CPU {cpu}", thread.comm);
                 let advice = match (inversion.is_empty(), self.waits_for.last()) {
@@ -255,6 +259,7 @@ impl Walk<'_, '_> {
                         format!("take no CPU offline while {} has to run, or keep {comm} off CPU {cpu}", thread.comm)
                     }
                     (true, _) if is_deadline(holder) => by_deadline(thread, comm),
+                    (true, _) if by_turns => format!("give {} and {comm} different priorities, or SCHED_FIFO: threads of one priority take turns by SCHED_RR, sched_rr_timeslice_ms each", thread.comm),
                     (true, _) => format!("lower the priority of {comm}, shorten its runs, or let one of the two use another CPU"),
                     (false, Some(Inherits::Could)) => format!("priority inversion: use a priority-inheritance lock, or {raise}"),
                     (false, Some(Inherits::IfMutex)) => format!("priority inversion: if it waits for a mutex, use one with priority inheritance, else {raise}"),
@@ -300,6 +305,18 @@ impl Walk<'_, '_> {
             self.say(Weight::Blame, share.net, text, cause, advice);
         }
         label
+    }
+
+    /// Whether `thread` lost the CPU to `holder` because its time slice was over: a thread by SCHED_FIFO, or with time
+    /// left, that is preempted stays before all others of its priority.
+    fn takes_turns(&self, thread: &Thread, prio: Option<Prio>, holder: &Thread, stretch: &Stretch) -> bool {
+        let is_same = prio.is_some_and(|prio| prio.is_realtime() && !is_deadline(thread));
+        let call = self.linked.in_call(thread.tid, stretch.begin).map(|(_, id, _)| self.record.call_name(id));
+        is_same
+            && prio == holder.prio
+            && stretch.state == State::Preempted
+            && self.changed.is_none()
+            && call.is_none_or(|call| call != "sched_yield")
     }
 
     /// Set where `holder` is below the thread whose interval this is, which waits for the one that it holds up.
@@ -349,7 +366,7 @@ impl Walk<'_, '_> {
         (place, advice)
     }
 
-    /// How long the thread has been on the run queue for sure: since it was preempted, or its wake-up arrived.
+    /// Time from which the thread is certainly on the run queue: its preemption, or the arrival of its wake-up.
     pub(super) fn queued_since(&self, thread: &Thread, stretch: &Stretch) -> Mono {
         if stretch.state == State::Preempted {
             return stretch.begin;
@@ -365,13 +382,13 @@ fn is_deadline(thread: &Thread) -> bool {
     thread.prio.is_some_and(|prio| prio < Prio::from_rt(99))
 }
 
-/// Threads of lathunt's own instruments (`cyclic/0`, `npt/3`).
+/// Whether it is a thread of lathunt's own instruments (`cyclic/0`, `npt/3`).
 fn is_measuring(comm: &str) -> bool {
     let number = comm.strip_prefix("cyclic/").or_else(|| comm.strip_prefix("npt/"));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// What to do about a holder by SCHED_DEADLINE: it has no priority that could be lowered.
+/// Advice for a SCHED_DEADLINE task on the CPU: it has no priority that could be lowered.
 fn by_deadline(thread: &Thread, comm: &str) -> String {
     match is_deadline(thread) {
         true => format!("both run by SCHED_DEADLINE, the earlier deadline first: reduce the sched_runtime of {comm}, or let one of the two use another CPU"),

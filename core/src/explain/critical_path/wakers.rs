@@ -1,4 +1,4 @@
-//! Who or what ended a blocked stretch: from the context of the waking back to where it was set going.
+//! The waker that ended a blocked span: from the context of the waking back to its origin.
 
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
@@ -11,7 +11,7 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What, Level, Sym, Vector};
 
-/// Who ended a blocked stretch. Numbers are indices of events.
+/// The waker that ended a blocked span. Numbers are indices of events.
 pub(super) enum Waker<'w> {
     /// A thread, in its own context.
     Thread(Thread),
@@ -19,35 +19,35 @@ pub(super) enum Waker<'w> {
     Work { worker: Thread, function: String, start: u32, queued: Option<u32> },
     /// A timer that the thread armed itself.
     OwnTimer { firing: Firing<'w>, expires: Option<Mono>, proof: Option<u32> },
-    /// A timer that somebody else armed.
+    /// A timer armed by another context.
     TimerOf { who: Option<Thread>, armed: Option<u32>, firing: Firing<'w>, expires: Option<Mono> },
-    /// A timeout of its own, kept by the timer wheel.
+    /// Its own timeout, on the timer wheel.
     Timeout { proof: Option<u32> },
-    /// A timer of the wheel that somebody else armed, or nobody as far as is recorded.
+    /// A wheel timer armed by another or an unrecorded context.
     Wheel { who: Option<Thread>, armed: Option<u32>, function: String, expire: u32 },
     /// A request to a block device completed: in an interrupt, or `by` a thread that the interrupt woke at `entry`.
     Request { issued: Option<u32>, complete: u32, irq: String, entry: Mono, by: Option<Thread> },
-    /// A packet came in.
+    /// A received packet.
     Packet { sent: Option<u32>, received: u32, softirq: String },
     /// A function called from another CPU.
     Call { queued: Option<u32>, entry: u32, function: String },
     /// Another interrupt, softirq or NMI; with the number of the softirq.
     Interrupt { label: String, proof: Option<u32>, softirq: Option<u8> },
-    /// Nobody yet: it was still blocked at the end of the interval.
+    /// None: it was still blocked at the end of the interval.
     Unfinished,
     /// Not recorded, or not certain.
     Unknown(&'static str),
 }
 
-/// From the completion of a request to the waking of who waits for it.
+/// Maximum time from the completion of a request to the waking of its waiter.
 const COMPLETING: Ns = Ns::from_ms(2);
-/// How far back the interrupt is looked for that woke the thread which completes a request.
+/// Time before the completion in which the waking of the completing thread is searched.
 const WOKEN: Ns = Ns::from_ms(200);
-/// Events looked back on for the begin of an interrupt.
+/// Number of events searched back for the start of an interrupt.
 const FARTHEST: usize = 4_000;
 
 impl<'w> Walk<'_, 'w> {
-    /// Who ended `stretch`.
+    /// The waker that ended `stretch`.
     pub(super) fn waker(&mut self, thread: &Thread, stretch: &Stretch) -> Waker<'w> {
         let record = self.record;
         let Some(index) = stretch.ended_by else {
@@ -85,12 +85,14 @@ impl<'w> Walk<'_, 'w> {
                     Waker::Unknown("woken from the idle loop, on behalf of an unknown task (not recorded)")
                 }
             },
-            Context::Unknown | Context::Lost => Waker::Unknown("the waker's context is not certain"),
+            Context::Unknown | Context::Lost | Context::Stalled => {
+                Waker::Unknown("the waker's context is not certain")
+            }
         }
     }
 
-    /// Whether this `sched_wakeup` was carried out for another CPU, and for which is not certain: an interrupt between
-    /// CPUs, or the idle loop in its place, wakes all that were handed over until then, but tells only of the first.
+    /// Whether this `sched_wakeup` was executed for a remote waking: an IPI, or the idle loop in its place, wakes all
+    /// threads queued until then, so the origin is not certain.
     fn is_far(&self, index: u32, wakeup: &Event) -> bool {
         let record = self.record;
         let Some(slice) = record.waker(index) else { return false };
@@ -112,7 +114,7 @@ impl<'w> Walk<'_, 'w> {
         rest.any(|(place, event)| place != index && matches!(event.kind, What::Wakeup { .. }))
     }
 
-    /// Whether an interrupt from another CPU may have carried it out: on the CPU that it is for, where such are not seen.
+    /// Whether an IPI may have executed it: on its target CPU, if IPIs are not recorded.
     fn may_be_handed_over(&self, wakeup: &Event) -> bool {
         let elsewhere = |target: Option<Cpu>| target.is_some_and(|target| target != wakeup.cpu);
         if matches!(wakeup.kind, What::Wakeup { target_cpu, .. } if elsewhere(target_cpu)) {
@@ -127,7 +129,7 @@ impl<'w> Walk<'_, 'w> {
         !self.record.window.events.iter().any(|event| tells(&event.kind))
     }
 
-    /// What is behind an event in interrupt context, for `thread`: a work item queued there.
+    /// The origin of an event in interrupt context, for `thread`: a work item queued there.
     pub(super) fn behind(&mut self, thread: &Thread, index: u32) -> Waker<'w> {
         let event = self.record.event(index);
         match self.record.slice_before(event.cpu, event.at).copied() {
@@ -138,8 +140,8 @@ impl<'w> Walk<'_, 'w> {
         }
     }
 
-    /// Whether a waking that seems to be `tid`'s may be an interrupt's: neither the event says it nor others. What it
-    /// does in a system call, and what workers do, is taken for its own.
+    /// Whether a waking apparently by `tid` may be by an interrupt, because neither its event nor others decide that.
+    /// Wakings in a system call and by workers count as their own.
     fn may_be_interrupted(&mut self, tid: Tid, waking: &Event) -> bool {
         let comm = self.record.thread_by_id(tid).comm;
         let does = || {
@@ -177,7 +179,7 @@ impl<'w> Walk<'_, 'w> {
         }
     }
 
-    /// The request that `tid` completed just before it woke: on PREEMPT_RT in the thread of the interrupt.
+    /// The request that `tid` completed just before the waking: on PREEMPT_RT in the interrupt thread.
     fn completed(&self, tid: Tid, index: u32, waking: &Event) -> Option<(u32, u32, u64)> {
         let from = Mono(waking.at.0.saturating_sub(COMPLETING.0));
         let before = self.record.events_on(waking.cpu, from, waking.at).rev();
@@ -193,14 +195,15 @@ impl<'w> Walk<'_, 'w> {
         None
     }
 
-    /// Whether an event is of what `tid` itself does, and not of an interrupt on top of it.
+    /// Whether an event is by `tid` itself, not by an interrupt.
     fn is_own_doing(&self, tid: Tid, event: &Event) -> bool {
         let slice = self.record.slice_before(event.cpu, event.at);
         let by_flags = !event.level.is_interrupt() || does_softirqs(&self.record.thread_by_id(tid).comm);
         by_flags && slice.is_some_and(|slice| slice.context == Context::Thread(tid))
     }
 
-    /// What woke the thread that completes a request, and when; the completion itself where it ran already.
+    /// Context and time of the waking of the thread that completes a request; the completion itself if it was already
+    /// running.
     fn woken_for(&self, thread: &Thread, complete: u32) -> (String, Mono) {
         let record = self.record;
         let done = record.event(complete).at;
@@ -221,11 +224,10 @@ impl<'w> Walk<'_, 'w> {
         let record = self.record;
         let entry = slice.proof.map_or(slice.begin, |proof| record.event(proof).at);
         let open = self.open(index, waking, entry);
-        if let Some((proof, timer)) = open.timer {
-            if let Some(firing) = Firing::of(record, (index, waking)).filter(|firing| firing.expire.is_some())
-            {
-                return self.by_timer(thread, timer, proof, firing);
-            }
+        if let Some((proof, timer)) = open.timer
+            && let Some(firing) = Firing::of(record, (index, waking)).filter(|firing| firing.expire.is_some())
+        {
+            return self.by_timer(thread, timer, proof, firing);
         }
         if let Some((proof, timer, function)) = open.wheel {
             return self.by_wheel(thread, proof, timer, function, waking.at);
@@ -234,11 +236,11 @@ impl<'w> Walk<'_, 'w> {
             return self.by_call(entry, csd, function, waking);
         }
         let label = Share::of(record, Phase::Blocked, waking.cpu, slice).label();
-        if let Some(complete) = open.complete {
-            if let What::BlockComplete { dev, sector, .. } = record.event(complete).kind {
-                let issued = self.linked.issued(dev, sector, waking.at);
-                return Waker::Request { issued, complete, irq: label, entry, by: None };
-            }
+        if let Some(complete) = open.complete
+            && let What::BlockComplete { dev, sector, .. } = record.event(complete).kind
+        {
+            let issued = self.linked.issued(dev, sector, waking.at);
+            return Waker::Request { issued, complete, irq: label, entry, by: None };
         }
         if let (Some(received), Context::Softirq(_)) = (open.received, slice.context) {
             return Waker::Packet { sent: self.linked.sent(received), received, softirq: label };
@@ -251,7 +253,7 @@ impl<'w> Walk<'_, 'w> {
         Waker::Interrupt { label, proof: Some(index), softirq }
     }
 
-    /// Notes the tracepoint that says what an interrupt of this kind did, where the record has none of it.
+    /// Notes the tracepoint that shows the activity of such an interrupt, if the record has none.
     fn ask_what_it_did(&mut self, context: Context) {
         let (tracepoint, is_one): (_, fn(&What) -> bool) = match context {
             Context::Softirq(1) => {
@@ -265,7 +267,7 @@ impl<'w> Walk<'_, 'w> {
             Context::Unseen(Level::Softirq) => {
                 ("softirq_entry", |kind| matches!(kind, What::SoftirqEntry { .. }))
             }
-            // A line's or a vector's.
+            // An interrupt line or a vector.
             Context::Unseen(_) => {
                 ("irq_vectors:local_timer_entry", |kind| matches!(kind, What::VectorEntry(_)))
             }
@@ -289,12 +291,12 @@ impl<'w> Walk<'_, 'w> {
         };
         match who {
             Some(who) if who.tid == thread.tid => Waker::OwnTimer { firing, expires, proof: armed },
-            // The tick is nobody's timer: what it found to be done is not recorded.
+            // The tick is not a timer of a thread: the work it found is not recorded.
             _ if function.starts_with("tick_") => {
                 let label = format!("the tick ({function}) of CPU {}", firing.waking.1.cpu);
                 Waker::Interrupt { label, proof: Some(proof), softirq: None }
             }
-            // The timer of a sleep lies on the sleeper's stack: nobody else can have armed it.
+            // The timer of a sleep is on the sleeper's stack: no other context can have armed it.
             None if function == "hrtimer_wakeup" => Waker::OwnTimer { firing, expires, proof: armed },
             Some(_) if function == "hrtimer_wakeup" => {
                 let expires = firing.programmed();
@@ -337,7 +339,7 @@ impl<'w> Walk<'_, 'w> {
         Waker::Call { queued: self.linked.called(csd, waking.at), entry, function }
     }
 
-    /// What was open or had just happened on the waking's CPU, since the interrupt began.
+    /// What was open or had just ended on the CPU of the waking, since the start of the interrupt.
     fn open(&self, index: u32, waking: &Event, entry: Mono) -> Open {
         let mut open = Open::default();
         let (mut timers_done, mut wheels_done, mut calls_done) = (0, 0, 0);
@@ -367,7 +369,7 @@ impl<'w> Walk<'_, 'w> {
                 What::NetReceive { .. } => open.received = open.received.or(Some(place)),
                 What::Switch { .. } => break,
                 _ if event.at < entry => break,
-                // What the thread did before it was interrupted.
+                // Activity of the thread before it was interrupted.
                 _ if waking.level.is_interrupt() && event.level == Level::Thread => break,
                 _ => {}
             }
@@ -376,7 +378,7 @@ impl<'w> Walk<'_, 'w> {
     }
 }
 
-/// What is open around a waking.
+/// Open items around a waking.
 #[derive(Default)]
 struct Open {
     timer: Option<(u32, u64)>,

@@ -1,26 +1,28 @@
-//! Which thread an interrupt feeds: whom its handler wakes, its softirq, its thread, the worker of what it queued.
+//! Links an interrupt to the threads that it leads to: those woken by its handler, its softirq, its thread, and the
+//! workers of its work items.
 //!
-//! What an interrupt sets going carries the moment of its entry: a thread until it blocks again, a work item until it
-//! is executed, a raised softirq until it has run. Of several interrupts on the way to one wake-up the first counts.
-//! Interrupts of other lines and vectors hand on nothing, also where they interrupt one of these; nor do threads that
-//! are no part of the kernel's handling of interrupts: what they wake others for is their own affair.
+//! The time of the interrupt's entry is passed on: to a thread until it blocks again, to a work item until it is
+//! executed, to a raised softirq until it has run. If several interrupts lead to one wake-up, the first counts.
+//! Interrupts of other lines and vectors pass nothing on, even if they interrupt one of these; nor do threads that are
+//! not part of interrupt handling.
 
 use std::collections::HashMap;
 
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Strings};
 
-/// Softirqs that a device's interrupt raises, where `softirq_raise` is not recorded: NET_TX to TASKLET.
+/// Softirqs assumed to be raised by a device interrupt if `softirq_raise` is not recorded: NET_TX to TASKLET.
 const OF_DEVICES: std::ops::RangeInclusive<u8> = 2..=6;
 
-/// Names of the kernel's threads that handle interrupts begin like this.
+/// Name prefixes of kernel threads that handle interrupts.
 const HANDLERS: [&str; 5] = ["irq/", "ksoftirqd/", "ktimers/", "kworker/", "napi/"];
 
-/// What runs on a CPU instead of its thread.
+/// The interrupts open on a CPU.
 #[derive(Clone, Copy, Default)]
 struct Interrupted {
-    /// A hard interrupt: when it began, if it is of our line.
+    /// A hard interrupt: its start, if it is of our line.
     hard: Option<Option<Mono>>,
+    /// A softirq, likewise.
     soft: Option<Option<Mono>>,
 }
 
@@ -28,12 +30,14 @@ struct Interrupted {
 pub(super) struct Feeding {
     line: u32,
     cpus: HashMap<Cpu, Interrupted>,
+    /// PREEMPT_RT: softirqs whose thread was preempted in them, by thread.
+    suspended: HashMap<Tid, Option<Mono>>,
     raised: HashMap<(Cpu, u8), Mono>,
     raises_are_recorded: bool,
     works: HashMap<u64, Mono>,
-    /// What workers execute, and since which interrupt.
+    /// Workers, with the interrupt of their current work item.
     executing: HashMap<Tid, Option<Mono>>,
-    /// Woken since which interrupt, and whether the thread handles interrupts.
+    /// Threads, with the interrupt of their waking, and whether they handle interrupts.
     threads: HashMap<Tid, (Mono, bool)>,
 }
 
@@ -42,6 +46,7 @@ impl Feeding {
         Feeding {
             line,
             cpus: HashMap::new(),
+            suspended: HashMap::new(),
             raised: HashMap::new(),
             raises_are_recorded,
             works: HashMap::new(),
@@ -50,7 +55,7 @@ impl Feeding {
         }
     }
 
-    /// Since which interrupt the context of `event` works for it.
+    /// The interrupt that the context of `event` works for.
     fn context(&self, event: &Event) -> Option<Mono> {
         let Interrupted { hard, soft } = self.cpus.get(&event.cpu).copied().unwrap_or_default();
         if let Some(interrupt) = hard.or(soft) {
@@ -63,7 +68,8 @@ impl Feeding {
         }
     }
 
-    /// Takes the next event. At the switch-in of a thread that was woken on behalf of the interrupt: since when.
+    /// Processes the next event. At the switch-in of a thread woken for the interrupt, returns the thread and the time
+    /// of the interrupt.
     pub fn take(&mut self, event: &Event, strings: &Strings) -> Option<(Tid, Mono)> {
         let cpu = event.cpu;
         match event.kind {
@@ -90,7 +96,7 @@ impl Feeding {
             Kind::SoftirqExit { .. } => {
                 self.cpus.entry(cpu).or_default().soft = None;
                 if !self.raises_are_recorded {
-                    // All that the interrupt raised have had their turn, or will not have been its.
+                    // All softirqs that the interrupt raised have run; later ones are not its own.
                     self.raised.retain(|(of, _), _| *of != cpu);
                 }
             }
@@ -114,6 +120,13 @@ impl Feeding {
                 }
             }
             Kind::Switch { prev, left_as, next } => {
+                let left = self.cpus.remove(&cpu).and_then(|interrupted| interrupted.soft);
+                if let Some(open) = left.filter(|_| prev.tid != Tid::IDLE) {
+                    self.suspended.insert(prev.tid, open);
+                }
+                if let Some(open) = self.suspended.remove(&next.tid) {
+                    self.cpus.insert(cpu, Interrupted { hard: None, soft: Some(open) });
+                }
                 if left_as != LeftAs::Runnable {
                     self.threads.remove(&prev.tid);
                 }
@@ -124,9 +137,10 @@ impl Feeding {
         None
     }
 
-    /// Events of a CPU are missing: what it is doing now is not known.
+    /// Events of a CPU are missing: its context is not known.
     pub fn lost(&mut self, cpu: Cpu) {
         self.cpus.remove(&cpu);
+        self.suspended.clear();
         self.raised.retain(|(of, _), _| *of != cpu);
     }
 }

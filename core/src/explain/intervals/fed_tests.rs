@@ -1,4 +1,4 @@
-//! Interrupts of line 4, as text: what they feed, and what they do not.
+//! Interrupts of line 4 as text, and the jobs they release.
 
 use crate::explain::intervals::{find, Question, Whose};
 use crate::time::Tid;
@@ -72,6 +72,28 @@ fn softirqs_and_interrupt_threads_hand_on_and_other_interrupts_do_not() {
         "
     ));
     assert_eq!(told, (vec![40, 10], false));
+}
+
+#[test]
+fn who_preempts_a_softirq_of_preempt_rt_does_not_work_for_its_interrupt() {
+    let told = intervals(&format!(
+        "
+        100 x-7 irq_handler_entry: irq=4 name=eth0
+        101 x-7 sched_waking: comm=irq/4-eth0 pid=8 prio=49 target_cpu=001
+        102 x-7 irq_handler_exit: irq=4 ret=handled
+        103 x-7 sched_switch: prev_comm=x prev_pid=7 prev_prio=120 prev_state=R ==> next_comm=irq/4-eth0 next_pid=8 next_prio=49
+        104 irq/4-eth0-8 softirq_raise: vec=3 [action=NET_RX]
+        105 irq/4-eth0-8 softirq_entry: vec=3 [action=NET_RX]
+        110 irq/4-eth0-8 sched_switch: prev_comm=irq/4-eth0 prev_pid=8 prev_prio=49 prev_state=R ==> next_comm=hog next_pid=9 next_prio=9
+        111 hog-9 {WAKES_READER}
+        112 hog-9 sched_switch: prev_comm=hog prev_pid=9 prev_prio=9 prev_state=S ==> next_comm=reader next_pid=50 next_prio=49
+        113 reader-50 sched_switch: prev_comm=reader prev_pid=50 prev_prio=49 prev_state=S ==> next_comm=irq/4-eth0 next_pid=8 next_prio=49
+        120 irq/4-eth0-8 {WAKES_READER}
+        121 irq/4-eth0-8 softirq_exit: vec=3 [action=NET_RX]
+        130 irq/4-eth0-8 sched_switch: prev_comm=irq/4-eth0 prev_pid=8 prev_prio=49 prev_state=S ==> next_comm=reader next_pid=50 next_prio=49
+        "
+    ));
+    assert_eq!(told, (vec![30], false));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Intervals and events that were lost: which span a loss, and how long those are at least whose begin is among them.
+//! Intervals and lost events: intervals that span a loss, and the minimum length of those whose start is lost.
 
 use super::Search;
 use crate::time::{Mono, Tid};
@@ -15,7 +15,7 @@ impl Search<'_> {
         }
     }
 
-    /// An end without a begin, the first of its thread since events were lost: the interval is at least as old as these.
+    /// An end without a start, the first of its thread after a loss: the interval started before or in the loss.
     pub(super) fn begun_in_loss(&mut self, tid: Tid, before: Option<Mono>, end: Mono) {
         let lost = self.lost_until;
         if lost == Mono(0)

@@ -1,4 +1,4 @@
-//! What is asked for, and what was found.
+//! The query, and its result.
 
 use std::collections::BTreeSet;
 
@@ -11,21 +11,21 @@ use crate::trace::window::Mapping;
 /// One interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundInterval {
-    /// The thread whose life it is: the one that ended it.
+    /// Its thread: the one that ended it.
     pub tid: Tid,
-    /// Its name, where known.
+    /// Its name, if known.
     pub comm: String,
-    /// The thread that began it, if another.
+    /// The thread that started it, if another.
     pub begun_by: Option<Tid>,
-    /// The paired value; for an interval by thread the first argument of a system call.
+    /// The value that paired the markers; if paired by thread, the first argument of a system call.
     pub key: Option<String>,
-    /// Where it ended.
+    /// CPU of its end.
     pub cpu: Cpu,
-    /// When it began.
+    /// Its start.
     pub begin: Mono,
-    /// When it ended.
+    /// Its end.
     pub end: Mono,
-    /// Events were lost on the way: begin and end may belong to different intervals.
+    /// Events were lost in between: start and end may belong to different intervals.
     pub spans_loss: bool,
     /// The trace ended first: it took at least this long.
     pub unfinished: bool,
@@ -39,12 +39,12 @@ impl FoundInterval {
     }
 }
 
-/// What is asked for.
+/// A query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     /// From one marker to another, paired by thread or by the value of a field.
     Between {
-        /// The begin.
+        /// The start.
         from: Marker,
         /// The end.
         to: Marker,
@@ -53,28 +53,28 @@ pub enum Question {
     },
     /// From each waking to the switch-in.
     Wakeups,
-    /// From the expiry of a timer to the text in which cyclictest reports that it came too late.
+    /// From the expiry of a timer to the marker in which cyclictest reports the exceeded threshold.
     Threshold,
     /// From the entry to the exit of a system call.
     Syscall(i32),
-    /// From an interrupt line's handler to the switch-in of a thread that it leads to, through softirqs, work items and
-    /// other threads.
+    /// From the handler of an interrupt line to the switch-in of a thread that it leads to, through softirqs, work
+    /// items and other threads.
     IrqToThread(u32, Tid),
-    /// The turn on the CPU, or (of a named thread) the time off it, that holds this moment.
+    /// The run on the CPU, or (for a given thread) the time off it, at this time.
     At(Mono),
 }
 
-/// Whose intervals.
+/// Selects threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Whose {
-    /// This thread's only.
+    /// Only this thread.
     pub tid: Option<Tid>,
-    /// Of threads whose name matches: `*` any characters, `?` one.
+    /// Only threads whose name matches: `*` any characters, `?` one.
     pub comm: Option<String>,
 }
 
 impl Whose {
-    /// Whether it is this thread.
+    /// Whether the thread is selected.
     #[must_use]
     pub fn fits(&self, tid: Tid, comm: &str) -> bool {
         self.tid.is_none_or(|wanted| wanted == tid)
@@ -82,73 +82,83 @@ impl Whose {
     }
 }
 
-/// What a walk found.
+/// Result of a walk.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// Worst first, equal ones in the order of time; those that span a loss after all others: they may be none.
+    /// Worst first, equal ones in time order; those that span a loss come last: they may not be intervals.
     pub intervals: Vec<FoundInterval>,
-    /// How many there were, also those not kept ([`MOST`](super::MOST)).
+    /// Number of all, including those not kept ([`MOST`](super::MOST)).
     pub count: u64,
-    /// Of them, those with lost events between begin and end.
+    /// Number of those with lost events between start and end.
     pub spanning_losses: u64,
-    /// Wake-ups begin at `sched_wakeup`, for want of `sched_waking`.
+    /// Wake-ups start at `sched_wakeup`, because the trace has no `sched_waking`.
     pub from_wakeup: bool,
-    /// Wake-ups that begin at `sched_wakeup` although others have `sched_waking`.
+    /// Wake-ups that start at `sched_wakeup` although others have `sched_waking`.
     pub without_waking: u64,
-    /// Wake-ups that were not over when the trace ended.
+    /// Wake-ups not finished at the end of the trace.
     pub unfinished: u64,
-    /// Threads that waited for a CPU when the trace began: how many, and of the longest the least that it took, its name
-    /// and when it ended.
+    /// Number of threads that waited for a CPU when the trace started.
     pub waited_before: u64,
-    /// Of the longest of them.
+    /// The longest of them: its minimum length, its thread and its end.
     pub longest_waited_before: Option<(Ns, String, Mono)>,
-    /// No event class of the trace can answer: what would have to be recorded.
+    /// The trace lacks the events for the query: those to record.
     pub unanswerable: Option<&'static str>,
-    /// The interrupts are paired with what came next: nothing shows that they led there.
+    /// The interrupts are paired with the next switch-in: no event links them.
     pub only_in_order: bool,
-    /// Begins without an end: a second begin came first, or the trace ended.
+    /// Starts without an end: another start came first, or the trace ended.
     pub unmatched_begins: u64,
-    /// Ends without a begin.
+    /// Ends without a start.
     pub unmatched_ends: u64,
-    /// Threads of unmatched begins and ends, to say why nothing paired.
+    /// Threads of unmatched starts, to explain why nothing was paired.
     pub begin_threads: BTreeSet<String>,
-    /// The same for ends.
+    /// Threads of unmatched ends.
     pub end_threads: BTreeSet<String>,
-    /// Events whose effect lasts: calls of sched_setaffinity, and CPUs on their way offline or online.
+    /// Events with a lasting effect: calls of sched_setaffinity, and CPUs going offline or online.
     pub lasting: Vec<Event>,
-    /// Files that were mapped.
+    /// Mapped files.
     pub mappings: Vec<Mapping>,
     /// First and last time in the trace.
     pub reach: Option<(Mono, Mono)>,
     /// Events read.
     pub events: u64,
-    /// Events that the recorder lost, where counted.
+    /// Events that the recorder counted as lost.
     pub lost: u64,
-    /// Times that an unknown number was lost: packets, or what a file that was cut does not hold.
+    /// Number of losses of unknown size: packets, or the end of a truncated file.
     pub lost_uncounted: u64,
-    /// The file is damaged: not all that is missing was lost by the recorder.
+    /// The file is damaged: not all missing events were lost by the recorder.
     pub is_damaged: bool,
-    /// Intervals whose begin was lost.
+    /// Intervals whose start was lost.
     pub begun_in_losses: u64,
-    /// Of the one that took longest, the least that it took, and its end.
+    /// The longest of them: its minimum length and its end.
     pub longest_begun_in_loss: Option<(Ns, Mono)>,
-    /// No event of the system call that was asked for is in the trace.
+    /// The trace has no event of the requested system call.
     pub is_call_unseen: bool,
-    /// Wake-ups without a switch-in, which was lost, or which the kernel did not report.
+    /// Wake-ups whose switch-in was lost or not reported by the kernel.
     pub unseen_switch_ins: u64,
-    /// Of the one that may have taken longest, the most that it took, and where it surely had ended.
+    /// The longest of them: its maximum length, and the time by which it had certainly ended.
     pub longest_unseen_switch_in: Option<(Ns, Mono)>,
-    /// The first of the losses of which it is known after which moment they were.
+    /// The losses with a known start, up to a limit.
     pub losses: Vec<Loss>,
-    /// What was damaged on the way.
+    /// Damage found.
     pub damage: Vec<String>,
-    /// CPUs whose events end before those of the others although they had something to do.
+    /// CPUs whose events end before those of the others although they had work.
     pub silent: Vec<String>,
-    /// Markers that no event class of the trace can be.
+    /// Markers that no event class of the trace can match.
     pub impossible: Vec<String>,
 }
 
 impl Found {
+    /// Whether an interval over lost events, or whose start was lost, is longer than all others: the worst is not known.
+    #[must_use]
+    pub fn may_hide_worse(&self) -> bool {
+        let longest = |spans_loss: bool| {
+            let of_kind = self.intervals.iter().filter(|interval| interval.spans_loss == spans_loss);
+            of_kind.map(FoundInterval::total).max()
+        };
+        let begun_in_loss = self.longest_begun_in_loss.map(|(least, _)| least);
+        longest(true).max(begun_in_loss) > longest(false)
+    }
+
     pub(super) fn count_loss(&mut self, count: Option<u64>) {
         match count {
             Some(count) => self.lost = self.lost.saturating_add(count),
@@ -157,7 +167,7 @@ impl Found {
     }
 }
 
-/// `*` stands for any characters, `?` for one.
+/// Glob match: `*` is any characters, `?` is one.
 fn glob_fits(glob: &str, text: &str) -> bool {
     let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
     let (mut g, mut t) = (0, 0);

@@ -1,11 +1,12 @@
-//! Intervals between events of the kernel: wake-ups, system calls, what ran at a moment, from an interrupt to its thread.
+//! Intervals between events of the kernel: wake-ups, system calls, the run at a given time, from an interrupt to its
+//! thread.
 
 use super::{Begun, Question, Search, MOST};
 use crate::time::{Mono, Ns};
 use crate::trace::event::{Event, Kind};
 
 impl Search<'_> {
-    /// The questions that are not about markers.
+    /// The queries without markers.
     pub(super) fn scheduled(&mut self, event: &Event) {
         match (self.question, event.kind) {
             (Question::Wakeups, Kind::Waking { task, target_cpu, .. }) => {

@@ -1,7 +1,7 @@
 //! From each waking to the switch-in.
 //!
-//! A waking that meets a thread on its CPU is no wake-up. Where another thread was switched in there last, it did not
-//! meet it: its switch-in was not recorded, and how long it took is only known to be less than until it left again.
+//! A waking of a thread that is on its CPU is not a wake-up. If another thread was switched in there last, the thread's
+//! switch-in was not recorded, and only an upper limit of the latency is known: until it left again.
 
 use super::{Begun, Search};
 use crate::explain::turns::{Came, TWICE};
@@ -9,7 +9,7 @@ use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Level, Strings, TaskRef};
 
 impl Search<'_> {
-    /// A `sched_wakeup`: the begin only where no `sched_waking` of it is recorded.
+    /// A `sched_wakeup`: the start only if there is no `sched_waking` for it.
     pub(super) fn woken_at_last(&mut self, task: TaskRef, at: Mono) {
         self.switched.entry(task.tid).or_default().name(task.comm);
         if self.found.from_wakeup {
@@ -22,7 +22,7 @@ impl Search<'_> {
         self.by_thread.insert(task.tid, Begun::new(at, task.tid, None));
     }
 
-    /// It has a CPU, as far as switches say; of a thread that none has named yet it is not known.
+    /// Whether it is on a CPU, according to switches; false for a thread without a switch so far.
     fn is_on(&self, tid: Tid) -> bool {
         self.turns.has(tid)
             || self.switched.get(&tid).is_some_and(|known| known.was_switched && !known.is_off)
@@ -42,7 +42,7 @@ impl Search<'_> {
         if begun.is_some_and(|begun| at.since(begun) < TWICE) {
             return;
         }
-        // One that waits is not woken again: where it is, its switch-in was not recorded.
+        // A waiting thread is not woken again: if it is, its switch-in was not recorded.
         let is_off = |tid| self.switched.get(&tid).is_some_and(|known| known.is_off);
         if let Some(begun) = begun.filter(|_| is_off(tid)) {
             self.unseen_switch_in(tid, begun, at);
@@ -65,7 +65,7 @@ impl Search<'_> {
         }
     }
 
-    /// A waking while it still ran was none, unless it went to sleep and no other ends that.
+    /// A waking while it still ran is not a wake-up, unless it then slept and no other waking ends that sleep.
     fn left(&mut self, tid: Tid, left_as: LeftAs, came: &Came, at: Mono) {
         let Some(Begun { at: since, leaving, .. }) = self.by_thread.remove(&tid) else { return };
         let is_unseen = match came {
@@ -80,7 +80,8 @@ impl Search<'_> {
         }
     }
 
-    /// Wake-ups that were not over when the trace ended: of threads that are on no CPU, each of which has another one.
+    /// Wake-ups not finished at the end of the trace: of threads that are not on a CPU, while each CPU runs another
+    /// one.
     pub(super) fn unfinished(&mut self) {
         let Some((_, last)) = self.found.reach else { return };
         let open: Vec<Begun> = self.by_thread.drain().map(|(_, begun)| begun).collect();
@@ -105,7 +106,7 @@ impl Search<'_> {
         }
     }
 
-    /// Every CPU with events has a thread that a switch brought.
+    /// Whether the running thread of every CPU is known from a switch.
     fn all_cpus_known(&self) -> bool {
         self.cpus.iter().all(|cpu| self.turns.knows(*cpu))
     }
@@ -135,7 +136,7 @@ impl Search<'_> {
         }
     }
 
-    /// Between these times `tid`, woken at the first, was switched in.
+    /// `tid`, woken at `since`, was switched in before `at`.
     fn unseen_switch_in(&mut self, tid: Tid, since: Mono, at: Mono) {
         if self.whose.fits(tid, &self.comm(tid)) {
             self.found.unseen_switch_ins += 1;
@@ -145,7 +146,7 @@ impl Search<'_> {
     }
 }
 
-/// A thread with a real-time priority that somebody cares for: not one of those that stop a CPU for the kernel.
+/// Whether it is a real-time thread, other than the kernel's stopper threads.
 fn is_realtime(task: TaskRef, strings: &Strings) -> bool {
     let comm = task.comm.map_or("", |comm| strings.get(comm));
     let stops = ["migration/", "watchdog/", "stopper/"].iter().any(|start| comm.starts_with(start));

@@ -1,4 +1,4 @@
-//! The releases and jobs of each thread, as the events of a trace show them.
+//! The releases and jobs of each thread, from the events of a trace.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,27 +10,27 @@ use crate::trace::item::{Item, Span};
 use crate::trace::normalize::Normalizer;
 use crate::trace::source::Source;
 
-/// Jobs and distances kept for each thread, for their medians; more are only counted and compared.
+/// Maximum number of jobs and intervals kept per thread, for medians; more are only counted.
 pub(super) const MOST_JOBS: usize = 1 << 20;
-/// An expiry later than programmed by more than this belongs to another clock.
+/// Maximum lateness of an expiry: beyond it, the timer uses another clock.
 const SAME_CLOCK: Ns = Ns::from_ms(1_000);
 
-/// What is kept of one thread.
+/// State of one thread.
 #[derive(Default)]
 pub(super) struct Task {
     pub(super) comm: String,
     pub(super) releases: u64,
-    /// `None`: events were lost since.
+    /// `None`: events were lost since then.
     last_release: Option<Mono>,
     pub(super) distances: Vec<Ns>,
     pub(super) jobs: Vec<Job>,
     pub(super) ended: u64,
-    /// Of all jobs: with the shortest and longest start, response and run.
+    /// Shortest and longest start, response and run of all jobs.
     pub(super) extremes: [Option<Range>; 3],
     pub(super) worst: Job,
     /// Jobs without a known start.
     pub(super) unseen_starts: u64,
-    /// Jobs without a known end, and the longest that one of them can have taken.
+    /// Jobs without a known end, and the maximum length of one of them.
     pub(super) unseen_ends: u64,
     pub(super) longest_unseen: Option<Ns>,
     pub(super) beyond: Beyond,
@@ -40,10 +40,10 @@ pub(super) struct Task {
 /// The shortest and the longest.
 type Range = (Ns, Ns);
 
-/// Damage is told so many times.
+/// Maximum number of damage reports.
 const MOST_DAMAGE: usize = 20;
 
-/// Counts of what is not kept, by the period of what is.
+/// Counts of the jobs and intervals that are not kept, by the period of those kept.
 #[derive(Default)]
 pub(super) struct Beyond {
     period: Option<Ns>,
@@ -58,9 +58,9 @@ struct Open {
     start: Option<Mono>,
     running_since: Option<Mono>,
     run: Ns,
-    /// A switch-in of it was not recorded: where `start` is missing, it was that one.
+    /// A switch-in was not recorded: the first one if `start` is missing.
     is_run_unknown: bool,
-    /// It may have ended since: events were lost, or that it left its CPU was not recorded.
+    /// It may have ended: events were lost, or its switch-out was not recorded.
     is_end_unknown: bool,
 }
 
@@ -68,25 +68,25 @@ struct Open {
 #[derive(Default)]
 pub(super) struct Reader {
     pub(super) tasks: BTreeMap<Tid, Task>,
-    /// When each timer should expire.
+    /// Due time of each timer.
     armed: HashMap<u64, Mono>,
-    /// The timer whose function runs on each CPU, and when it was due.
+    /// Due time of the timer whose function runs on each CPU.
     expiring: HashMap<Cpu, Mono>,
     turns: Turns,
     same_clock: bool,
 }
 
-/// What each thread of `source` did, and the damage met.
+/// The jobs of each thread of `source`, and the damage found.
 pub(super) fn of_threads(source: &dyn Source) -> (BTreeMap<Tid, Task>, Vec<String>) {
     let mut normalizer = Normalizer::new(source);
     let mut reader = Reader { same_clock: source.info().clock.is_monotonic(), ..Reader::default() };
     let mut walk = source.events(Span::ALL);
     let mut damage: Vec<String> = source.info().damage.iter().map(ToString::to_string).collect();
     while let Some(item) = walk.next() {
-        if let Item::Damage(met) = &item {
-            if damage.len() < MOST_DAMAGE {
-                damage.push(met.to_string());
-            }
+        if let Item::Damage(met) = &item
+            && damage.len() < MOST_DAMAGE
+        {
+            damage.push(met.to_string());
         }
         if let Some(event) = normalizer.item(&item) {
             reader.step(&event, &normalizer);
@@ -129,7 +129,7 @@ impl Reader {
         }
     }
 
-    /// Jobs across a gap have no known end; their releases break the chain of distances as well.
+    /// Jobs across a loss have no known end, and the interval across it is not known.
     fn lost(&mut self, cpu: Cpu) {
         self.turns.lost(cpu);
         for task in self.tasks.values_mut() {
@@ -176,7 +176,7 @@ impl Task {
         if !open.is_run_unknown {
             open.start.get_or_insert(at);
         }
-        // Where it still ran, it left another CPU unseen.
+        // If it was still running, its switch-out on another CPU was not recorded.
         open.is_end_unknown |= open.running_since.replace(at).is_some();
     }
 
@@ -191,7 +191,7 @@ impl Task {
         }
     }
 
-    /// The open job ended then, or its last moment is that.
+    /// Closes the open job, which ended at `at` or earlier.
     fn close(&mut self, at: Mono) {
         let Some(Open { release, start, running_since, run, is_run_unknown, is_end_unknown }) =
             self.open.take()
@@ -207,14 +207,14 @@ impl Task {
         }
     }
 
-    /// A timer that was `due` wakes it at `at`. Where that meets the thread on a CPU, or preempted, it was just about to
-    /// sleep (else there would be no waking): its job was done.
+    /// A timer that was `due` wakes it at `at`. If the thread is on a CPU or preempted, it was about to sleep (else
+    /// there would be no waking): its job was done.
     fn release(&mut self, due: Mono, at: Mono, is_running: bool) {
         if let Some(open) = &mut self.open {
             if open.release == due {
                 return; // two buffers recorded it
             }
-            // One that waits for a CPU is not woken: it had one, and left it.
+            // A thread that waits for a CPU is not woken: it must have run and blocked.
             open.is_end_unknown |= open.start.is_none();
         }
         self.close(at);
@@ -259,7 +259,7 @@ impl Task {
         }
     }
 
-    /// The period of the distances that are kept, once no more are.
+    /// The period of the kept intervals, when the limit is reached.
     fn period_kept(&mut self) -> Ns {
         let Task { distances, beyond, .. } = self;
         *beyond.period.get_or_insert_with(|| median(distances.iter().copied()))

@@ -11,7 +11,7 @@ fn trace(jobs: u64, run: impl Fn(u64) -> u64) -> String {
     sleeping(jobs, run, |_| 0)
 }
 
-/// The same, with so many periods left out after each job.
+/// The same, with this number of periods omitted after each job.
 fn sleeping(jobs: u64, run: impl Fn(u64) -> u64, skip: impl Fn(u64) -> u64) -> String {
     let mut text = "# tracer: nop\n#\n".to_owned();
     let (mut now_us, mut next) = (0, 1_000);
@@ -96,7 +96,8 @@ fn a_job_that_runs_into_the_next_period_is_an_overrun_and_costs_the_releases_it_
 
 /// A thread that timers release at these times and that takes so long each time, µs.
 fn released(at: &[u64], run: u64) -> Option<Periodic> {
-    let source = FtraceText::open(trace(1, |_| 200).as_bytes()).unwrap();
+    let text = trace(1, |_| 200);
+    let source = FtraceText::open(text.as_bytes()).unwrap();
     let normalizer = Normalizer::new(&source);
     let mut reader = Reader::default();
     let task = |tid| TaskRef { tid: Tid(tid), ..TaskRef::default() };
@@ -136,7 +137,8 @@ fn wakings_without_a_timer_are_not_periodic() {
 
 #[test]
 fn what_comes_behind_the_jobs_that_are_kept_still_counts() {
-    let source = FtraceText::open(trace(4, |_| 200).as_bytes()).unwrap();
+    let text = trace(4, |_| 200);
+    let source = FtraceText::open(text.as_bytes()).unwrap();
     let normalizer = Normalizer::new(&source);
     let mut reader = Reader::default();
     let (all, late) = (MOST_JOBS as u64 + 10, MOST_JOBS as u64 + 5);

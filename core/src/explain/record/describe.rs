@@ -1,20 +1,20 @@
-//! Evidence as text: events under the kernel's names, with the fields that matter.
+//! Evidence as text: events with the kernel's names and the relevant fields.
 
 use super::Record;
 use crate::time::Tid;
 use crate::trace::event::{Kind, Sym, TaskRef, Vector, SOFTIRQS};
 
-/// `major:minor` of a device number as tracepoints give it.
+/// `major:minor` of a device number in tracepoints.
 #[must_use]
 pub fn device(dev: u32) -> String {
     format!("{}:{}", dev >> 20, dev & 0xf_ffff)
 }
 
-/// Threads of the kernel that do softirqs as their work; `irq/` only where handlers are forced into threads.
+/// Kernel threads that execute softirqs; `irq/` only with forced interrupt threading.
 const DOERS: [&str; 7] =
     ["ksoftirqd/", "ktimers/", "ktimersd/", "ktimersoftd/", "irq/", "backlog_napi/", "napi/"];
 
-/// Whether softirqs that run in this thread are its own work.
+/// Whether softirqs in this thread are its own work.
 #[must_use]
 pub fn does_softirqs(comm: &str) -> bool {
     DOERS.iter().any(|doer| comm.starts_with(doer))
@@ -28,7 +28,7 @@ impl Record<'_> {
         self.thread(task).to_string()
     }
 
-    /// The kernel's name of the event with the fields that matter.
+    /// The kernel's name of the event, with the relevant fields.
     #[must_use]
     pub fn describe(&self, kind: &Kind) -> String {
         let name = |sym: Option<Sym>| sym.map_or("?", |sym| self.text(sym));
@@ -69,7 +69,7 @@ impl Record<'_> {
     }
 }
 
-/// `NET_RX`, or the number where it is none of the kernel's.
+/// `NET_RX`, or the number if it is unknown.
 #[must_use]
 pub fn softirq_name(vec: u8) -> String {
     SOFTIRQS.get(usize::from(vec)).map_or_else(|| vec.to_string(), |name| (*name).to_owned())

@@ -1,21 +1,21 @@
-//! Turns of threads that no switch shows: each thread's wakings, and what is recorded of it next.
+//! Runs of threads without recorded switches: the wakings of each thread, and its next event.
 
 use super::Record;
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::event::{Event, Kind};
 
-/// A thread that was woken for an idle CPU, perhaps, and of whose turn no switch tells.
+/// A thread woken for a CPU that may be idle, whose run has no switch.
 struct Unseen {
     cpu: Cpu,
     woken: Mono,
-    /// What shows that it had run.
+    /// Time of the event that shows that it had run.
     until: Mono,
-    /// Its own first event on that CPU.
+    /// That event is its own first one on that CPU.
     is_here: bool,
 }
 
 impl Record<'_> {
-    /// Takes back that CPUs were idle where a thread ran unseen.
+    /// Marks CPUs as not idle where a thread ran without recorded switches.
     pub(super) fn forget_unseen_turns(&mut self) {
         let mut found = Vec::new();
         for (&tid, events) in self.of_thread.iter().filter(|(tid, _)| **tid != Tid::IDLE) {
@@ -31,7 +31,7 @@ impl Record<'_> {
 
 fn turns<'e>(tid: Tid, events: impl Iterator<Item = &'e Event>, found: &mut Vec<Unseen>) {
     let mut woken: Option<(Mono, Cpu)> = None;
-    let mut is_placed = false; // a waking tells the CPU that it had, and `sched_wakeup` the one it gets
+    let mut is_placed = false; // a waking has the previous CPU, `sched_wakeup` the new one
     for event in events {
         match event.kind {
             Kind::Waking { task, target_cpu, .. } if task.tid == tid => {

@@ -1,8 +1,8 @@
-//! What of a stream's events is summed up, in a few words each.
+//! The digest of a stream: the events that a summary needs, in a few words each.
 //!
-//! Decoding is most of the work and needs no other stream, nor what is before in the same one: streams are digested
-//! piece by piece, a batch at a time, by as many threads as one likes. What depends on the order is done with the
-//! digest ([`super::in_order`]).
+//! Decoding is most of the work and needs neither other streams nor the earlier part of the same one: streams are
+//! digested piece by piece, in batches, by any number of threads. Everything that depends on the order uses the digest
+//! ([`super::in_order`]).
 
 use std::ops::ControlFlow;
 
@@ -14,13 +14,13 @@ use crate::trace::merge::Stream;
 use crate::trace::normalize::{Normalizer, Running};
 use crate::trace::source::Source;
 
-/// Steps of one batch of each stream together: 8 MiB. A batch is worth some ms of work, so that what it costs to wake
-/// a thread (up to 0.3 ms on a virtual CPU) does not count.
+/// Total number of steps of one batch per stream: 8 MiB. A batch is some ms of work, so that waking a thread (up to 0.3
+/// ms on a virtual CPU) is negligible.
 const STEPS: usize = 1 << 18;
-/// CPUs that are summed up; the kernel has 8192 at most.
+/// Maximum number of CPUs; the kernel has at most 8192.
 pub(super) const MOST_CPUS: usize = 1 << 14;
 
-/// One event, as far as it is summed up. Symbols are those of its batch.
+/// One event in the digest. Symbols are those of its batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
     pub at: Mono,
@@ -28,8 +28,8 @@ pub(super) struct Step {
     pub what: What,
 }
 
-/// A thread's name is the empty symbol where the event does not say it; `current` is the thread that the event
-/// itself names as interrupted.
+/// A thread's name is the empty symbol if the event does not have it; `current` is the interrupted thread according to
+/// the event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum What {
     /// The first event of this CPU in the batch.
@@ -61,13 +61,13 @@ pub(super) enum What {
         vec: u8,
         current: Option<Tid>,
     },
-    /// So many events, in [`Batch::losses`].
+    /// Lost events: index in [`Batch::losses`].
     Lost(u32),
-    /// In [`Batch::damage`].
+    /// Index in [`Batch::damage`].
     Damage(u32),
 }
 
-/// How a thread leaves its CPU.
+/// How a thread is switched out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Left {
     Runnable,
@@ -75,7 +75,7 @@ pub(super) enum Left {
     Dead,
 }
 
-/// Some steps of one stream, and what was counted on the way.
+/// Some steps of one stream, and counts of the other events.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(super) steps: Vec<Step>,
@@ -86,40 +86,40 @@ pub struct Batch {
     pub(super) damage: Vec<Damage>,
     /// Texts of the batch's symbols.
     pub(super) texts: Vec<String>,
-    /// Holds nothing, and nothing follows.
+    /// Empty, and nothing follows.
     pub(super) is_last: bool,
 }
 
-/// A stream, or a piece of one, on its way into batches.
+/// A stream, or a piece of one, to be read into batches.
 pub struct Walk<'s> {
     stream: Box<dyn Stream + 's>,
     running: Running,
 }
 
 impl<'s> Walk<'s> {
-    /// From the beginning of `stream`.
+    /// From the start of `stream`.
     #[must_use]
     pub fn begin(stream: Box<dyn Stream + 's>) -> Self {
         Walk { stream, running: Running::default() }
     }
 }
 
-/// Reads walks into batches, any of them in any order.
+/// Reads walks into batches, in any order.
 pub struct Digester<'s> {
     normalizer: Normalizer<'s>,
-    /// Classes that are summed up; all others are only counted.
+    /// Classes in the digest; all others are only counted.
     needed: Vec<bool>,
-    /// Wake-ups begin at `sched_wakeup`, for want of `sched_waking`.
+    /// Wake-ups start at `sched_wakeup`, because the trace has no `sched_waking`.
     from_wakeup: bool,
     told: Told,
     most: usize,
 }
 
-/// The symbols that a batch has for those of the normalizer.
+/// Maps symbols of the normalizer to those of a batch.
 #[derive(Default)]
 struct Told {
     batch: u64,
-    /// By number; valid where they are of this batch.
+    /// By number; valid if they are of this batch.
     known: Vec<(u64, Sym)>,
 }
 
@@ -139,7 +139,7 @@ impl Told {
     }
 }
 
-/// Whether events of this name are summed up.
+/// Whether events of this name are in the digest.
 fn is_needed(name: &str) -> bool {
     const NEEDED: [&str; 4] = ["sched_switch", "sched_waking", "sched_wakeup_new", "sched_migrate_task"];
     let edge = name.strip_suffix("_entry").or(name.strip_suffix("_exit"));
@@ -151,7 +151,7 @@ fn is_needed(name: &str) -> bool {
 }
 
 impl<'s> Digester<'s> {
-    /// Reads streams of `source`, of which there are so many.
+    /// Reads `streams` streams of `source`.
     #[must_use]
     pub fn new(source: &'s dyn Source, streams: usize) -> Self {
         let from_wakeup = waking::is_missing(source);
@@ -165,7 +165,7 @@ impl<'s> Digester<'s> {
         }
     }
 
-    /// Fills `batch` with what comes next; says whether something may follow.
+    /// Fills `batch` with the next steps; returns whether more may follow.
     pub fn fill(&mut self, walk: &mut Walk<'_>, batch: &mut Batch) -> bool {
         let Digester { normalizer, needed, told, most, from_wakeup } = self;
         let Walk { stream, running } = walk;
@@ -182,7 +182,7 @@ impl<'s> Digester<'s> {
                         batch.steps.push(Step { at: record.at, cpu: record.cpu, what: What::First });
                     }
                     count.add(record.at);
-                    // Most events say nothing that is summed up: they are counted and not looked into.
+                    // Most events are not in the digest: they are only counted.
                     if needed.get(record.class as usize).copied().unwrap_or(false) {
                         let event = normalizer.event(record);
                         let strings = normalizer.strings();
@@ -193,7 +193,7 @@ impl<'s> Digester<'s> {
                     }
                 }
                 Item::Lost(loss) => {
-                    let _ = normalizer.item(item); // who runs there is unknown now
+                    let _ = normalizer.item(item); // the running thread is unknown now
                     let what = What::Lost(batch.losses.len() as u32);
                     batch.losses.push(loss.count);
                     batch.steps.push(Step { at: loss.before, cpu: loss.cpu, what });
@@ -217,7 +217,7 @@ impl<'s> Digester<'s> {
     }
 }
 
-/// Events of the CPU that was seen last, and the reach of all.
+/// Number of events of the last CPU, and time span of all.
 struct Count {
     of: Option<Cpu>,
     events: u64,
@@ -254,7 +254,7 @@ impl Count {
 }
 
 impl Batch {
-    /// Without anything, and nothing follows.
+    /// An empty batch after which nothing follows.
     #[must_use]
     pub fn last() -> Batch {
         Batch { is_last: true, ..Batch::default() }
@@ -272,7 +272,7 @@ impl Batch {
     }
 }
 
-/// A `sched_wakeup` as the `sched_waking` that it stands for.
+/// A `sched_wakeup` as a `sched_waking`.
 fn as_waking(event: Event) -> Event {
     match event.kind {
         Kind::Wakeup { task, target_cpu } => {

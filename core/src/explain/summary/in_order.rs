@@ -1,7 +1,7 @@
-//! The digests of all streams, step by step in the order of time.
+//! Processes the digests of all streams, step by step in time order.
 //!
 //! The order is that of [`crate::trace::merge`]: equal times keep the order of the streams, and a stream whose time
-//! goes backwards is not sorted. It does not depend on who digests what, nor when.
+//! goes backwards is not sorted. It does not depend on the threads that digest.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,7 +17,7 @@ use crate::trace::source::Source;
 struct Lane {
     batch: Batch,
     next: usize,
-    /// The reader's symbol for each of the batch's.
+    /// The reader's symbol for each symbol of the batch.
     symbols: Vec<Sym>,
 }
 
@@ -42,8 +42,8 @@ pub fn summarize(source: &dyn Source) -> Summary {
     })
 }
 
-/// Sums up the batches of `lanes` streams. `refill` gives the next batch of a stream, and may reuse a spent one; each
-/// stream's are asked for in order, until one says that it is the last.
+/// Summarizes the batches of `lanes` streams. `refill` returns the next batch of a stream, and may reuse a processed
+/// one; it is called in order for each stream, until a batch is the last.
 #[must_use]
 pub fn combine(source: &dyn Source, lanes: usize, mut refill: impl FnMut(usize, Batch) -> Batch) -> Summary {
     let mut reader = Reader::complete_from(source.complete_from());
@@ -52,15 +52,15 @@ pub fn combine(source: &dyn Source, lanes: usize, mut refill: impl FnMut(usize, 
     for (index, lane) in all.iter_mut().enumerate() {
         lane.refill(index, &mut reader, &mut refill);
     }
-    // The first step of each lane, the earliest on top: a hostile trace has as many streams as events.
+    // The first step of each lane, the earliest on top: a hostile trace can have as many streams as events.
     let heads = all.iter().enumerate().filter_map(|(index, lane)| Some(Reverse((lane.time()?, index))));
     let mut heads: BinaryHeap<_> = heads.collect();
     while let Some(Reverse((_, index))) = heads.pop() {
-        // Up to there the lane may go on alone.
+        // The lane can continue alone up to this time.
         let bound = heads.peek().map_or(Mono(u64::MAX), |Reverse((time, _))| *time);
         let lane = &mut all[index];
         let mut steps = lane.batch.steps.get(lane.next..).unwrap_or_default().iter();
-        // The first is the earliest, also where others have the same time.
+        // The first is the earliest, even if others have the same time.
         let mut taken = 0;
         while let Some(step) = steps.next().filter(|step| taken == 0 || step.at < bound) {
             reader.step(step, &lane.batch, &lane.symbols);

@@ -1,9 +1,9 @@
-//! Which interrupt it was, and what it is called.
+//! An interrupt and its name.
 
 use crate::explain::record::{softirq_name, vector_name};
 use crate::trace::event::{Strings, Sym, Vector};
 
-/// An interrupt line; the name of a hard one is empty where no event says it.
+/// An interrupt; the name of a hard one is empty if not recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Line {
     Irq(u32, Sym),

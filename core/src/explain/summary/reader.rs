@@ -1,4 +1,4 @@
-//! What a summary knows of each CPU and thread, step by step.
+//! State of each CPU and thread of a summary, updated step by step.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -15,13 +15,13 @@ use crate::trace::event::{Strings, Sym};
 use crate::trace::item::Damage;
 use crate::trace::source::Source;
 
-/// Damage that is told.
+/// Maximum number of damage reports.
 const MOST_DAMAGE: usize = 20;
 
-/// Hard interrupts nested deeper are such whose exits were lost.
+/// Maximum nesting of hard interrupts: beyond it, exits were lost.
 const DEEPEST: usize = 8;
 
-/// The thread that a switch takes the CPU from.
+/// The thread that is switched out.
 struct Leaving {
     tid: Tid,
     comm: Sym,
@@ -33,26 +33,38 @@ struct State {
     sums: OfCpu,
     running: Option<Tid>,
     since: Mono,
-    /// Who was switched out last.
+    /// The thread switched out last.
     left: Tid,
-    /// Open interrupt levels: hard ones (outermost first), soft; when they began and how much a deeper one took.
+    /// Open interrupts: hard ones (outermost first), soft; with their start and the time of nested ones.
     hard: Vec<(Line, Mono, Ns)>,
     soft: Option<(Line, Mono, Ns)>,
+    /// PREEMPT_RT: softirqs whose thread was preempted in them, by thread, with the time of the preemption.
+    suspended: HashMap<Tid, (Mono, (Line, Mono, Ns))>,
 }
 
 impl State {
-    /// Handlers may let others in, but not their own line: its exit was lost.
+    /// Handlers may be interrupted, but not by their own line: then its exit was lost.
     fn hard_entry(&mut self, line: Line, at: Mono) {
         let same = self.hard.iter().position(|(open, ..)| *open == line);
         self.hard.truncate(same.unwrap_or(if self.hard.len() < DEEPEST { DEEPEST } else { 0 }));
         self.hard.push((line, at, Ns::ZERO));
     }
+
+    /// A preempted softirq continues when its thread runs again, and does not count the time between.
+    fn switch_softirq(&mut self, at: Mono, prev: Tid, next: Tid) {
+        if let Some(open) = self.soft.take().filter(|_| prev != Tid::IDLE) {
+            self.suspended.insert(prev, (at, open));
+        }
+        if let Some((left, (line, since, taken))) = self.suspended.remove(&next) {
+            self.soft = Some((line, since, taken + at.since(left)));
+        }
+    }
 }
 
-/// All that is summed up so far.
+/// The sums so far.
 pub(super) struct Reader {
     strings: Strings,
-    /// By number; `None` where no event was.
+    /// By number; `None` without events.
     cpus: Vec<Option<State>>,
     tasks: Tasks,
     lines: HashMap<Line, Sums, BuildHasherDefault<ByNumber>>,
@@ -61,7 +73,7 @@ pub(super) struct Reader {
     events: u64,
     counts: Vec<(Cpu, u64)>,
     damage: Vec<Damage>,
-    /// The latest moment before which events are missing.
+    /// Latest time before which events are missing.
     lost_until: Mono,
     spanning_losses: u64,
     longest_spanning: Option<Ns>,
@@ -70,7 +82,7 @@ pub(super) struct Reader {
     silences: Silences,
 }
 
-/// Of an interrupt line.
+/// Sums of an interrupt.
 #[derive(Default)]
 struct Sums {
     count: u64,
@@ -101,7 +113,7 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Reads what is complete from this moment on.
+    /// A reader of a record that is complete from this time.
     pub fn complete_from(from: Option<Mono>) -> Self {
         Reader { lost_until: from.unwrap_or_default(), ..Reader::default() }
     }
@@ -111,7 +123,7 @@ impl Reader {
         self.strings.intern(text)
     }
 
-    /// Adds what a batch counted.
+    /// Adds the counts of a batch.
     pub fn count(&mut self, batch: &Batch) {
         for &(cpu, events) in &batch.counts {
             self.events += events;
@@ -128,7 +140,7 @@ impl Reader {
         }
     }
 
-    /// The CPU's state, new at its first event; `None`: a number that no machine has.
+    /// The state of the CPU, created at its first event; `None`: an impossible number.
     fn cpu(&mut self, cpu: Cpu, at: Mono) -> Option<&mut State> {
         let index = cpu.0 as usize;
         if index >= self.cpus.len() && index < MOST_CPUS {
@@ -138,7 +150,7 @@ impl Reader {
         Some(slot.get_or_insert_with(|| State { since: at, ..State::default() }))
     }
 
-    /// Takes in one step of `batch`; `symbols` are the reader's for those of the stream.
+    /// Processes one step of `batch`; `symbols` maps its symbols to the reader's.
     #[inline]
     pub fn step(&mut self, step: &Step, batch: &Batch, symbols: &[Sym]) {
         let own = |sym: Sym| symbols.get(sym.0 as usize).copied().unwrap_or_default();
@@ -184,8 +196,8 @@ impl Reader {
                 }
                 let was_running = state.running.take();
                 state.hard.clear();
-                state.soft = None;
-                state.since = at;
+                state.suspended.clear();
+                (state.soft, state.since) = (None, at);
                 self.lost_until = self.lost_until.max(at);
                 if let Some(task) = was_running.and_then(|tid| self.tasks.known(tid)) {
                     task.forget(at);
@@ -239,7 +251,7 @@ impl Reader {
         }
     }
 
-    /// A wake-up without a switch-in, which took at most this.
+    /// A wake-up without a recorded switch-in, with its maximum latency.
     fn unseen_switch_in(&mut self, most: Option<Ns>) {
         self.unseen_switch_ins += u64::from(most.is_some());
         self.longest_unseen = self.longest_unseen.max(most);
@@ -254,6 +266,7 @@ impl Reader {
         }
         state.left = prev.tid;
         state.hard.clear();
+        state.switch_softirq(at, prev.tid, next);
         let unseen = state.running.filter(|tid| *tid != prev.tid);
         state.sums.unseen_switches += u64::from(unseen.is_some());
         if state.running.is_none_or(|tid| tid == prev.tid) {
@@ -265,7 +278,7 @@ impl Reader {
         state.since = at;
         state.running = Some(next);
         if let Some(tid) = unseen {
-            // How long the one ran, and since when the other, is not known.
+            // The run time of the first and the start of the second thread are not known.
             if let Some(task) = self.tasks.known(tid).filter(|task| task.on == cpu) {
                 task.forget(at);
                 task.is_off = true;
@@ -296,7 +309,7 @@ impl Reader {
             let task = self.tasks.of(next);
             task.is_named(next_comm);
             if task.doing == Doing::Running {
-                task.forget(at); // it left another CPU unseen
+                task.forget(at); // its switch-out on another CPU was not recorded
             }
             let on_its_way = task.left_woken.take().filter(|_| task.woken.is_none());
             if on_its_way.is_some() && task.doing == Doing::Blocked {
@@ -326,7 +339,7 @@ impl Reader {
         let mut cpus = Vec::new();
         let states = std::mem::take(&mut self.cpus).into_iter().enumerate();
         for (cpu, mut state) in states.filter_map(|(cpu, state)| Some((Cpu(cpu as u32), state?))) {
-            // What it did in the silence is not known.
+            // Its activity during the silence is not known.
             let until = silent.iter().find(|silence| silence.cpu == cpu).map_or(last, |silence| silence.last);
             let rest = until.since(state.since);
             match state.running {

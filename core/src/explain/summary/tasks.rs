@@ -1,4 +1,4 @@
-//! All threads of a summary: what each did last, since when, and its sums.
+//! All threads of a summary: last state, since when, and sums.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -21,20 +21,20 @@ pub(super) enum Doing {
 #[derive(Default)]
 pub(super) struct Task {
     pub sums: OfThread,
-    /// Empty as long as no event names it.
+    /// Empty until an event names it.
     pub comm: Sym,
     pub doing: Doing,
     pub since: Mono,
-    /// Where it was switched in last.
+    /// CPU of the last switch-in.
     pub on: Cpu,
-    /// It is on no CPU, as far as switches were recorded.
+    /// It is not on a CPU, according to the recorded switches.
     pub is_off: bool,
     pub woken: Option<Mono>,
-    /// It blocked then, after a waking had met it still running: where no other comes, that one ended its sleep.
+    /// A waking came while it still ran, then it blocked: without another waking, that one ended its sleep.
     pub left_woken: Option<Mono>,
 }
 
-/// All threads. Few of them are in most events: those are found by the low bits of their numbers.
+/// All threads. Most events concern few of them: a cache by the low bits of the tid finds those.
 #[derive(Default)]
 pub(super) struct Tasks {
     pub all: Vec<(Tid, Task)>,
@@ -81,12 +81,13 @@ impl Task {
         }
     }
 
-    /// What it did since the last event is not known.
+    /// Its state since the last event is not known.
     pub fn forget(&mut self, at: Mono) {
         (self.doing, self.since) = (Doing::Unknown, at);
     }
 
-    /// A waking. One that waits is not woken again: how long an earlier one has waited, where its switch-in was not recorded.
+    /// A waking. A waiting thread is not woken again: if it is, its switch-in was not recorded; returns the time since
+    /// the earlier waking.
     pub fn wake(&mut self, at: Mono) -> Option<Ns> {
         if self.doing != Doing::Running && self.doing != Doing::Ready {
             self.change(Doing::Ready, at);
@@ -98,8 +99,7 @@ impl Task {
         self.woken.replace(at).filter(|_| self.is_off).map(|woken| at.since(woken))
     }
 
-    /// It leaves a CPU: a waking met it there, or, where its switch-in was not recorded after a waking before
-    /// `unseen_before`, came this long ago.
+    /// It is switched out. Returns the time since a waking before `unseen_before` without a recorded switch-in.
     pub fn leave(&mut self, at: Mono, left_as: Left, unseen_before: Mono) -> Option<Ns> {
         self.is_off = true;
         let (woken, left_woken) = (self.woken.take(), self.left_woken.take());
@@ -124,7 +124,7 @@ impl Task {
     }
 }
 
-/// Hashes small numbers: threads' ids, interrupt lines.
+/// Hashes small numbers: thread ids, interrupt lines.
 #[derive(Default)]
 pub(super) struct ByNumber(u64);
 
@@ -151,6 +151,6 @@ impl Hasher for ByNumber {
 
     fn write_u64(&mut self, number: u64) {
         let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32); // the table takes its place from the low bits and its tag from the high ones
+        self.0 = mixed ^ (mixed >> 32); // the table uses the low bits for the slot and the high ones for the tag
     }
 }

@@ -289,7 +289,7 @@ fn who_lowered_a_running_thread_so_that_another_took_its_cpu_is_named() {
     let said = ["after boss/70 (nice 0) had lowered it from RT 40 to nice 0 (sched_setscheduler)"];
     let explanation = expect(events, (50, 950), &said, &[]);
     assert_eq!(explanation.cause, "priority lowered by boss");
-    // Who takes the CPU would have done so anyway, or the priority is what it was when it came.
+    // The preempting task would have preempted anyway, or the priority is unchanged since its wake-up.
     expect(&events.replace("hog/80@10", "hog/80@60"), (50, 950), &["hog/80"], &["lowered"]);
     expect(&events.replace("rt/50@40", "rt/50"), (50, 950), &["hog/80"], &["lowered"]);
 }

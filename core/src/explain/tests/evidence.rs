@@ -1,4 +1,4 @@
-//! What stands beside the tree: evidence, stacks, limits.
+//! Parts of an explanation besides the tree: evidence, stacks, limits.
 
 use super::super::text::{render, Options};
 use super::{explained, notation};

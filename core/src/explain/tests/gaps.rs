@@ -1,4 +1,4 @@
-//! Who had the CPU in a gap of `npt`, by what the loop's thread was doing: named as the explanation of the gap does.
+//! Sources of a gap of `npt`, by the state of the loop's thread: as in the explanation of the gap.
 
 use super::notation;
 use super::Record;

@@ -4,7 +4,7 @@ mod causes;
 mod changes;
 mod evidence;
 mod gaps;
-mod notation;
+pub(super) mod notation;
 mod oracle;
 mod quota;
 mod realtime_kernel;
@@ -35,7 +35,7 @@ fn explained(window: &Window, begin: u64, end: u64) -> Explanation {
 }
 
 /// The same as an interval between two markers.
-fn told(window: &Window, begin: u64, end: u64) -> Explanation {
+pub(super) fn told(window: &Window, begin: u64, end: u64) -> Explanation {
     let interval = Interval { tid: Tid(50), cpu: Cpu(1), begin: Mono(begin * 1_000), end: Mono(end * 1_000) };
     explain_interval(&Record::new(window), &interval)
 }

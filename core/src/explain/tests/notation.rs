@@ -34,7 +34,7 @@
 use std::collections::HashMap;
 
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{Event, Kind, LeftAs, Level, Sym, TaskRef, Vector, SOFTIRQS};
+use crate::trace::event::{Event, Faulted, Kind, LeftAs, Level, Sym, TaskRef, Vector, SOFTIRQS};
 use crate::trace::syscall_names::SyscallTable;
 use crate::trace::window::{StackSample, Standstill, Window};
 
@@ -221,7 +221,7 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         }
         "ret" => Kind::SysExit { id: irq as i32, ret: 0 },
         "fault" => Kind::UserFault { address: number(0).unwrap(), ip: 0, error_code: 4 },
-        "faults" => Kind::PageFault { address: 0, count: irq },
+        "faults" => Kind::PageFault { address: 0, count: irq, how: Faulted::default() },
         "lost" => Kind::Lost { count: number(0), after: number(2).map(|us| Mono(us * 1_000)) },
         "setprio" => {
             let back = rest[1] == "back";

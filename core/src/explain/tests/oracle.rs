@@ -1,4 +1,4 @@
-//! A simulated CPU knows what it did: the slices must say the same, and damage must only make them say less.
+//! A simulated CPU as oracle: the slices must be identical, and damage must only remove information.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ use super::super::segment::Explanation;
 use super::notation;
 use crate::time::{Cpu, Mono, Tid};
 
-/// The interval of worker/50 from 1 to 101 ms, as `released` ends what keeps it from the CPU.
+/// The interval of worker/50 from 1 to 101 ms; `released` ends the throttling.
 fn explained(released: &str) -> Explanation {
     let events = format!(
         "
@@ -39,7 +39,7 @@ fn a_thread_over_the_quota_of_its_cgroup_is_not_taken_for_a_cpu_slow_to_leave_id
     assert!(told.advice.contains("cpu.max"), "{}", told.advice);
 }
 
-/// Since 6.18 it is chosen once more and thrown out at once. Behind the timer it waits for its turn like others.
+/// Since 6.18 it is picked once more and throttled at once. After the timer it waits in the run queue like others.
 #[test]
 fn a_thread_that_is_thrown_out_as_it_is_chosen_waits_for_its_quota_and_then_for_its_turn() {
     let told = |chosen: u32| {
@@ -67,7 +67,7 @@ fn without_its_timer_the_quota_is_told_as_what_it_looks_like() {
     assert!(told.sentence.contains("went idle instead of running it, as with"), "{}", told.sentence);
 }
 
-/// Compilers have its CPU meanwhile, and one of them still its turn when the quota is there again.
+/// Compilers run on its CPU meanwhile, and one of them still runs when the quota is refilled.
 #[test]
 fn the_quota_is_told_also_where_others_use_the_cpu_meanwhile() {
     let turns: String = (0..11)

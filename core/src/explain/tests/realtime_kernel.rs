@@ -5,7 +5,7 @@ use super::notation;
 use crate::explain::record::Record;
 use crate::explain::{explain_interval, Explanation, Interval};
 use crate::time::{Cpu, Mono, Tid};
-use crate::trace::window::{Mapping, Window};
+use crate::trace::window::{Mapped, Mapping, Window};
 
 fn explained(window: &Window, begin: u64, end: u64) -> Explanation {
     let (begin, end) = (Mono(begin * 1000), Mono(end * 1000));
@@ -37,7 +37,13 @@ const FAULT: &str = "
 fn a_disk_request_is_followed_through_the_thread_of_its_interrupt() {
     let mut window = notation::window(FAULT);
     let file = "/data/model.bin".to_owned();
-    window.mappings.push(Mapping { at: Mono(0), begin: 0x4000, end: 0x8000, offset: 0x1000, file });
+    window.mappings.push(Mapping {
+        at: Mono(0),
+        begin: 0x4000,
+        end: 0x8000,
+        offset: 0x1000,
+        of: Mapped::File(file),
+    });
     let explanation = explained(&window, 200, 9400);
     let said = &explanation.sentence;
     for words in [
@@ -51,9 +57,14 @@ fn a_disk_request_is_followed_through_the_thread_of_its_interrupt() {
     assert!(!said.contains("idle loop"), "{said}");
     assert_eq!(explanation.unexplained_ns.0, 0, "{explanation:#?}");
     assert_eq!(explanation.cause, "page fault");
+    assert!(explanation.advice.contains("mapped file"), "{}", explanation.advice);
+    window.mappings[0].of = Mapped::Memory("heap".to_owned());
+    let of_heap = explained(&window, 200, 9400);
+    assert!(of_heap.sentence.contains("page fault on heap, at address 0x5000"), "{}", of_heap.sentence);
+    assert!(of_heap.advice.contains("swapped out"), "{}", of_heap.advice);
 }
 
-/// The thread that an interrupt wakes on its way out is not woken by what it interrupted.
+/// A thread woken at the exit of an interrupt is not woken by the interrupted task.
 #[test]
 fn an_interrupted_thread_is_not_taken_for_the_waker_of_the_interrupts_thread() {
     let busy = FAULT.replace("worker/259@50:D > idle", "worker/259@50:D > innocent/9");
@@ -68,7 +79,7 @@ fn an_interrupted_thread_is_not_taken_for_the_waker_of_the_interrupts_thread() {
     }
 }
 
-/// It runs where its interrupt is delivered, whatever nobody pinned.
+/// Unless pinned, it runs where its interrupt is delivered.
 #[test]
 fn the_thread_of_an_interrupt_is_kept_from_an_idle_cpu_by_the_interrupts_affinity() {
     let behind = FAULT
@@ -109,7 +120,7 @@ fn a_waiter_that_spins_for_a_mutex_and_never_blocks_is_seen() {
     let said = &explanation.sentence;
     assert!(said.contains("spun 4.000 ms") && said.contains("holder/257"), "{said}");
     assert!(explanation.cause.contains("PI mutex"), "{}", explanation.cause);
-    // A mutex that nobody else has costs a call and no more.
+    // An uncontended mutex costs only a call.
     let uncontended = notation::window(
         "
        100 c1 switch idle > worker/259@50
@@ -122,7 +133,7 @@ fn a_waiter_that_spins_for_a_mutex_and_never_blocks_is_seen() {
     assert!(!said.contains("spun"), "{said}");
 }
 
-/// Softirqs are preempted there like any thread: what they did before and after belongs together.
+/// Softirqs are preempted there like any thread: their parts before and after belong together.
 #[test]
 fn a_softirq_that_loses_the_cpu_in_its_midst_goes_on_when_its_thread_does() {
     let window = notation::window(
@@ -147,7 +158,7 @@ fn a_softirq_that_loses_the_cpu_in_its_midst_goes_on_when_its_thread_does() {
     assert_eq!(explanation.unexplained_ns.0, 0, "{explanation:#?}");
 }
 
-/// What an idle CPU leaves out: the thread is seen running again right behind its own switch-out.
+/// An idle CPU omits events: the thread is seen running again right after its own switch-out.
 #[test]
 fn a_thread_that_runs_behind_its_own_switch_out_was_switched_in_unseen() {
     let window = notation::window(

@@ -1,4 +1,4 @@
-//! What a thread asked for when it blocked, and with what it was woken: only where the events show it.
+//! The reason of a block and the cause of the wake-up: only if the events show them.
 
 use super::wakers::expect;
 
@@ -46,7 +46,7 @@ fn a_page_fault_that_read_nothing_is_named_with_a_perhaps() {
     assert!(!told.limits.iter().any(|limit| limit.contains("system call")), "{:?}", told.limits);
 }
 
-/// `helper/60` wakes `rt/50`, and `signal` stands just behind that.
+/// `helper/60` wakes `rt/50`, followed by `signal`.
 fn woken_beside(signal: &str) -> String {
     format!(
         "

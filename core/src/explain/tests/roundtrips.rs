@@ -1,4 +1,4 @@
-//! Round trips of two threads: who was late on the way out, in the responder, on the way back.
+//! Round trips of two threads: latency outward, in the responder, and on return.
 
 use super::notation::window;
 use crate::explain::{explain_roundtrip, Explanation, RoundTrip, Segment};

@@ -90,7 +90,7 @@ fn throttling_is_one_cause_whoever_ran_meanwhile() {
     assert_eq!(told.cause, "RT throttling");
 }
 
-/// Its own timeout is what the waiting thread asked for, that of another is not.
+/// The waiting thread requested its own timeout, but not that of another thread.
 #[test]
 fn the_timeout_of_another_thread_is_a_cause() {
     let events = "

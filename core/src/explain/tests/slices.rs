@@ -1,4 +1,4 @@
-//! Who had a CPU, as its events say.
+//! CPU slices from events.
 
 use super::notation;
 use crate::explain::cpu::Context;

@@ -8,7 +8,7 @@ use super::super::record::Record;
 use super::super::scene::{Interval, WakeInterval};
 use super::super::text::{render, Options};
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
-use crate::trace::event::{Event, Kind, LeftAs, Level, TaskRef, Vector};
+use crate::trace::event::{Event, Faulted, Kind, LeftAs, Level, TaskRef, Vector};
 use crate::trace::window::{StackSample, Window};
 
 fn task() -> impl Strategy<Value = TaskRef> {
@@ -65,7 +65,7 @@ fn interrupt() -> impl Strategy<Value = Kind> {
         Just(Kind::CsdExit { csd: 1 }),
         (0u32..4).prop_map(|state| Kind::IdleEnter { state }),
         Just(Kind::IdleExit),
-        (0u32..100).prop_map(|count| Kind::PageFault { address: 0, count }),
+        (0u32..100).prop_map(|count| Kind::PageFault { address: 0, count, how: Faulted::default() }),
         proptest::option::of(0u64..9).prop_map(|count| Kind::Lost { count, after: None }),
     ]
 }

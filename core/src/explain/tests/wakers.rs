@@ -1,8 +1,9 @@
-//! Who woke a thread, and who made it: where only `sched_wakeup` is recorded, and of threads that are new.
+//! Wakers and parents of threads: with only `sched_wakeup` recorded, and for new threads.
 
 use super::notation;
 use super::told;
 use crate::explain::Explanation;
+use crate::time::Ns;
 
 pub(super) fn expect(events: &str, (begin, end): (u64, u64), said: &[&str], unsaid: &[&str]) -> Explanation {
     let explanation = told(&notation::window(events), begin, end);
@@ -52,7 +53,7 @@ fn a_wakeup_that_another_cpu_handed_over_blames_nobody_who_happened_to_run() {
         "sched_waking is not recorded",
     ];
     expect(events, (20, 520), &said, &["until bystander", "reschedule woke"]);
-    // Nothing tells of interrupts between CPUs, and the event not in what it stands.
+    // Inter-processor interrupts are not recorded, and the event does not show its context.
     let unseen = events.replace("500 c1 vec+ reschedule", "").replace("502 c1 vec- reschedule", "");
     expect(&unseen, (20, 520), &said, &["until bystander"]);
     let own = unseen.replace("wakeup rt/50@95", "wakeup rt/50@95 ^thread");
@@ -214,7 +215,7 @@ fn a_request_completed_in_an_interrupt_on_top_of_the_waker_is_not_the_wakers() {
         &["until writer/60"],
         &["request", "block I/O"],
     );
-    // Neither entry nor exit is recorded, but the event says in what it was.
+    // Neither entry nor exit is recorded, but the event shows its context.
     let by_flags = in_line.replace("480 c0 irq+ 36 virtio1", "").replace("482 c0 irq- 36", "");
     let by_flags = by_flags.replace("disk- 4096", "disk- 4096 ^soft").replace("481 c0 soft-raise BLOCK", "");
     expect(&by_flags, (20, 520), &["until writer/60"], &["request", "block I/O"]);
@@ -244,7 +245,7 @@ fn a_late_timer_is_no_wanted_sleep_by_whatever_its_expiry_is_known() {
     let unarmed = LATE_SLEEP.replace("8 c1 arm 410", "");
     let by_handler = unarmed.replace("timer+ hrtimer_wakeup", "timer+ hrtimer_wakeup 410");
     expect(&by_handler, (20, 915), &slept, &["how late"]);
-    // By another clock, of which the handler's event tells the time.
+    // On another clock, whose time is in the handler's event.
     let by_now = LATE_SLEEP
         .replace("arm 410", "arm 99000000410")
         .replace("timer+ hrtimer_wakeup", "timer+ hrtimer_wakeup - 99000000901");
@@ -289,7 +290,7 @@ fn a_cpu_on_which_a_thread_was_woken_is_not_idle_until_its_first_event() {
     let late = events.replace("1199 c2 runs writer/60", "1190 c2 switch idle > writer/60");
     let explanation = expect(&late, (20, 1250), &["CPU 2 took 1.085 ms (88 %) to wake up from idle"], &[]);
     assert_eq!(explanation.unexplained_ns.0, 0);
-    // Nor where another thread waits elsewhere meanwhile, and where the next thing known is its next waking.
+    // Nor if another thread waits elsewhere meanwhile, or if its next known event is its next wake-up.
     let meanwhile = "
           0 c1 switch idle > hog/80@98
           0 c2 switch any/9:S > idle
@@ -331,7 +332,7 @@ fn page_faults_are_summed_up_and_part_no_cause() {
 }
 
 #[test]
-fn who_has_the_cpu_of_a_thread_that_no_switch_took_it_from_is_told() {
+fn a_thread_seen_on_the_cpu_of_another_without_a_switch_is_named_but_not_blamed() {
     let events = "
           0 c1 switch idle > rt/50@40
         100 c1 other first
@@ -339,7 +340,24 @@ fn who_has_the_cpu_of_a_thread_that_no_switch_took_it_from_is_told() {
         700 c1 switch hog/60@60:S > rt/50@40
         800 c1 switch rt/50@40:S > idle
     ";
-    let said = ["hog/60 (RT 60) had CPU 1 for 599 µs (81 %), and no switch of it away from it is recorded"];
+    let said = ["hog/60 (RT 60) had CPU 1, and no switch of rt/50 (RT 40) away from it is recorded"];
     let explanation = expect(events, (10, 750), &said, &["the time is the thread's own"]);
-    assert_eq!(explanation.cause, "thread: hog");
+    assert_ne!(explanation.cause, "thread: hog");
+    assert_eq!(explanation.unexplained_ns, Ns::from_us(600));
+}
+
+#[test]
+fn without_any_switch_no_thread_is_said_to_have_run() {
+    let events = "
+          0 c0 runs rt/50@40
+        100 c0 vec+ local_timer
+        110 c0 vec- local_timer
+        300 c0 runs other/60@120
+        400 c0 vec+ local_timer
+        410 c0 vec- local_timer
+        740 c0 runs rt/50@40
+    ";
+    let said = ["sched_switch is not recorded: whether <unknown>/50 ran, waited or slept is unknown"];
+    let explanation = expect(events, (0, 740), &said, &["ran 7", "had CPU", "the time is the thread's own"]);
+    assert_eq!(explanation.unexplained_ns, Ns::from_us(740));
 }

@@ -10,14 +10,14 @@ use crate::printable;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
-/// No figure, and no two lines.
+/// Neither a figure nor two lines.
 pub(super) const NONE: &str =
     "no latency is in the text: neither a figure in its heading, nor lines of a latency";
 
 /// Characters of a thread's name in the latency format (kernel/trace/trace_output.c, lat_print_generic).
 const CUT_AT: usize = 8;
 
-/// `232:120:R   + [000]     217:  0:R cyclictest`, or `==>` in place of `+`.
+/// `232:120:R + [000] 217: 0:R cyclictest`, or `==>` instead of `+`.
 struct Passed {
     left: Thread,
     right: Thread,
@@ -37,13 +37,13 @@ fn passed(what: &str) -> Option<Passed> {
 fn ranked(text: &str) -> Option<Thread> {
     let mut parts = text.trim().splitn(3, ':');
     let tid = parts.next()?.trim().parse().ok()?;
-    // A byte: 255 is the -1 of a deadline thread.
+    // Printed as a byte: 255 is the priority -1 of a SCHED_DEADLINE thread.
     let prio = parts.next()?.trim().parse().ok().map(|prio: i32| if prio == 255 { -1 } else { prio })?;
     let comm = parts.next()?.trim().split_once(' ').map_or("", |(_, comm)| comm.trim());
     Some(Thread { tid: Tid(tid), comm: printable::line(comm).into_owned(), prio: Some(Prio(prio)) })
 }
 
-/// What is known of the threads of a text: names and priorities from wherever they stand.
+/// Names and priorities of the threads in a text.
 pub(super) struct Names(Vec<Thread>);
 
 impl Names {
@@ -70,7 +70,7 @@ impl Names {
                 names.add(&Thread { comm: step.task.comm.clone(), ..left });
             }
         }
-        // Unnamed in the lines, a kernel thread is known by the function its stack ends in.
+        // A kernel thread without a name in the lines is identified by the last function of its stack.
         for step in steps.iter().filter(|step| step.task.comm == "<...>") {
             if let Some(function) = stack::kernel_thread(&step.stack) {
                 names.add(&Thread { comm: function.to_owned(), ..step.task.clone() });
@@ -80,7 +80,7 @@ impl Names {
     }
 }
 
-/// Where the latency of the heading begins on the clock of the lines: the latency format counts from there.
+/// Start of the latency on the clock of the lines: the latency format counts from there.
 pub(super) fn begin_of(steps: &[Step], latency: Option<Ns>) -> Mono {
     let first = steps.first().map_or(Mono(0), |step| step.at);
     match latency {
@@ -89,7 +89,7 @@ pub(super) fn begin_of(steps: &[Step], latency: Option<Ns>) -> Mono {
     }
 }
 
-/// The lines of the longest wake-up: a recording of this tracer has those of all that were not lost.
+/// The lines of the longest wake-up: a recording of this tracer has all wake-ups that were not lost.
 fn longest_wakeup(steps: Vec<Step>) -> Vec<Step> {
     let crossings: Vec<(usize, Passed)> =
         steps.iter().enumerate().filter_map(|(place, step)| Some((place, passed(&step.what)?))).collect();
@@ -112,7 +112,7 @@ fn longest_wakeup(steps: Vec<Step>) -> Vec<Step> {
     steps.into_iter().take(switched + 1 + behind).skip(begin).collect()
 }
 
-/// What the tracer counts after its last line that belongs to the latency: it writes down stacks before it reads the clock.
+/// Splits off the time after the last line of the latency: the tracer writes stacks before it reads the clock.
 fn split_at(gaps: &[Gap], at: Mono) -> (Vec<Gap>, Ns) {
     let before: Vec<Gap> = gaps.iter().copied().filter(|gap| gap.begin < at).collect();
     let after = gaps.iter().filter(|gap| gap.begin >= at).map(|gap| gap.length).sum();
@@ -126,7 +126,7 @@ pub(super) fn wakeup(text: &str, heading: &Heading) -> Report {
         steps = longest_wakeup(steps);
     }
     let names = Names::read(&steps, heading);
-    // Wake-ups and switches of others may be among them: the heading says whose are meant.
+    // There may be wake-ups and switches of other threads: the heading names the victim.
     let of_victim = |wanted: bool, place: usize| {
         let passed = passed(&steps[place].what).filter(|passed| passed.is_switch == wanted);
         passed
@@ -262,13 +262,13 @@ fn interrupted(stack: &[String]) -> String {
     format!(", which was in {first}{call} when it was interrupted")
 }
 
-/// The stack printed at `place` or behind it, before another crossing.
+/// The stack printed at `place` or just after it.
 fn stack_of(steps: &[Step], place: usize) -> Option<&[String]> {
     let near = steps.get(place..)?.iter().take(3);
     near.map(|step| step.stack.as_slice()).find(|stack| !stack.is_empty())
 }
 
-/// `; the longest step took …`, and how much of the latency the text does not hold.
+/// `; the longest step took …`, and the part of the latency that is not in the text.
 pub(super) fn longest_step(steps: &[Step], gaps: &[Gap], total: Ns) -> String {
     let mut told = String::new();
     let inside = gaps.iter().filter(|gap| !gap.is_outside(total));
@@ -320,7 +320,7 @@ fn is_timers(step: &Step) -> bool {
     ["apic_timer_interrupt", "hrtimer", "arch_timer", "tick_"].iter().any(|name| step.what.contains(name))
 }
 
-/// What limits the lines themselves.
+/// Caveats of the lines.
 pub(super) fn of_lines(steps: &[Step], heading: &Heading) -> Vec<String> {
     let mut limits = Vec::new();
     if steps.iter().any(|step| step.omitted) {

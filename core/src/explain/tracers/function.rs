@@ -1,4 +1,4 @@
-//! `function`: the longest silence between two functions of one CPU.
+//! `function`: the longest gap between two functions of one CPU.
 
 use super::critical::{finish, finish_without};
 use super::steps::{self, between, Gap, Step};
@@ -6,7 +6,7 @@ use super::{explanation, Heading, Report};
 use crate::explain::segment::{Kind, Segment};
 use crate::time::Tid;
 
-/// The longest silence between two functions of one CPU. Keeps two lines of each CPU: these texts are long.
+/// The longest gap between two functions of one CPU. Keeps two lines per CPU, because these texts are long.
 pub(super) fn read(text: &str, heading: &Heading) -> Report {
     let mut longest: Option<[Step; 2]> = None;
     let mut before: Vec<Step> = Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn read(text: &str, heading: &Heading) -> Report {
     finish(heading, lines, task, cpu, begin, explanation(tree, told, limits))
 }
 
-/// Whether the task of `from` had the CPU until `to`: not where it was idle, gave the CPU up, or another one came.
+/// Whether the task of `from` had the CPU until `to`: not if it was idle, gave up the CPU, or was replaced.
 fn has_cpu(from: &Step, to: &Step) -> bool {
     let is_same = from.task.tid == to.task.tid && from.task.tid != Tid::IDLE;
     is_same && (from.in_interrupt() && to.in_interrupt() || !from.in_interrupt() && !from.is_leaving())

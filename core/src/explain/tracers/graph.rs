@@ -1,4 +1,4 @@
-//! `function_graph`: the longest call, and what it called. As text, and as events of a recording (`funcgraph_*`).
+//! `function_graph`: the longest call, and its callees. From text, and from events of a recording (`funcgraph_*`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,38 +12,38 @@ use crate::trace::catalogue::FieldRef;
 use crate::trace::item::{Item, Span};
 use crate::trace::source::Source;
 
-/// Calls within one that are kept.
+/// Maximum number of callees kept per call.
 const MOST_INSIDE: usize = 200;
-/// Deepest nesting that is followed: of more only the time is.
+/// Maximum nesting; beyond it, only the time is kept.
 const DEEPEST: usize = 64;
-/// Levels that are shown.
+/// Number of levels shown.
 const SHOWN: usize = 8;
 
 /// A call that returned.
 #[derive(Clone, Debug, Default)]
 struct Call {
-    /// Empty where it was entered before the trace, and the text does not say which it was.
+    /// Empty if it was entered before the trace, and the text does not name it.
     name: String,
     length: Ns,
     inside: Vec<Call>,
-    /// When it returned, where the text says.
+    /// Its return, if the text has it.
     end: Option<Mono>,
     who: Option<Thread>,
     cpu: Cpu,
-    /// Its task did not have the CPU all the time: it slept in it, or others had their turn.
+    /// Its task was not always on the CPU: it slept, or other tasks ran.
     away: bool,
 }
 
-/// Calls that are open, by task; and the longest that returned.
+/// Open calls by task, and the longest that returned.
 #[derive(Default)]
 struct Calls {
     open: HashMap<(u32, i32), Vec<Call>>,
-    /// Of those in which the task had the CPU, and of all.
+    /// The longest during which the task always had the CPU, and the longest of the others.
     longest: Option<Call>,
     longest_away: Option<Call>,
     /// The task of each CPU.
     current: HashMap<u32, Thread>,
-    /// Tasks that were switched in: what they return from may have begun before.
+    /// Tasks that were switched in: the calls they return from may have started before.
     arrived: HashSet<i32>,
     count: u64,
     lines: u64,
@@ -53,7 +53,7 @@ struct Calls {
 }
 
 impl Calls {
-    /// `who` has `cpu` from here on.
+    /// `who` runs on `cpu` from here.
     fn switch(&mut self, cpu: u32, who: &Thread) {
         let tid = who.tid.0;
         let before = self.current.get(&cpu).map(|before| before.tid.0);
@@ -78,7 +78,7 @@ impl Calls {
         }
     }
 
-    /// The call on top returned, or, with its name, one without calls inside did.
+    /// The call on top returned, or a leaf call with this name.
     fn leave(&mut self, cpu: u32, leaf: Option<&str>, closed: Option<&str>, length: Ns, end: Option<Mono>) {
         self.count += 1;
         let key = self.key(cpu);
@@ -113,7 +113,7 @@ impl Calls {
     }
 
     fn report(mut self, format: String, mut limits: Vec<String>) -> Report {
-        // What never returned in the trace, or slept in it, hides the calls inside it.
+        // Calls inside one that never returned in the trace, or slept, count by themselves.
         let open: Vec<Call> =
             self.open.drain().flat_map(|(_, open)| open).flat_map(|call| call.inside).collect();
         open.into_iter().for_each(|call| self.keep(call));
@@ -144,7 +144,7 @@ impl Calls {
     }
 }
 
-/// Calls belong to a task wherever it runs; to a CPU where the text does not name the task.
+/// Calls belong to a task on any CPU; to a CPU if the text does not name the task.
 fn key(cpu: u32, tid: i32) -> (u32, i32) {
     if tid > 0 {
         (u32::MAX, tid)
@@ -188,7 +188,7 @@ fn finding(call: &Call) -> Finding {
     Finding { thread: who, cpu: call.cpu, begin, explanation: explanation(tree, told, Vec::new()) }
 }
 
-/// The call with what it called; where these took more than it did, only itself.
+/// The call with its callees; without them if they took longer than the call.
 fn node(call: &Call, begin: Mono, depth: usize) -> Segment {
     let inside: Ns = call.inside.iter().map(|call| call.length).sum();
     let name = shown(&call.name);
@@ -226,7 +226,7 @@ pub(super) fn read(text: &str, heading: &Heading) -> Report {
 /// ` 1) + 31.336 us   |        }`, and ` 0)   rcuc/0-19    =>    sh-1091` between them.
 fn take(calls: &mut Calls, line: &str) {
     if let Some((cpu, from, to)) = switched(line) {
-        // Until here the task had no name.
+        // The task had no name before.
         if let (false, Some(open)) = (calls.current.contains_key(&cpu), calls.open.remove(&key(cpu, 0))) {
             calls.open.insert(key(cpu, from.tid.0), open);
         }
@@ -275,7 +275,7 @@ fn thread(text: &str) -> Option<Thread> {
     is_name.then(|| Thread { tid: Tid(tid), comm: printable::line(comm).into_owned(), prio: None })
 }
 
-/// The CPU before `)`, also behind a time stamp.
+/// The CPU before `)`, also after a time stamp.
 fn cpu_of(head: &str) -> Option<u32> {
     head.split(')').next()?.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
@@ -287,7 +287,7 @@ fn duration(head: &str) -> Option<Ns> {
     (number.is_finite() && (0.0..1e15).contains(&number)).then(|| Ns((number * 1000.0).round() as u64))
 }
 
-/// The longest call of a recording with the events of this tracer; `None` where it holds none.
+/// The longest call in a recording with events of this tracer; `None` without such events.
 #[must_use]
 pub fn of_source(source: &dyn Source) -> Option<Report> {
     let classes = source.catalogue().classes();
@@ -342,6 +342,6 @@ pub fn of_source(source: &dyn Source) -> Option<Report> {
             Some(record.at),
         );
     }
-    // Every trace.dat describes these events, also where the tracer did not run.
+    // Every trace.dat describes these events, even if the tracer did not run.
     (calls.lines > 0).then(|| calls.report(source.info().format.clone(), Vec::new()))
 }

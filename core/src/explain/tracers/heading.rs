@@ -4,27 +4,27 @@ use crate::printable;
 use crate::series::Thread;
 use crate::time::{Cpu, Ns, Prio, Tid};
 
-/// Lines among which the heading is.
+/// Number of lines searched for the heading.
 const LOOKED_AT: usize = 4_000;
 
-/// What the heading says.
+/// Contents of the heading.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Heading {
     /// `wakeup_rt`.
     pub tracer: String,
-    /// `6.1.0-rt`; empty where not printed.
+    /// `6.1.0-rt`; empty if not printed.
     pub release: String,
     /// The latency of the trace.
     pub latency: Option<Ns>,
-    /// Where it was measured.
+    /// CPU of the measurement.
     pub cpu: Option<Cpu>,
-    /// `preempt_rt`, `desktop`; empty where not printed.
+    /// `preempt_rt`, `desktop`; empty if not printed.
     pub model: String,
-    /// The thread that is named: who was woken, or who kept interrupts or preemption off.
+    /// The named thread: the woken one, or the one that disabled interrupts or preemption.
     pub task: Option<Thread>,
-    /// Where a critical section began.
+    /// Start of a critical section.
     pub started: Option<String>,
-    /// Where it ended.
+    /// Its end.
     pub ended: Option<String>,
     /// Entries printed, and entries recorded.
     pub entries: Option<(u64, u64)>,
@@ -94,7 +94,7 @@ impl Heading {
         }
     }
 
-    /// `12.189 ms`, or `at least 12.129 ms` where the tracer's own figure is not in the text.
+    /// `12.189 ms`, or `at least 12.129 ms` if the tracer's figure is not in the text.
     pub(super) fn amount(&self, total: Ns) -> String {
         match self.latency {
             Some(_) => total.to_string(),
@@ -102,7 +102,7 @@ impl Heading {
         }
     }
 
-    /// What is missing of the text, as far as the heading says how long it was.
+    /// Text on missing lines, if the heading has the number of lines.
     pub(super) fn missing(&self, lines: u64) -> Option<String> {
         let (printed, written) = self.entries?;
         if lines < printed {
@@ -115,8 +115,8 @@ impl Heading {
     }
 }
 
-/// The reports in `text` where it may hold several: each from its heading to the next one. The second line of a heading may begin one, too, where
-/// the first was left out.
+/// The reports in `text` if there may be several: each from its heading to the next one. A heading may lack its first
+/// line.
 pub(super) fn each(text: &str) -> Vec<&str> {
     let mut starts: Vec<usize> = Vec::new();
     let count = |begin: &str| text.matches(begin).take(2).count();
@@ -140,7 +140,7 @@ pub(super) fn each(text: &str) -> Vec<&str> {
     starts.iter().zip(ends).map(|(start, end)| &text[*start..end]).collect()
 }
 
-/// A line of the heading that no event looks like.
+/// Whether it is a line of the heading without `#`, which no event looks like.
 fn is_of_old_kernel(line: &str) -> bool {
     let starts = ["| task:", "=> started at:", "=> ended at:"];
     line.contains(" latency trace v1")
@@ -148,12 +148,12 @@ fn is_of_old_kernel(line: &str) -> bool {
         || starts.iter().any(|start| line.starts_with(start))
 }
 
-/// `wakeup_rt`, which trees between 6.0 and 6.4 printed as `wakeup_RT`.
+/// `wakeup_rt`, which kernels between 6.0 and 6.4 printed as `wakeup_RT`.
 fn named(tracer: &str) -> String {
     printable::line(tracer.trim()).to_ascii_lowercase()
 }
 
-/// The function at an end of a section, without what people write after it.
+/// The function at an end of a section, without comments after it.
 fn place_of(text: &str) -> Option<String> {
     let end = text.trim().find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.')));
     let place = &text.trim()[..end.unwrap_or(text.trim().len())];

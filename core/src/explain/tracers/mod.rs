@@ -1,10 +1,10 @@
-//! What one of the kernel's own latency tracers found, from its text: `wakeup*`, `irqsoff`, `preemptoff`,
-//! `preemptirqsoff`, `timerlat`, `osnoise`, `hwlat`, `function`, `function_graph`; and the reports of rtla.
+//! Results of the kernel's own latency tracers, from their text: `wakeup*`, `irqsoff`, `preemptoff`, `preemptirqsoff`,
+//! `timerlat`, `osnoise`, `hwlat`, `function`, `function_graph`; and of rtla.
 //!
-//! The total is the figure of the tracer itself. Its parts are the times between the lines; each belongs to the task that
-//! both lines name, or to one of two where another came in between. That is the rule by which a culprit is named, and the
-//! text states it. A tracer does not record what is between two lines: the functions around the gap are evidence of where
-//! it is, not of what filled it.
+//! The total is the figure of the tracer itself. Its parts are the times between the lines; each belongs to the task
+//! that both lines name, or to one of two if they differ. That rule determines the culprit, and the text states it. A
+//! tracer does not record the time between two lines: the functions around the gap show where it is, not what filled
+//! it.
 
 mod critical;
 mod function;
@@ -33,35 +33,34 @@ pub use recorded::of_source;
 /// One latency of a tracer, explained.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Whose latency it is; an empty name where it is a CPU's.
+    /// Thread of the latency; an empty name if it is that of a CPU.
     pub thread: Thread,
-    /// On which CPU.
+    /// Its CPU.
     pub cpu: Cpu,
-    /// When it began, on the clock of the text.
+    /// Its start, on the clock of the text.
     pub begin: Mono,
     /// Its parts.
     pub explanation: Explanation,
 }
 
-/// What a text of a tracer holds.
+/// Contents of the text of a tracer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// `text of the wakeup_rt tracer, Linux 6.5.0`.
     pub format: String,
-    /// What is answered: `latency of the wakeup_rt tracer`.
+    /// The quantity: `latency of the wakeup_rt tracer`.
     pub question: String,
-    /// Lines with a time.
+    /// Number of lines with a time.
     pub lines: u64,
-    /// How many latencies the text holds.
+    /// Number of latencies in the text.
     pub count: u64,
     /// The worst of them.
     pub worst: Option<Finding>,
-    /// What limits the answer.
+    /// Caveats.
     pub limits: Vec<String>,
 }
 
-/// The tracer that wrote `text`, and what it found; of several reports in it, that of the largest latency. `None` for any
-/// other text.
+/// The report of a tracer in `text`; if there are several, that with the largest latency. `None` for any other text.
 #[must_use]
 pub fn read(text: &str) -> Option<Report> {
     if let Some(report) = rtla::read(text) {
@@ -86,6 +85,12 @@ pub fn read(text: &str) -> Option<Report> {
     Some(report)
 }
 
+/// Whether `beginning` has the heading of a tracer whose text is read here.
+#[must_use]
+pub fn has_heading(beginning: &str) -> bool {
+    Heading::read(beginning).is_some_and(|heading| is_known(&heading.tracer))
+}
+
 /// The tracers whose text is read here.
 fn is_known(tracer: &str) -> bool {
     let tracers =
@@ -99,7 +104,7 @@ fn read_one(text: &str) -> Option<Report> {
     let report = match heading.tracer.as_str() {
         "wakeup" | "wakeup_rt" | "wakeup_dl" => critical::wakeup(text, &heading),
         "irqsoff" | "preemptoff" | "preemptirqsoff" => section::read(text, &heading),
-        // The latency tracer of the -rt patches before 2.6.27 has one name for both.
+        // The latency tracer of -rt patches before 2.6.27 uses one name for both.
         "preemption" if text.contains("trace_start_sched_wakeup") => critical::wakeup(text, &heading),
         "preemption" => section::read(text, &heading),
         "timerlat" => timerlat::read(text, &heading),

@@ -1,4 +1,4 @@
-//! The events `osnoise:*`: what ran in the place of a thread, and for how long, less what interrupted it.
+//! The events `osnoise:*`: the noise of a context, and its net time, without nested interrupts.
 
 use super::steps::Step;
 use crate::explain::segment::Kind;
@@ -14,12 +14,12 @@ pub(super) struct Noise<'s> {
     pub name: &'s str,
     /// On the clock of the lines.
     pub start: Mono,
-    /// Net of what interrupted it.
+    /// Net time, without nested interrupts.
     pub net: Ns,
 }
 
 impl<'s> Noise<'s> {
-    /// The noise of a line; its start is less by `base`, where lines count from the beginning of the buffer.
+    /// The noise of a line; `base` is subtracted from its start, if lines count from the start of the buffer.
     pub(super) fn of(step: &'s Step, base: Ns) -> Option<Noise<'s>> {
         let (event, rest) = step.what.split_once(": ")?;
         let kind = event.strip_suffix("_noise")?;
@@ -28,7 +28,7 @@ impl<'s> Noise<'s> {
         Some(Noise { kind, name: name.trim(), start: Mono(start.0.saturating_sub(base.0)), net })
     }
 
-    /// As parts are called: `irq qxl:21`, `thread cc1/87882`.
+    /// Name of its part: `irq qxl:21`, `thread cc1/87882`.
     pub(super) fn named(&self) -> String {
         let name = printable::line(self.name);
         match self.kind {
@@ -42,7 +42,7 @@ impl<'s> Noise<'s> {
     }
 }
 
-/// What a noise of this kind is a part of.
+/// Kind of the segment for a noise of this kind.
 pub(super) fn kind_of(noise: &str) -> Kind {
     match noise {
         "irq" => Kind::HardIrq,
@@ -61,8 +61,8 @@ pub(super) fn start_and_duration(text: &str) -> Option<(Mono, Ns)> {
     Some((Mono(start), Ns(rest.split_whitespace().next()?.parse().ok()?)))
 }
 
-/// What the times of the lines are less than the starts in them: in the latency format they count from the beginning of
-/// the buffer. A line is written when its noise is over, so none may start later than it ends.
+/// Difference between the starts in the lines and the times of the lines, which count from the start of the buffer in
+/// the latency format. A line is written at the end of its noise, so no noise ends after its line.
 pub(super) fn base(steps: &[Step]) -> Ns {
     /// Lines have microseconds.
     const ROUNDED: Ns = Ns(10_000);

@@ -1,4 +1,4 @@
-//! `hwlat` and `osnoise`: how long a loop that does nothing was held up.
+//! `hwlat` and `osnoise`: gaps in a busy loop.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::time::{Mono, Ns};
 
 /// The largest gap of the hwlat tracer.
 pub(super) fn hwlat(text: &str, heading: &Heading) -> Report {
-    // A mail program may have broken a line before its figures.
+    // A mail program may have wrapped a line before its figures.
     let lines = || text.lines().map(str::trim);
     let is_rest = |line: &str| {
         let head = line.split_once("inner/outer(us):").map(|(head, _)| head.trim());
@@ -31,7 +31,7 @@ pub(super) fn hwlat(text: &str, heading: &Heading) -> Report {
         let at = step.as_ref().map_or(Mono(0), |step| step.at);
         let total = sample.largest();
         let (inner, outer) = (Ns::from_us(sample.inner_us), Ns::from_us(sample.outer_us));
-        // With the option verbose it is not what is in brackets.
+        // With the verbose option, the number in brackets is not the CPU.
         let known = step.map(|step| step.cpu).or(sample.cpu);
         let cpu = known.unwrap_or_default();
         let on = known.map_or("a CPU that is not printed".to_owned(), |cpu| format!("CPU {cpu}"));
@@ -71,7 +71,7 @@ fn period(step: &Step) -> Option<Period> {
     Some(Period { runtime: number(0)?, noise: number(1)?, single: number(3)?, counts })
 }
 
-/// The longest single noise: the one that an event `sample_threshold` describes, or that of a period's table.
+/// The longest single noise: from a `sample_threshold` event, or from the table of a period.
 pub(super) fn osnoise(text: &str, heading: &Heading) -> Report {
     let steps = steps::read(text);
     let periods: Vec<(&Step, Period)> = steps.iter().filter_map(|step| Some((step, period(step)?))).collect();
@@ -96,12 +96,12 @@ fn noise_at(step: &Step) -> Option<(Mono, Ns)> {
     start_and_duration(step.what.strip_prefix("sample_threshold:")?.trim().strip_prefix("start ")?)
 }
 
-/// What of the same line interrupted the loop, as the tracer counted it: `interference 5`.
+/// Number of interruptions counted by the tracer in the same line: `interference 5`.
 fn interference(step: &Step) -> Option<u64> {
     step.what.split_once(" interference ")?.1.split_whitespace().next()?.parse().ok()
 }
 
-/// One noise, with what the other events say ran in it.
+/// One noise, with the events within it.
 fn detailed(steps: &[Step], place: usize, start: Mono, total: Ns) -> Finding {
     let step = &steps[place];
     let base = base(steps);
@@ -125,7 +125,8 @@ fn detailed(steps: &[Step], place: usize, start: Mono, total: Ns) -> Finding {
     };
     let mut parts: Vec<Segment> = found.iter().map(leaf).collect();
     let there: u64 = found.iter().map(|(.., count)| u64::from(*count)).sum();
-    // The tracer counts what interrupted its loop: only where all of it is in the text, the rest is none of the kernel's.
+    // The tracer counts the interruptions of its loop: only if all of them are in the text is the rest outside the
+    // kernel.
     let missing = interference(step).map(|all| all.saturating_sub(there));
     let is_whole = missing.map_or(there > 0, |missing| missing == 0);
     if left > Ns::ZERO && is_whole {

@@ -34,7 +34,7 @@ a-5 [000] d..3 30.000200: 5:120:R ==> [000] 8: 19:R x
     assert!(sentence.contains("b/6 (nice 0) had it for 3.000 ms"), "{sentence}");
 }
 
-/// The tracer writes down the switch to its victim alone: who came in between had the CPU, too.
+/// The tracer records only the switch to its victim: a task in between also had the CPU.
 #[test]
 fn a_task_that_left_the_cpu_at_an_unknown_time_is_not_blamed() {
     let text = |function: &str| {

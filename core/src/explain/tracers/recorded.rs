@@ -1,6 +1,6 @@
-//! The same tracers, recorded by trace-cmd: their events as the lines that the kernel would print, read like its text.
+//! The same tracers recorded by trace-cmd: their events are printed as the kernel would, and read like its text.
 //!
-//! Fields: kernel/trace/trace_entries.h. What the heading says is in no recording: neither the figure nor the victim.
+//! Fields: kernel/trace/trace_entries.h. A recording lacks the heading, with the figure and the victim.
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use crate::trace::ftrace_text::line::columns_of;
 use crate::trace::item::{Item, Record, Span};
 use crate::trace::source::Source;
 
-/// Longest text that is made of a recording.
+/// Maximum bytes of text made from a recording.
 const LONGEST: usize = 64 << 20;
 
-/// The tracers, by their events; the first that is there answers.
+/// The tracers by their events; the first one present is used.
 const TRACERS: [(&str, &str); 5] = [
     ("timerlat", "timerlat"),
     ("osnoise", "osnoise"),
@@ -22,8 +22,8 @@ const TRACERS: [(&str, &str); 5] = [
     ("function", "function"),
 ];
 
-/// What a tracer found whose events `source` holds; `None` where it holds none, or events of the scheduler, which
-/// answer more than functions do.
+/// Report of the tracer whose events `source` has; `None` without such events, or with events of the scheduler, which
+/// show more than functions.
 #[must_use]
 pub fn of_source(source: &dyn Source) -> Option<Report> {
     if let Some(report) = graph::of_source(source) {
@@ -52,7 +52,7 @@ pub fn of_source(source: &dyn Source) -> Option<Report> {
     Some(report)
 }
 
-/// Its lines, and the names of the events among them.
+/// Its lines, and the names of their events.
 fn text_of(source: &dyn Source) -> (String, Vec<String>) {
     let classes = source.catalogue().classes();
     let (mut text, mut seen) = (String::new(), Vec::<String>::new());
@@ -71,10 +71,10 @@ fn text_of(source: &dyn Source) -> (String, Vec<String>) {
     (text, seen)
 }
 
-/// One event as the kernel prints it (kernel/trace/trace_output.c); nothing for events of no tracer.
+/// Prints one event like the kernel (kernel/trace/trace_output.c); `None` for events that are not of a tracer.
 fn line(text: &mut String, source: &dyn Source, class: &EventClass, record: &Record<'_>) -> Option<()> {
     let number = |names: &[&str]| class.field_of(names).and_then(|field| class.bits(field, record));
-    // Far behind a symbol there are others, which are not known.
+    // Far after a symbol there are others, which are not known.
     let symbol = |address: u64| match source.symbols().resolve(address) {
         Some((name, offset)) if offset < 0x4000 => name.to_owned(),
         _ => format!("{address:#x}"),

@@ -1,4 +1,4 @@
-//! What `rtla timerlat` prints when it stops: its automatic analysis; and its tables, which have no causes.
+//! Output of `rtla timerlat` when it stops: its automatic analysis; and its tables, which have no causes.
 
 use super::critical::percent;
 use super::{explanation, timerlat, Finding, Report};
@@ -7,7 +7,7 @@ use crate::printable;
 use crate::series::Thread;
 use crate::time::{Mono, Ns};
 
-/// What rtla prints is shorter.
+/// Maximum size of a text of rtla.
 const LONGEST: usize = 32 << 20;
 
 /// The analysis, or a table, in `text`.
@@ -24,10 +24,10 @@ pub(super) fn read(text: &str) -> Option<Report> {
     (is_top || is_hist || is_noise).then(|| table(text, is_hist))
 }
 
-/// The analysis of the CPU with the largest latency: each that was over the limit has one.
+/// The analysis of the CPU with the largest latency: each CPU above the limit has one.
 fn analyses(text: &str) -> Option<Report> {
     const EACH: &str = "hit stop tracing, analyzing it";
-    // Where one CPU alone is over it, some versions print the analysis without that line.
+    // If only one CPU is above it, some versions print the analysis without that line.
     let alone =
         || text.find("rtla timerlat hit stop tracing").filter(|at| text[*at..].contains("IRQ latency:"));
     let line_of = |at: usize| text[..at].rfind('\n').map_or(0, |at| at + 1);
@@ -77,7 +77,7 @@ fn analysis(text: &str) -> Report {
             break;
         }
         let Some((name, net)) = item(trimmed) else { continue };
-        // Versions before 6.4 print no end of line between these two.
+        // Versions before 6.4 print no newline between these two.
         let name = name.find("IRQ handler delay").map_or(name, |at| &name[at..]);
         let label = printable::line(name.trim_end_matches(':').trim()).into_owned();
         let mut take = |kind: Kind, label: String| parts.push((kind, label, net));

@@ -1,4 +1,4 @@
-//! `irqsoff`, `preemptoff` and `preemptirqsoff`: the longest section, from where it started to where it ended.
+//! `irqsoff`, `preemptoff` and `preemptirqsoff`: the longest critical section.
 
 use super::critical::{begin_of, finish, finish_without, longest_step, of_lines, Names, NONE};
 use super::stack;
@@ -7,7 +7,7 @@ use super::{explanation, Heading, Report};
 use crate::explain::segment::{Kind, Segment};
 use crate::time::{Mono, Ns};
 
-/// A stretch with interrupts or preemption off.
+/// Reads a section with interrupts or preemption off.
 pub(super) fn read(text: &str, heading: &Heading) -> Report {
     let steps = steps::read(text);
     let names = Names::read(&steps, heading);

@@ -1,4 +1,4 @@
-//! What a printed kernel stack says: the function that was interrupted, the system call, where the CPU was given up.
+//! Facts from a printed kernel stack: the interrupted function, the system call, where the CPU was given up.
 
 use crate::trace::flight::is_interrupt_entry;
 
@@ -9,7 +9,7 @@ pub(super) fn name(frame: &str) -> &str {
     &frame[..end]
 }
 
-/// Whether a frame is one: neither the end of a stack, nor what is in memory after it.
+/// Whether it is a valid frame: not the end of a stack, or memory after it.
 pub(super) fn is_frame(name: &str) -> bool {
     let is_kernels =
         |address: u64| (0x8000_0000..=0xffff_ffff).contains(&address) || address >= 0xffff_0000_0000_0000;
@@ -25,7 +25,7 @@ pub(super) fn interrupted(frames: &[String]) -> &[String] {
     entry.map_or(&[], |entry| &frames[entry + 1..])
 }
 
-/// Entries of interrupts on other machines, and on older kernels.
+/// Interrupt entries of other architectures and older kernels.
 fn is_other_entry(frame: &str) -> bool {
     let entries =
         ["apic_timer_interrupt", "ret_from_intr", "common_interrupt", "do_irq", "el1_irq", "__irq_svc"];
@@ -47,13 +47,13 @@ pub(super) fn call(frames: &[String]) -> Option<&str> {
     frames.iter().rev().find_map(|frame| starts.iter().find_map(|start| frame.strip_prefix(start)))
 }
 
-/// The name of the kernel thread whose function a stack ends in: `kswapd`.
+/// The function of a kernel thread at the end of a stack: `kswapd`.
 pub(super) fn kernel_thread(frames: &[String]) -> Option<&str> {
     let at = frames.iter().position(|frame| frame == "kthread")?;
     frames.get(at.checked_sub(1)?).map(String::as_str)
 }
 
-/// How the CPU was given up at a switch: the sentence's end, for a stack taken in the scheduler.
+/// End of the sentence on how the CPU was given up, for a stack taken in the scheduler.
 pub(super) fn gave_up(frames: &[String]) -> Option<String> {
     let at = frames.iter().position(|frame| frame.starts_with("__schedule"))?;
     let by = frames.get(at + 1)?;
@@ -82,7 +82,7 @@ pub(super) fn gave_up(frames: &[String]) -> Option<String> {
     })
 }
 
-/// Where a thread is preempted that was in user space, or comes back from a system call.
+/// Whether it is a place where a thread is preempted in user space or on return from a system call.
 fn is_return_to_user(frame: &str) -> bool {
     let places = [
         "exit_to_user_mode",

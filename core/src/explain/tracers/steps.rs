@@ -1,4 +1,4 @@
-//! The lines of a tracer's text in order, with their stacks, and the times between them as parts.
+//! The lines of a tracer's text in order, with their stacks, and the gaps between them as parts.
 
 use super::stack;
 use crate::explain::segment::{Kind, Segment};
@@ -7,7 +7,7 @@ use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::ftrace_text::line::{parse, EventLine, Line};
 
-/// Most gaps that are parts of their own.
+/// Maximum number of gaps that are separate parts.
 const MOST_GAPS: usize = 8;
 
 /// One line with a time.
@@ -18,19 +18,19 @@ pub(super) struct Step {
     pub task: Thread,
     /// The columns of flags: `dNh2.`.
     pub columns: String,
-    /// What was recorded: `__schedule <-schedule`.
+    /// The event: `__schedule <-schedule`.
     pub what: String,
-    /// The stack printed behind it, innermost first.
+    /// The stack printed after it, innermost first.
     pub stack: Vec<String>,
-    /// Lines before it were left out of the text: `[...]`.
+    /// Lines before it were omitted from the text: `[...]`.
     pub omitted: bool,
-    /// A line of the option display-graph: a function without its caller.
+    /// A line of the display-graph option: a function without its caller.
     pub is_graph: bool,
-    /// Of these, one that called nothing that is traced, with its return.
+    /// A leaf function of such a line, with its return.
     pub is_leaf: bool,
 }
 
-/// All of them, in the order of the text.
+/// All lines, in the order of the text.
 pub(super) fn read(text: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut omitted = false;
@@ -48,7 +48,7 @@ pub(super) fn read(text: &str) -> Vec<Step> {
             Some(_) => None,
             None => Step::of_graph(trimmed),
         };
-        // Beside lines of the option display-graph, which count from the beginning, a stack may have the time of day.
+        // Lines of the display-graph option count from the start, but a stack among them may have an absolute time.
         let after = steps.last().filter(|last| last.is_graph).map(|last| last.at);
         let step = step.map(|step| match after {
             Some(at) if step.is_stack() && !is_relative(trimmed) => Step { at, is_graph: true, ..step },
@@ -62,7 +62,7 @@ pub(super) fn read(text: &str) -> Vec<Step> {
     steps
 }
 
-/// Entries of the ring buffer that the lines stand for: a function without calls of its own has two, entry and return.
+/// Number of ring buffer entries of the lines: a leaf function has two, entry and return.
 pub(super) fn entries(steps: &[Step]) -> u64 {
     steps.iter().map(|step| 1 + u64::from(step.is_leaf)).sum()
 }
@@ -73,7 +73,7 @@ fn is_relative(line: &str) -> bool {
         .is_some_and(|(head, _)| head.trim_end_matches(['+', '!', '#', '*', '@', '$', ' ']).ends_with("us"))
 }
 
-/// The same one by one, without their stacks and without lines of graphs.
+/// The lines one by one, without stacks and graph lines.
 pub(super) fn without_stacks(text: &str) -> impl Iterator<Item = Step> + '_ {
     let mut omitted = false;
     text.lines().filter_map(move |line| match parse(line) {
@@ -86,7 +86,7 @@ pub(super) fn without_stacks(text: &str) -> impl Iterator<Item = Step> + '_ {
     })
 }
 
-/// What people put where they leave lines out: `[...]`, `....`, `<snip>`, `[omitted for brevity]`.
+/// Whether it marks omitted lines: `[...]`, `....`, `<snip>`, `[omitted for brevity]`.
 fn is_omission(line: &str) -> bool {
     const LONGEST: usize = 48;
     let bare = line.trim_matches(|c: char| "[](){}<>-*#~ ".contains(c));
@@ -117,7 +117,7 @@ impl Step {
         }
     }
 
-    /// ` 3750 us |   0)   bash-1507    |  d..1 |   0.516 us    |      do_raw_spin_unlock();` of the option display-graph.
+    /// ` 3750 us | 0) bash-1507 | d..1 | 0.516 us | do_raw_spin_unlock();` of the display-graph option.
     fn of_graph(line: &str) -> Option<Step> {
         let mut columns = line.split('|').map(str::trim);
         let micros: u64 = columns.next()?.strip_suffix(" us")?.trim().parse().ok()?;
@@ -127,7 +127,7 @@ impl Step {
         let code = columns.next_back().filter(|code| !code.is_empty())?;
         let comment = code.strip_prefix("/*").and_then(|code| code.strip_suffix("*/"));
         let what = match (comment, code.strip_prefix('}')) {
-            // Events of others, as they are printed without this option.
+            // Other events, as printed without this option.
             (Some(comment), _) => printable::line(comment.trim()).into_owned(),
             (None, Some(_)) => "the return of a function".to_owned(),
             (None, None) => printable::line(stack::name(code)).into_owned(),
@@ -156,7 +156,7 @@ impl Step {
             None if self.is_stack() => "its stack",
             None if self.is_wakeup() => "the wake-up",
             None if self.is_switch() => "the switch",
-            // The wakeup tracers note the address that woke: none on some machines.
+            // The wakeup tracers print the address of the waker: 0 on some machines.
             None if self.what == "0" || self.what == "0x0" => "the end of the wake-up",
             None => &self.what,
         }
@@ -172,7 +172,7 @@ impl Step {
         self.what.contains(" ==> [")
     }
 
-    /// The scheduler is about to take the CPU from the task of the line.
+    /// Whether the scheduler is about to switch out the task of the line.
     pub(super) fn is_leaving(&self) -> bool {
         let places =
             ["schedule", "schedule_idle", "schedule_rtlock", "schedule_preempt_disabled", "__schedule"];
@@ -183,7 +183,7 @@ impl Step {
             || starts.iter().any(|start| function.starts_with(start))
     }
 
-    /// `shrink_inactive_list`, who called the function.
+    /// `shrink_inactive_list`, the caller of the function.
     pub(super) fn caller(&self) -> Option<&str> {
         self.what.split_once(" <-").map(|(_, caller)| stack::name(caller))
     }
@@ -192,7 +192,7 @@ impl Step {
         self.what.contains("<stack trace>")
     }
 
-    /// The same place with its caller.
+    /// The function with its caller.
     pub(super) fn place(&self) -> String {
         match self.caller() {
             Some(caller) => format!("{} ← {caller}", self.function()),
@@ -200,7 +200,7 @@ impl Step {
         }
     }
 
-    /// The columns of interrupt level and preemption depth: there is one more before them on PREEMPT_RT.
+    /// The columns of interrupt level and preemption depth: on PREEMPT_RT there is one more before them.
     fn level_and_depth(&self) -> (char, char) {
         let columns: Vec<char> = self.columns.chars().collect();
         let at = if columns.len() >= 7 { 3 } else { 2 };
@@ -242,14 +242,14 @@ fn with_arrow(what: &str) -> String {
     }
 }
 
-/// What keeps the CPU from switching between two lines, as both have it: a line of the scheduler has interrupts off by
-/// itself, and so says nothing of the time before it.
+/// What prevents a switch between two lines, according to both: a line of the scheduler always has interrupts off, so
+/// it is no evidence for the time before it.
 pub(super) fn state(from: &Step, to: &Step) -> &'static str {
     let scheduler =
         ["__schedule", "__traceiter_sched_switch"].iter().any(|name| to.function().starts_with(name));
     match () {
         () if scheduler || to.is_switch() || to.omitted || to.columns.is_empty() => "",
-        // In between another task came, or the interrupt did, which needs them on.
+        // In between another task or the interrupt came, which needs interrupts on.
         () if from.task.tid != to.task.tid || to.in_interrupt() && !from.in_interrupt() => "",
         () if from.in_interrupt() && to.in_interrupt() => ", in a hard interrupt",
         () if from.irqs_off() && to.irqs_off() => ", interrupts off at both ends",
@@ -264,17 +264,17 @@ pub(super) fn state(from: &Step, to: &Step) -> &'static str {
 pub(super) struct Gap {
     pub begin: Mono,
     pub length: Ns,
-    /// The lines around it: the second is the end where there is no line.
+    /// The lines around it; without `to`, it ends with the latency.
     pub from: usize,
     pub to: Option<usize>,
 }
 
-/// Whose a gap is.
+/// Owner of a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The task that both lines name, or the one that came as the first was leaving.
+    /// The task that both lines name, or the next one if the first was leaving.
     One(Tid),
-    /// Another task came in between, and no line says when: the tracers write down the switch to the victim alone.
+    /// Another task came in between, at an unknown time: the tracers only print the switch to the victim.
     Either(Tid, Tid),
 }
 
@@ -282,7 +282,7 @@ impl Gap {
     pub(super) fn owner(&self, steps: &[Step]) -> Owner {
         let from = &steps[self.from];
         let before = from.task.tid;
-        // The switch itself is the last of the one that leaves, though in the other's name.
+        // The switch itself belongs to the task that leaves, although it is recorded for the other.
         let switches = ["__switch_to", "finish_task_switch", "schedule_tail"];
         let to = self.to.map(|to| &steps[to]).filter(|to| !switches.contains(&to.function()));
         match to.map(|to| to.task.tid).filter(|after| *after != before) {
@@ -292,13 +292,14 @@ impl Gap {
         }
     }
 
-    /// The text does not hold it: it is before the first line, or after the last.
+    /// Whether it is outside the text: before the first line, or after the last.
     pub(super) fn is_outside(&self, total: Ns) -> bool {
         let is_edge = self.to.is_none_or(|to| to == self.from);
         is_edge && self.length.0.saturating_mul(20) > total.0
     }
 
-    /// The wakeup tracers write down the stack with interrupts off (kernel/trace/trace_sched_wakeup.c, probe_wakeup).
+    /// Whether it is the time in which a wakeup tracer records a stack, with interrupts off
+    /// (kernel/trace/trace_sched_wakeup.c, probe_wakeup).
     pub(super) fn is_tracers(&self, steps: &[Step]) -> bool {
         let from = &steps[self.from];
         (from.is_wakeup() || from.is_switch())
@@ -328,7 +329,7 @@ pub(super) fn gaps(steps: &[Step], begin: Mono, end: Mono) -> Vec<Gap> {
     gaps
 }
 
-/// The same as parts: one group for each turn of a task on the CPU, its longest gaps by themselves.
+/// The gaps as parts: one group per run of a task on the CPU, with its longest gaps as separate parts.
 pub(super) fn parts(
     steps: &[Step],
     gaps: &[Gap],

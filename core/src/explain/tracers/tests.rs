@@ -1,4 +1,4 @@
-//! Texts of tracers, made small, and what is said of them.
+//! Reduced texts of tracers and their explanations.
 
 use super::{read, Report};
 use crate::time::{Cpu, Ns};
@@ -191,7 +191,7 @@ fn the_latency_tracer_of_old_kernels_is_read() {
     assert!(sentence.contains("by bash/3730 (nice 0), from sys_setpgid to sys_setpgid"), "{sentence}");
 }
 
-/// What is cut off at the beginning, and what people leave out, belongs to no function.
+/// Lines cut off at the start or omitted belong to no function.
 #[test]
 fn lines_that_are_left_out_are_no_step_of_what_is_around_them() {
     let text = "# tracer: preemptoff

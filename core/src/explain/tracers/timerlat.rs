@@ -1,7 +1,7 @@
 //! `timerlat`: the sample that stopped the trace, or the worst one, with the noise that the `osnoise` events report.
 //!
-//! The noise figures are net: an interrupt's time is taken out of the thread's that it interrupted. So they add up; the
-//! rest is the scheduler's and is shown as not explained.
+//! The noise figures are net: the time of an interrupt is not part of the thread it interrupted. So they add up; the
+//! rest is that of the scheduler and is shown as unexplained.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,12 @@ struct Sample {
     latency: Ns,
 }
 
-/// Where a sample is taken; one of an activation follows the other.
+/// Context of a sample; those of one activation follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Context {
     Irq,
     Thread,
-    /// Of a thread that works in user space (since Linux 6.5): it is back there.
+    /// A thread that works in user space (since Linux 6.5), on its return there.
     User,
 }
 
@@ -55,12 +55,12 @@ fn sample(what: &str) -> Option<Sample> {
     })
 }
 
-/// The worst sample of the text; the last one, where tracing stopped at it.
+/// The worst sample of the text; the last one if tracing stopped at it.
 pub(super) fn read(text: &str, heading: &Heading) -> Report {
     let steps = steps::read(text);
     let samples: Vec<(usize, Sample)> =
         steps.iter().enumerate().filter_map(|(place, step)| Some((place, sample(&step.what)?))).collect();
-    // The last sample of an activation counts.
+    // Only the last sample of an activation counts.
     let is_followed = |place: usize, of: &Sample| {
         let same = |step: &Step| step.cpu == steps[place].cpu;
         let later = samples.iter().filter(|(later, _)| *later > place && same(&steps[*later]));
@@ -111,7 +111,7 @@ fn explained(steps: &[Step], samples: &[(usize, Sample)], place: usize, sample: 
     let own = noises.iter().find(|noise| {
         noise.kind == "irq" && noise.start <= fired + slack && noise.start + noise.net + slack >= fired
     });
-    // What ran before the timer's interrupt kept it waiting; the rest of that time is its delay.
+    // Contexts that ran before the timer interrupt delayed it; the rest of that time is its own delay.
     let mut delay = match (own, timer) {
         (Some(own), _) => own.start.since(begin),
         (None, Some((_, timer))) => timer.latency,
@@ -200,13 +200,13 @@ fn explained(steps: &[Step], samples: &[(usize, Sample)], place: usize, sample: 
     Finding { thread: who, cpu, begin, explanation: explanation(tree, (sentence, cause, advice), limits) }
 }
 
-/// `task` with the name that any line has for it: the kernel prints `<...>` where it knows none.
+/// `task` with its name from any line: the kernel prints `<...>` if it does not know it.
 fn name_of(steps: &[Step], task: &Thread) -> Thread {
     let named = |step: &&Step| step.task.tid == task.tid && step.task.comm != "<...>";
     steps.iter().find(named).map_or(task, |step| &step.task).clone()
 }
 
-/// Parts that may not be more than the whole.
+/// Parts that must not exceed the total.
 struct Parts {
     left: Ns,
     parts: Vec<Segment>,
@@ -242,7 +242,7 @@ fn advice_for(name: &str) -> String {
     }
 }
 
-/// The CPU that a text is about, for the reports of rtla.
+/// The CPU of a text, for the reports of rtla.
 pub(super) fn on(cpu: Option<u32>) -> Cpu {
     cpu.map_or_else(Cpu::default, Cpu)
 }

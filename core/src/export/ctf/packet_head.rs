@@ -1,4 +1,4 @@
-//! Reads the header of a packet of ours again, to go on after a kill.
+//! Reads the header of a packet written by lathunt, to continue a stream after a kill.
 
 use super::{EVENTS_DISCARDED_AT, HEADER_BYTES, MAGIC, POSITION_AT};
 use crate::time::Mono;
@@ -14,17 +14,17 @@ pub struct PacketHead {
     pub end: Mono,
     /// Events discarded so far.
     pub discarded: u64,
-    /// Where in the ring the next packet goes on.
+    /// Ring position of the next packet.
     pub position: u64,
 }
 
 impl PacketHead {
-    /// Bytes that are needed to read one.
+    /// Bytes required to parse one.
     pub const BYTES: usize = HEADER_BYTES;
-    /// Where in a packet `events_discarded` stands, to be corrected at the end.
+    /// Offset of `events_discarded` in a packet, to correct it at the end.
     pub const DISCARDED_AT: u64 = EVENTS_DISCARDED_AT as u64;
 
-    /// Reads it; `None` where there is none that we have written for trace `uuid`.
+    /// Parses it; `None` unless lathunt wrote it for trace `uuid`.
     #[must_use]
     pub fn parse(bytes: &[u8], uuid: [u8; 16]) -> Option<PacketHead> {
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));

@@ -1,4 +1,4 @@
-//! What `isolate verify` prints for people.
+//! Text output of `isolate verify`.
 
 use std::fmt::Write as _;
 
@@ -79,7 +79,7 @@ impl Watched {
         }
     }
 
-    /// Whether the isolated CPU is later in the middle, and sleeps where the other one had other work.
+    /// Whether the isolated CPU has a higher median and is idle more than the other one.
     fn sleeps_more(&self) -> bool {
         let (Some(other), Some(isolated)) = (self.before.or(self.beside), self.after) else { return false };
         let slept = other.idle.zip(isolated.idle).is_some_and(|(other, isolated)| isolated > other + 0.25);

@@ -1,4 +1,4 @@
-//! One good file, and one way at a time in which somebody has altered it.
+//! One valid file, altered in one way at a time.
 
 use super::*;
 use crate::conditions::Conditions;
@@ -124,7 +124,7 @@ fn a_merged_file_has_the_samples_and_the_worst_answer_of_its_parts() {
     assert_eq!(read(part, merged(Ns(60_000))), Ok(Some(Outcome::Inconclusive)));
     let doubted = |run: &mut Run| run.merged[1].conditions.during.ended_early.push("rescheduled".to_owned());
     assert_eq!(read(doubted, merged(Ns(60_000))), Ok(Some(Outcome::Inconclusive)));
-    // What the whole is said to be about hides nothing, and a verdict of merged runs has some.
+    // An altered verdict is refused with any quantity.
     for quantity in [None, Some(Quantity::Wakeup)] {
         let other = |run: &mut Run| {
             let altered = verdict(run);

@@ -1,7 +1,7 @@
-//! Which work of an application is in no response time, and may have been late all the same?
+//! Work of an application that is not part of any response time, and may have been late.
 //!
-//! A PASS covers the turns that were measured. Each stretch longer than the deadline that is in none of them, or that would
-//! be one turn if the thread waited for its jobs elsewhere, is a doubt with the thread's name.
+//! A PASS covers the measured jobs. Each time longer than the deadline outside any job, or that would be one job if the
+//! main wait were elsewhere, is a doubt with the name of the thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use crate::run::Run;
 use crate::series::Quantity;
 use crate::time::{Ns, Tid};
 
-/// Threads named in a list.
+/// Maximum number of threads in a list.
 pub(super) const LISTED: usize = 16;
 
-/// Why `tasks`, of those of `run`, may have been later than `deadline` without a late turn.
+/// Why `tasks` of `run` may have missed `deadline` without a late job.
 pub(super) fn doubts(run: &Run, tasks: &[Task], deadline: Ns) -> Vec<String> {
     let mut doubts: Vec<String> = tasks.iter().flat_map(|task| of_one(task, deadline)).collect();
     doubts.extend(not_recorded(&run.conditions.machine));
@@ -24,9 +24,9 @@ pub(super) fn doubts(run: &Run, tasks: &[Task], deadline: Ns) -> Vec<String> {
     doubts
 }
 
-/// What a PASS is about: where the jobs of each thread begin, and how often. A thread that waits in the midst of a job by the
-/// very call that its jobs begin with, at regular times, has twice as many that are half as long: only who knows the program
-/// sees that.
+/// Scope of a PASS: where the jobs of each thread start, and their number. A thread that also waits within a job, at
+/// regular times and in the same call as its main wait, seems to have twice as many jobs of half the length: only the
+/// user can see that.
 pub(super) fn covers<'a>(tasks: impl Iterator<Item = &'a Task>) -> Option<String> {
     let inferred = tasks.filter(|task| !task.is_chosen && task.activations > 0 && task.chain.is_none());
     let mut told: Vec<String> = inferred
@@ -63,7 +63,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
              or while activations were lost"
         ));
     }
-    // The rest is about where jobs begin.
+    // The rest depends on where jobs start.
     let inferred = (!task.is_chosen).then_some(task);
     doubts.extend(inferred.iter().flat_map(|task| other_turns(task, deadline)));
     if let Some(several) = inferred
@@ -85,7 +85,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
             "{name}: a wait in {wait} did not end at its period: if that wait was inside a job, the job took up to {longest}"
         ));
     }
-    // What it polls for may have come when it had just gone to sleep.
+    // The event it polls for may have come just after it went to sleep.
     let own = longest_response(task);
     if let Some(every) = inferred.and_then(|task| task.polls_every_ns).filter(|&every| every + own > deadline)
     {
@@ -100,7 +100,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
             if several.turns == 1 { "one turn".to_owned() } else { format!("{} turns", several.turns) };
         doubts.push(format!(
             "{name}: {turns} took up to {}, but may be several jobs: its wait in {wait} does not block while there is more to \
-             do. One job took at least {}",
+             do, or it waited for the next one elsewhere. One job took at least {}",
             shown(several.longest_ns),
             several.certain_ns
         ));
@@ -111,7 +111,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     doubts
 }
 
-/// What was measured of a chain.
+/// Text on the measured response time of a chain.
 pub(super) fn end_to_end(task: &Task) -> Option<String> {
     let (chain, max) = (task.chain.as_ref()?, longest_response(task));
     let cut_off = match chain.cut_off {
@@ -124,14 +124,14 @@ pub(super) fn end_to_end(task: &Task) -> Option<String> {
     ))
 }
 
-/// Activations of a chain whose end is not known.
+/// Doubt on activations of a chain without a known end.
 fn not_followed(task: &Task) -> Option<String> {
     let (chain, name) = (task.chain.as_ref()?, &task.thread.comm);
     let names: Vec<&str> = name.split('>').collect();
     if task.activations == 0 && chain.broken == 0 {
         return Some(format!("{name}: no activation of '{}' was followed from end to end", names[0]));
     }
-    let (nth, _) = chain.broken_before.iter().enumerate().find(|(_, &count)| count > 0)?;
+    let (nth, _) = chain.broken_before.iter().enumerate().find(|&(_, &count)| count > 0)?;
     let (from, to) = (names.get(nth)?, names.get(nth + 1)?);
     Some(format!(
         "{name}: {} of {} activations of '{}' were not followed to the end of '{}': no wake-up of '{to}' by '{from}' shows \
@@ -143,7 +143,7 @@ fn not_followed(task: &Task) -> Option<String> {
     ))
 }
 
-/// Whether a chain that was followed all the time measured `task` with all that released it.
+/// Whether a completely followed chain covers `task` and all threads that release it.
 fn is_in_chain(task: &Task, tasks: &[Task]) -> bool {
     let mut whole = tasks.iter().filter_map(|task| task.chain.as_ref()).filter(|chain| chain.broken == 0);
     let by_chain = |chain: &Followed| {
@@ -153,7 +153,7 @@ fn is_in_chain(task: &Task, tasks: &[Task]) -> bool {
     whole.any(by_chain)
 }
 
-/// Turns that would be longer if jobs began at another wait.
+/// Doubts on jobs that would be longer if another wait started them.
 fn other_turns(task: &Task, deadline: Ns) -> Vec<String> {
     let (name, mut calls) = (&task.thread, BTreeSet::new());
     let unsaid = |other: &&OtherTurns| other.longest_ns > deadline.max(longest_response(task));
@@ -188,7 +188,7 @@ fn other_turns(task: &Task, deadline: Ns) -> Vec<String> {
     doubts
 }
 
-/// CPUs that were left out: threads may have run there.
+/// Doubt on CPUs that were not recorded: threads may have run there.
 fn not_recorded(machine: &Machine) -> Option<String> {
     let cpus = |list: &Option<String>| list.as_deref()?.parse::<CpuSet>().ok();
     let (online, measured) = (cpus(&machine.cpus_online)?, cpus(&machine.cpus_measured)?);
@@ -198,8 +198,8 @@ fn not_recorded(machine: &Machine) -> Option<String> {
     })
 }
 
-/// Who sleeps until a time of the clock that was set is released at another time than its program meant. Sleeps on
-/// CLOCK_MONOTONIC are named without a clock, and those for some time are on it.
+/// Doubt on sleeps until a time of a clock that was set: the release is not the intended one. Sleeps on CLOCK_MONOTONIC
+/// have no clock in their name; relative sleeps use it too.
 fn clock_set(run: &Run) -> Option<String> {
     let steps = run.conditions.during.clock_set_ns.as_deref().filter(|steps| !steps.is_empty())?;
     let other = |task: &&Task| match task.waits_in.as_deref() {
@@ -216,8 +216,9 @@ fn clock_set(run: &Run) -> Option<String> {
     ))
 }
 
-/// Ordinary threads have no deadline beside real-time ones unless they are named. One that worked for longer than that of
-/// the others may be one that was forgotten. Not the beginning and the end of a process, which are its first thread's.
+/// Doubts on SCHED_OTHER threads, which have no deadline next to real-time threads unless they are named. One that ran
+/// longer than the deadline of the others may have been forgotten. Not the start and the end of a process, in its first
+/// thread.
 pub(super) fn ordinary_threads(run: &Run) -> Vec<String> {
     let recorded = run.conditions.duration_s.map_or(Ns(u64::MAX), |seconds| Ns((seconds * 1e9) as u64));
     let too_long = |task: &Task| {
@@ -242,8 +243,8 @@ pub(super) fn ordinary_threads(run: &Run) -> Vec<String> {
     run.tasks.iter().filter_map(too_long).collect()
 }
 
-/// A thread that is released by others: its response and theirs, and of those that released these, may add up. At most
-/// so much passes from end to end, whatever the way.
+/// Doubt on a thread released by others: its response time and theirs, recursively, may add up. The sum is an upper
+/// limit of the end-to-end response time.
 fn released_late(task: &Task, tasks: &[Task], deadline: Ns) -> Option<String> {
     let by_tid: BTreeMap<Tid, &Task> = tasks.iter().map(|task| (task.thread.tid, task)).collect();
     let (mut all, mut seen, mut next) = (Ns::ZERO, BTreeSet::new(), vec![task.thread.tid]);
@@ -262,7 +263,7 @@ fn released_late(task: &Task, tasks: &[Task], deadline: Ns) -> Option<String> {
     })
 }
 
-/// Of a thread that is a job of its own, that is all it did.
+/// Longest response time; in a thread that is a single job, all of its time.
 fn longest(task: &Task) -> Ns {
     let alone = task.activations == 0 && !task.released_by.is_empty();
     if alone {

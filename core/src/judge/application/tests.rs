@@ -1,4 +1,4 @@
-//! By what an application and a system are judged.
+//! Criteria for an application and a system.
 
 use super::*;
 use crate::application::HeldTo;
@@ -24,7 +24,7 @@ fn series(quantity: Quantity, worst: Ns) -> Series {
     Series { thread: Some(thread), ..Series::new(quantity, None, histogram) }
 }
 
-/// A thread with 40,001 turns, the longest of them so long.
+/// A thread with 40,001 jobs, the longest with this response time.
 fn task(response: Ns) -> Task {
     let task = serde_json::json!({
         "thread": { "tid": 7, "comm": "control", "prio": 19 }, "process": 7, "policy": "SCHED_FIFO",
@@ -321,4 +321,53 @@ fn a_job_that_goes_on_in_a_thread_it_creates_is_a_doubt_when_both_together_are_t
     let late = verdict(Ns(DEADLINE.0 * 3 / 4));
     assert_eq!(late.outcome, Some(Outcome::Inconclusive));
     assert!(late.reasons.iter().any(|reason| reason.starts_with("half/21")), "{:?}", late.reasons);
+}
+
+/// Threads of one process, each with the wait before its jobs and one other wait.
+fn process(threads: &[(&str, &str, Ns)]) -> Run {
+    let tasks = threads.iter().zip(20..).map(|((waits_in, parks_in, response), tid)| {
+        let blocking = serde_json::json!([{
+            "class": "lock", "place": parks_in, "count": 9, "total_ns": 9_000, "max_ns": 1_000, "max_at": 7, "released_by": null
+        }]);
+        let one = task(*response);
+        let thread = Thread { tid: Tid(tid), ..one.thread.clone() };
+        let mut series = one.series.clone();
+        series.iter_mut().for_each(|series| series.thread = Some(thread.clone()));
+        let blocking = serde_json::from_value(blocking).unwrap();
+        Task { thread, series, waits_in: Some((*waits_in).to_owned()), blocking, ..one }
+    });
+    let mut run = run(task(DEADLINE));
+    run.tasks = tasks.collect();
+    run
+}
+
+#[test]
+fn threads_that_take_turns_at_jobs_are_a_doubt_whether_they_are_late_or_not() {
+    const EVENTS: &str = "epoll_pwait 5 (eventpoll)";
+    let outcome = |threads: &[(&str, &str, Ns)]| {
+        let verdict = judge_recording(&process(threads), &asked(true));
+        (
+            verdict.outcome,
+            verdict.reasons.iter().any(|reason| reason.contains("whichever of its threads is free")),
+        )
+    };
+    for took in [DEADLINE, DEADLINE + Ns(1)] {
+        let workers = [(EVENTS, "futex FUTEX_WAIT 0x1000", took), ("futex FUTEX_WAIT 0x2000", EVENTS, Ns(9))];
+        assert_eq!(outcome(&workers), (Some(Outcome::Inconclusive), true));
+    }
+    let late = DEADLINE + Ns(1);
+    let one_lock = [(EVENTS, "futex FUTEX_WAIT 0x1000", late), (EVENTS, "futex FUTEX_WAIT 0x1000", Ns(9))];
+    assert_eq!(outcome(&one_lock), (Some(Outcome::Fail), false), "servers with a mutex");
+    let alone =
+        [(EVENTS, "futex FUTEX_WAIT 0x1000", late), ("read 3 (pipe)", "futex FUTEX_WAIT 0x2000", Ns(9))];
+    assert_eq!(outcome(&alone), (Some(Outcome::Fail), false), "one event loop");
+    let loops = "clock_nanosleep TIMER_ABSTIME";
+    let workers = (EVENTS, "futex FUTEX_WAIT 0x1000", Ns(9));
+    let with_a_loop =
+        [workers, (EVENTS, "futex FUTEX_WAIT 0x2000", Ns(9)), (loops, "futex FUTEX_WAIT 0x3000", late)];
+    assert_eq!(
+        outcome(&with_a_loop).0,
+        Some(Outcome::Fail),
+        "a thread with a period of its own is tied to it"
+    );
 }

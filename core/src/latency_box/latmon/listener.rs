@@ -1,17 +1,17 @@
-//! latmus's part: records, the end and the histogram out of the bytes of a box.
+//! latmus's side: parses records, the end and the histogram from a box.
 //!
-//! The protocol has no magic. Firmware that is stopped kills its sender, so that a record may be cut, or one of an earlier
-//! session may come first; and a stop before any start sends memory that nobody wrote. Figures that no latencies can have are
-//! therefore damage; what follows is searched for the next record of the right number of samples, or the end.
+//! The protocol has no magic. Stopped firmware kills its sender, so that a record may be truncated, or one of an
+//! earlier session may come first; a stop before any start sends uninitialised memory. Impossible figures therefore
+//! count as damage; the following bytes are searched for the next record with the right number of samples, or the end.
 
 use super::wire::{word, Record, Request, RECORD};
 
-/// What came.
+/// A received item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// Latencies.
     Record(Record),
-    /// No more records; only the overruns of this one mean something.
+    /// End of records; only its overruns are valid.
     End(Record),
     /// Cell i: latencies of i to i + 1 µs; the last cell also those above.
     Cells(Vec<u32>),
@@ -37,25 +37,25 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Before the first byte that answers `request`.
+    /// Starts a measurement for `request`.
     #[must_use]
     pub fn new(request: Request) -> Listener {
         Listener { request, bytes: Vec::new(), at: 0, phase: Phase::Records, stopping: false, damaged: 0 }
     }
 
-    /// The box was asked to stop: an end is due.
+    /// The box was asked to stop: the end is expected.
     pub fn stop(&mut self) {
         self.stopping = true;
     }
 
-    /// Takes bytes. Then call [`Listener::next`] until it has none: what is kept is less than a record or the cells.
+    /// Adds bytes. Then call [`Listener::next`] until `None`: less than a record or the cells remain buffered.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.at);
         self.at = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next thing that has come whole.
+    /// The next complete item.
     #[allow(clippy::should_implement_trait)] // more bytes come after `None`
     pub fn next(&mut self) -> Option<Heard> {
         loop {
@@ -94,8 +94,8 @@ impl Listener {
 
     fn judge(&mut self, record: &Record) -> Option<Heard> {
         let searching = self.phase == Phase::Searching;
-        // latmus looks at the number of samples alone. While no end is due, or bytes are searched, a part of a record must not
-        // pass for the end.
+        // latmus checks only the number of samples. Unless the end is expected, and during a search, part of a record
+        // must not be mistaken for the end.
         let is_due = self.stopping && !searching;
         let is_end = record.samples == 0
             && (is_due || (record.sum_ns, record.max_ns) == (0, 0))
@@ -111,25 +111,25 @@ impl Listener {
         })
     }
 
-    /// Whether the end and all cells came.
+    /// Whether the end and all cells were received.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
 
-    /// Whether the record without samples came.
+    /// Whether the record without samples was received.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Cells | Phase::Over)
     }
 
-    /// Bytes that were part of nothing.
+    /// Bytes outside any item.
     #[must_use]
     pub fn damaged_bytes(&self) -> u64 {
         self.damaged
     }
 
-    /// Bytes that came and are not yet part of anything.
+    /// Buffered bytes of an incomplete item.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.bytes.len() - self.at
@@ -194,7 +194,7 @@ mod tests {
             let all = heard(&mut listener, &bytes, 7);
             let records = all.iter().filter(|heard| matches!(heard, Heard::Record(_))).count();
             assert!(listener.is_over(), "cut after {cut}: {all:?}");
-            // The unfinished bulk cannot be told from damage while bytes are searched; all else is found.
+            // During a search the unfinished bulk cannot be distinguished from damage; everything else is found.
             assert!((3..=4).contains(&records), "cut after {cut}: {records}");
             assert!(listener.damaged_bytes() >= cut as u64);
         }

@@ -9,8 +9,8 @@
 //!
 //! Cell i counts latencies of i to i + 1 µs; the last cell also everything above.
 //!
-//! - [`wire`]: the bytes. [`monitor`]: latmon's part. [`listener`]: latmus's part, with what real firmware does wrong.
-//! - [`totals`]: what the records add up to, and its doubts. [`text`]: latmus's lines and plot file.
+//! - [`wire`]: the bytes. [`monitor`]: latmon's side. [`listener`]: latmus's side, tolerant of firmware defects.
+//! - [`totals`]: sums over the records, and their doubts. [`text`]: latmus's lines and plot file.
 //!
 //! Sockets and threads are in `lathunt_host::latency_box::latmon`.
 
@@ -22,7 +22,7 @@ pub mod wire;
 
 /// Port of latmon, TCP and UDP.
 pub const PORT: u16 = 2_306;
-/// Longest period that latmon takes, µs.
+/// Longest period that latmon accepts, µs.
 pub const LONGEST_PERIOD_US: u32 = 1_000_000;
-/// Most cells that latmon keeps.
+/// Maximum cells of latmon.
 pub const MOST_CELLS: u32 = 1_000;

@@ -1,19 +1,19 @@
-//! latmon's part: takes requests, collects latencies into records, answers a stop with the rest.
+//! latmon's side: handles requests, collects latencies into records, answers a stop with the rest.
 //!
-//! As EVL's latmon: a latency above the period stays whole in the histogram, a pulse without an answer is an overrun and no
-//! sample. A request that is not valid is answered as a stop.
+//! As EVL's latmon: a latency above the period is counted with its value in the histogram, a pulse without an answer is
+//! an overrun without a sample. An invalid request is treated as a stop.
 
 use super::wire::{Record, Request, RECORD, REQUEST};
 use crate::time::Ns;
 
-/// What latmus asked for.
+/// A request from latmus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Start a measurement; one that runs is dropped.
+    /// Start a measurement; a running one is dropped.
     Start(Request),
     /// Stop it.
     Stop,
-    /// Not a request that latmon takes; to be answered as a stop.
+    /// Invalid; treated as a stop.
     Refused(Request),
 }
 
@@ -27,7 +27,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Takes bytes of the client. Pieces do not matter.
+    /// Adds bytes from the client, in pieces of any size.
     pub fn hear(&mut self, mut bytes: &[u8]) -> Vec<Order> {
         let mut orders = Vec::new();
         while !bytes.is_empty() {
@@ -47,26 +47,26 @@ impl Monitor {
         orders
     }
 
-    /// Bytes of a request that is not whole.
+    /// Bytes of an incomplete request.
     #[must_use]
     pub fn rest(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Starts to count, from nothing.
+    /// Starts a measurement with empty counts.
     pub fn start(&mut self, request: Request) {
         (self.request, self.record) = (Some(request), None);
         self.cells = vec![0; request.cells as usize];
     }
 
-    /// What it measures for the client.
+    /// The running measurement.
     #[must_use]
     pub fn running(&self) -> Option<Request> {
         self.request
     }
 
-    /// A latency. A record to send when it was the last one of a bulk. Latencies above 2.1 s do not fit into the protocol and
-    /// are overruns.
+    /// Adds a latency. Returns a record to send after the last one of a bulk. Latencies above 2.1 s do not fit into the
+    /// protocol and are overruns.
     pub fn sample(&mut self, latency: Ns) -> Option<[u8; RECORD]> {
         let request = self.request?;
         let Ok(ns) = i32::try_from(latency.0) else {
@@ -85,7 +85,7 @@ impl Monitor {
         (record.samples >= request.bulk()).then(|| self.take().encode())
     }
 
-    /// Pulses that had no answer in time.
+    /// Adds pulses without an answer in time.
     pub fn overruns(&mut self, count: u64) {
         let record = self.record.get_or_insert(Record::EMPTY);
         record.overruns = record.overruns.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
@@ -95,7 +95,7 @@ impl Monitor {
         self.record.take().unwrap_or(Record::EMPTY)
     }
 
-    /// Ends the measurement: the unfinished bulk if it has samples, a record without samples, the cells that were asked for.
+    /// Ends the measurement: the unfinished bulk if it has samples, a record without samples, the requested cells.
     pub fn stop(&mut self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(2 * RECORD + 4 * self.cells.len());
         let last = self.take();

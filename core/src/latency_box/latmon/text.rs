@@ -6,7 +6,7 @@ use super::totals::Totals;
 use super::wire::Record;
 use crate::time::Ns;
 
-/// What stands in the heads.
+/// Header data.
 #[derive(Clone, Debug)]
 pub struct Head {
     /// What is measured: the channel.
@@ -19,7 +19,7 @@ pub struct Head {
     pub cpu: Option<u32>,
 }
 
-/// Data lines after which the head is repeated, as latmus does without -l.
+/// Data lines after which the header is repeated, as latmus does without -l.
 pub const LINES: u64 = 21;
 
 fn clock(seconds: u64) -> String {
@@ -34,7 +34,7 @@ fn cpu(head: &Head) -> String {
     head.cpu.map_or_else(|| "any CPU".to_owned(), |cpu| format!("CPU{cpu}"))
 }
 
-/// The head, `seconds` after the start.
+/// The header, `seconds` after the start.
 #[must_use]
 pub fn head(head: &Head, seconds: u64) -> String {
     format!(
@@ -48,7 +48,7 @@ pub fn head(head: &Head, seconds: u64) -> String {
     )
 }
 
-/// A record, after it was added to the totals. Switches of mode (`msw`) are of EVL: always 0.
+/// The line of a record that was added to the totals. Mode switches (`msw`) exist only in EVL: always 0.
 #[must_use]
 pub fn data(record: &Record, totals: &Totals) -> String {
     let mean = record.sum_ns / i64::from(record.samples.max(1));
@@ -81,7 +81,7 @@ pub fn summary(totals: &Totals, seconds: u64, planned: Option<u64>) -> String {
     )
 }
 
-/// What a plot file says of the machine, where it is known.
+/// Machine data in a plot file, if known.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     /// When the test started.
@@ -96,8 +96,8 @@ pub struct Machine {
 
 /// The plot file: comments, then `CELL COUNT`; the last cell with `+` when there are latencies above it.
 ///
-/// latmus adds 1 to each count but the last, for a logarithmic axis; these are the counts themselves, and cells without one are
-/// left out.
+/// latmus adds 1 to each count except the last, for a logarithmic axis; here counts are exact, and empty cells are
+/// omitted.
 #[must_use]
 pub fn plot(head: &Head, machine: &Machine, totals: &Totals, cells: &[u32], seconds: u64) -> String {
     let mut text = String::new();
@@ -124,7 +124,7 @@ pub fn plot(head: &Head, machine: &Machine, totals: &Totals, cells: &[u32], seco
     }
     comment(format!("sample count: {}", totals.samples));
     let last = cells.iter().rposition(|&count| count > 0);
-    for (cell, count) in cells.iter().enumerate().filter(|(_, &count)| count > 0) {
+    for (cell, count) in cells.iter().enumerate().filter(|&(_, &count)| count > 0) {
         let above = Some(cell) == last && totals.max >= Ns::from_us(cells.len() as u64);
         let _ = writeln!(text, "{cell}{} {count}", if above { "+" } else { "" });
     }

@@ -1,8 +1,8 @@
-//! What the records and the cells of a session add up to, and where they contradict each other.
+//! Sums over the records and cells of a session, and their contradictions.
 //!
-//! Firmware is not to be trusted with the distribution: Zephyr's latmon folds a latency above the period into a lower cell,
-//! and has the samples of its warm-up in the cells but in no record. The extremes of the records are true; where the cells
-//! contradict them, the larger maximum counts and the run says so.
+//! The firmware's distribution is unreliable: Zephyr's latmon counts a latency above the period in a lower cell, and
+//! has warm-up samples in the cells but in no record. The extremes of the records are correct; if the cells contradict
+//! them, the larger maximum is used and the run has a note.
 
 use std::collections::BTreeMap;
 
@@ -16,22 +16,22 @@ pub struct Totals {
     request: Request,
     /// Latencies in all records.
     pub samples: u64,
-    /// Pulses without an answer in time; Zephyr's latmon counts here also the periods that a latency exceeded.
+    /// Pulses without an answer in time; Zephyr's latmon also counts periods exceeded by a latency.
     pub overruns: u64,
     /// Their sum, ns.
     pub sum_ns: u64,
-    /// The shortest, while there are samples.
+    /// The shortest, valid with samples.
     pub min: Ns,
     /// The longest.
     pub max: Ns,
-    /// In which second since the start the longest came.
+    /// Second of the longest, from the start.
     pub peak_second: u32,
     /// Records.
     pub records: u64,
-    /// Records that came before the end with another number of samples than a bulk has.
+    /// Records before the end whose number of samples is not that of a bulk.
     pub odd: u64,
     seconds: Vec<(u32, Ns)>,
-    /// Where the cells never come: each bulk's shortest once, all else at its longest.
+    /// Used without cells: the shortest of each bulk once, the others at its longest.
     bounds: Histogram,
 }
 
@@ -54,8 +54,7 @@ impl Totals {
         }
     }
 
-    /// A record that is possible ([`Record::is_possible`]), `second` seconds after the start; others count only their
-    /// overruns.
+    /// Adds a record, `second` seconds after the start; if not [`Record::is_possible`], only its overruns.
     pub fn add(&mut self, record: &Record, second: u32) {
         self.overruns += u64::from(record.overruns);
         if !record.is_possible() {
@@ -79,15 +78,15 @@ impl Totals {
             1 => Exact { sum_ns: min.0, min, max: min },
             _ => Exact { sum_ns: u64::try_from(record.sum_ns).unwrap_or(0), min, max },
         };
-        let _ = self.bounds.add_counts(&counts, exact); // it has both extremes, so that nothing contradicts
+        let _ = self.bounds.add_counts(&counts, exact); // both extremes are present, so that this cannot fail
     }
 
-    /// Notes a record before the end that has not the samples of a bulk.
+    /// Counts a record before the end whose number of samples is not that of a bulk.
     pub fn check_bulk(&mut self, record: &Record) {
         self.odd += u64::from(record.samples != self.request.bulk());
     }
 
-    /// Latencies of a whole record.
+    /// Latencies of a full record.
     #[must_use]
     pub fn bulk(&self) -> u32 {
         self.request.bulk()
@@ -105,7 +104,7 @@ impl Totals {
         &self.seconds
     }
 
-    /// The distribution and what limits it, a line each.
+    /// The distribution and its limitations, a line each.
     #[must_use]
     pub fn histogram(&self, cells: Option<&[u32]>) -> (Histogram, Vec<String>) {
         let counted = cells.map_or(0, |cells| cells.iter().map(|&count| u64::from(count)).sum::<u64>());
@@ -131,8 +130,8 @@ impl Totals {
         let row = |value: Ns| Layout::LATENCY.index(value);
         let edge = |cell: usize| Ns::from_us(cell as u64);
         let mut rows = BTreeMap::new();
-        for (cell, &count) in cells.iter().enumerate().filter(|(_, &count)| count > 0) {
-            // The last cell has also what is above it: at most the longest.
+        for (cell, &count) in cells.iter().enumerate().filter(|&(_, &count)| count > 0) {
+            // The last cell includes everything above: at most the longest.
             let is_above = cell + 1 == cells.len() && self.max >= edge(cells.len());
             if is_above {
                 notes.push(format!(
@@ -168,7 +167,7 @@ impl Totals {
         }
     }
 
-    /// The larger of the two maxima counts.
+    /// Uses the larger of the two maxima.
     fn settle_max(&self, rows: &mut BTreeMap<usize, u64>, exact: &mut Exact, notes: &mut Vec<String>) {
         let row = |value: Ns| Layout::LATENCY.index(value);
         let highest = rows.keys().next_back().copied().unwrap_or(0);

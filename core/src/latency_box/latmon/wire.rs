@@ -7,7 +7,7 @@ pub const REQUEST: usize = 8;
 /// Bytes of a record.
 pub const RECORD: usize = 24;
 
-/// What latmus asks for.
+/// A request from latmus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Period of the pulses, µs; 0: stop.
@@ -20,7 +20,7 @@ impl Request {
     /// Ends a measurement.
     pub const STOP: Request = Request { period_us: 0, cells: 0 };
 
-    /// Whether it starts a measurement that latmon takes: 1 µs to 1 s, at most 1000 cells.
+    /// Whether it is a valid start of a measurement: 1 µs to 1 s, at most 1000 cells.
     #[must_use]
     pub fn is_start(self) -> bool {
         (1..=LONGEST_PERIOD_US).contains(&self.period_us) && self.cells <= MOST_CELLS
@@ -41,14 +41,14 @@ impl Request {
         bytes
     }
 
-    /// The request in these bytes; any are one.
+    /// Decodes a request; never fails.
     #[must_use]
     pub fn decode(bytes: &[u8; REQUEST]) -> Request {
         Request { period_us: word(bytes, 0), cells: word(bytes, 4) }
     }
 }
 
-/// What latmon measured since the last record.
+/// Measurements since the last record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Sum of the latencies, ns.
@@ -64,7 +64,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// No sample yet. What is sent at the end, with the overruns since the last record.
+    /// No samples. Sent at the end, with the overruns since the last record.
     pub const EMPTY: Record = Record { sum_ns: 0, min_ns: -1, max_ns: 0, overruns: 0, samples: 0 };
 
     /// Its bytes.
@@ -79,7 +79,7 @@ impl Record {
         bytes
     }
 
-    /// The record in these bytes; any are one, see [`Record::is_possible`].
+    /// Decodes a record; never fails, see [`Record::is_possible`].
     #[must_use]
     pub fn decode(bytes: &[u8; RECORD]) -> Record {
         let signed = |at| i32::from_be_bytes(word(bytes, at).to_be_bytes());
@@ -92,8 +92,8 @@ impl Record {
         }
     }
 
-    /// Whether these figures can be those of latencies: 0 ≤ min ≤ mean ≤ max, and no more samples than a second of the
-    /// shortest period has.
+    /// Whether these figures can be those of latencies: 0 ≤ min ≤ mean ≤ max, and at most the samples of one second at
+    /// the shortest period.
     #[must_use]
     pub fn is_possible(&self) -> bool {
         let samples = i64::from(self.samples);
@@ -108,7 +108,7 @@ pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
-/// The address that latmon broadcasts while nobody is connected: a dotted quad without NUL and newline, 7 to 15 bytes.
+/// The address that latmon broadcasts without a client: a dotted quad without NUL and newline, 7 to 15 bytes.
 #[must_use]
 pub fn announcement(address: [u8; 4]) -> String {
     address.map(|part| part.to_string()).join(".")

@@ -1,4 +1,4 @@
-//! What is known at a scrape without the windows, and the metrics made of that alone.
+//! Totals at a scrape, independent of windows, and their metrics.
 
 use super::{number, of_cpu};
 use crate::histogram::Histogram;
@@ -7,31 +7,31 @@ use crate::monitor::window::SeriesKey;
 use crate::run::Loss;
 use crate::time::{Cpu, Ns};
 
-/// Interrupts of one class on one CPU since the recorder began.
+/// Interrupts of one class on one CPU since the start of the recorder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interrupts {
-    /// Where.
+    /// CPU.
     pub cpu: Cpu,
     /// `io`, `local_timer`, `reschedule`, `softirq_net_rx`, `nmi`, …
     pub class: String,
-    /// How many.
+    /// Number.
     pub count: u64,
-    /// How long in all, net of what interrupted them.
+    /// Total time, without nested interrupts.
     pub total: Ns,
 }
 
-/// What is known at a scrape.
+/// Totals at a scrape.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Every series since the recorder began, with the wake-ups it is known to lack.
+    /// Every series since the start of the recorder, with its known number of lost wake-ups.
     pub series: Vec<(SeriesKey, Histogram, u64)>,
-    /// Who took time.
+    /// Interrupts.
     pub interrupts: Vec<Interrupts>,
     /// Loss counters above zero.
     pub losses: Vec<Loss>,
-    /// Tasks that wait for a CPU, by name, and for how long the longest of them does.
+    /// Tasks that wait for a CPU, by name, with the longest wait.
     pub waiting: Vec<(String, Ns)>,
-    /// Time each CPU was slowed down by heat, where the kernel counts it.
+    /// Thermal throttling time of each CPU, if the kernel counts it.
     pub throttled: Vec<(Cpu, Ns)>,
     /// CPU time of the monitor itself.
     pub own_cpu: Ns,
@@ -39,7 +39,7 @@ pub struct Totals {
     pub own_memory: Option<u64>,
 }
 
-/// Families of what counts up or lasts, whatever the windows.
+/// Families of counters and gauges that do not depend on windows.
 pub(super) fn counters(totals: &Totals) -> Vec<Family> {
     let of_class = |of: &dyn Fn(&Interrupts) -> f64| -> Vec<Sample> {
         let sample = |one: &Interrupts| number(vec![of_cpu(one.cpu), ("class", one.class.clone())], of(one));

@@ -1,7 +1,7 @@
-//! The worst cases of the history: each event once, whatever it is the largest of.
+//! The worst cases of the history, each event once.
 //!
-//! A late wake-up is the maximum of its timer, of the wake-up, and of both together, on its CPU and of its task, and lies
-//! within a job. It is told where its time is the longest, with the others named beside it.
+//! A late wake-up may be the maximum of timer, wake-up, and both together, on its CPU and of its task, and within a
+//! job. It is reported for the series with the longest time, with the names of the others.
 
 use super::text::{when, WORST};
 use super::{History, Row};
@@ -14,7 +14,7 @@ use crate::printable::{cut, hanging, line};
 struct Case<'h> {
     row: &'h Row,
     peak: Result<Option<Peak>, Damaged>,
-    /// What else it is the maximum of.
+    /// Other series of which it is the maximum.
     also: Vec<String>,
 }
 
@@ -56,26 +56,26 @@ impl Case<'_> {
     }
 }
 
-/// A worst case for a page.
+/// A worst case for an HTML page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorstCase {
     /// The largest latency.
     pub max: String,
-    /// Of which series.
+    /// Its series.
     pub series: String,
-    /// When (UTC).
+    /// Time (UTC).
     pub when: String,
-    /// What else it is the largest of, separated by commas; may be empty.
+    /// Other series of which it is the maximum, separated by commas; may be empty.
     pub also: String,
     /// Its explanation, or why there is none.
     pub why: String,
 }
 
-/// `motion/7 (RT 80): waited 245 µs: …`; the sentence is about the number beside it.
+/// `motion/7 (RT 80): waited 245 µs: …`; the sentence is about this latency.
 fn told(peak: &Peak) -> String {
     let (victim, told) = (peak.victim.to_string(), peak.sentence());
     let told = told.strip_prefix(&format!("{victim} ")).unwrap_or(&told);
-    // Windows of earlier versions have that of the whole event beside its parts.
+    // Windows of older versions have the sentence of the whole event for its parts.
     let whole = peak.explanation.as_ref().map(|explanation| explanation.total_ns);
     let part = whole.filter(|whole| *whole > peak.total_ns);
     let part =

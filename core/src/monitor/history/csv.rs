@@ -1,4 +1,4 @@
-//! One line a window and series, RFC 4180, for a lab's own analysis.
+//! One line per window and series, RFC 4180, for further analysis.
 
 use super::{History, Row};
 use crate::printable::line;
@@ -9,7 +9,7 @@ const HEAD: &str =
                     max_at,victim,culprit,explanation,deadline_ns,misses";
 
 impl History {
-    /// The table; empty fields are "not known". `damaged` gets a line about each damaged record.
+    /// The table; empty fields are "not known". A line about each damaged record is added to `damaged`.
     #[must_use]
     pub fn to_csv(&self, damaged: &mut Vec<String>) -> String {
         let mut csv = format!("{HEAD}\r\n");
@@ -53,7 +53,7 @@ fn fields(row: &Row, damaged: &mut Vec<String>) -> Vec<String> {
     ]
 }
 
-/// Names are whatever programs called themselves: one printable line, quoted, and never a formula of a spreadsheet.
+/// Quotes a name, which may be any text: one printable line, never a spreadsheet formula.
 fn quoted(text: &str) -> String {
     let printable = line(text);
     let guard = if printable.starts_with(['=', '+', '-', '@']) { "'" } else { "" };

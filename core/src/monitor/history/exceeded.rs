@@ -1,4 +1,4 @@
-//! How rare activations later than their deadline are, by all windows of the history.
+//! Upper limits of the probability of a miss, from all windows of the history.
 
 use super::super::exceedance::{Exceedances, Limit, CONFIDENCE};
 use super::History;
@@ -7,7 +7,7 @@ use crate::printable::cut;
 use crate::time::Ns;
 
 impl History {
-    /// One for each series with a deadline; none of tasks where activations were lost that belong to nobody.
+    /// One limit for each series with a deadline; none for tasks if activations of unknown tasks were lost.
     #[must_use]
     pub fn exceedances(&self) -> Vec<Limit> {
         let mut all = Exceedances::new(Ns(u64::MAX), self.latency_deadline);
@@ -16,7 +16,7 @@ impl History {
         all.limits()
     }
 
-    /// One line a series, at most `width` columns wide; empty where none has a deadline.
+    /// One line per series, at most `width` columns wide; empty if none has a deadline.
     pub(super) fn exceeded(&self, width: usize) -> String {
         let limits = self.exceedances();
         if limits.is_empty() {
@@ -49,7 +49,7 @@ impl History {
     }
 }
 
-/// The limit as a claim that is not stronger.
+/// The limit as a claim that is not stronger than it.
 fn fewer(probability: f64) -> String {
     match (1.0 / probability).floor() {
         _ if probability >= 1.0 => "–".to_owned(),

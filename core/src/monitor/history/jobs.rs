@@ -1,4 +1,4 @@
-//! Jobs in the history on a terminal: each task's deadline, how many of its jobs were late, and the longest.
+//! Jobs in the history on a terminal: deadline of each task, number of late jobs, and the longest.
 
 use super::text::{when, WHOLE};
 use super::{History, Row};
@@ -8,7 +8,7 @@ use crate::series::Quantity;
 use crate::time::Ns;
 
 impl History {
-    /// One line a task that is held to a deadline, at most `width` columns wide; empty where none is.
+    /// One line per task with a deadline, at most `width` columns wide; empty if there are none.
     pub(super) fn jobs(&self, width: usize) -> String {
         let by_series = self.by_series();
         let of_jobs = by_series.iter().filter(|(key, _)| key.quantity == Quantity::Response);
@@ -43,7 +43,7 @@ impl History {
     }
 }
 
-/// `500 µs`; with a `+` where it was another one in some windows.
+/// `500 µs`; with a `+` if it differed in some windows.
 fn deadlines(rows: &[&Row]) -> String {
     let mut all: Vec<Ns> = rows.iter().filter_map(|row| Some(row.held?.deadline)).collect();
     all.sort_unstable();

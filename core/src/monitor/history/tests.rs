@@ -173,7 +173,7 @@ fn json_holds_every_window_with_its_histogram() {
     assert_eq!(json["rows"][2]["peak"]["culprit"], "irqs off: vnd/812");
 }
 
-/// Samples of `us`, so many of each.
+/// Samples of `us`, with the count of each.
 fn of(number: i64, samples: &[(u64, usize)], lost: u64) -> Row {
     let mut histogram = Histogram::new(Layout::LATENCY);
     samples.iter().for_each(|&(us, n)| (0..n).for_each(|_| histogram.record(Ns::from_us(us))));

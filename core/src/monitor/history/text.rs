@@ -1,4 +1,4 @@
-//! The history on a terminal: each series, its worst windows, and what happened meanwhile.
+//! The history on a terminal: each series, its worst windows, and events of the monitor.
 
 use super::super::event::{Event, Kind};
 use super::super::window::{SeriesKey, QUANTITIES};
@@ -8,11 +8,11 @@ use crate::printable::{cut, line};
 use crate::series::Quantity;
 use crate::time::Ns;
 
-/// Worst windows shown.
+/// Number of worst windows shown.
 pub(super) const WORST: usize = 10;
-/// Events shown.
+/// Number of events shown.
 const EVENTS: usize = 10;
-/// What the whole table needs; a narrower one leaves out how many windows there are and the median of their maxima.
+/// Columns of the whole table; a narrower one omits the number of windows and the median of their maxima.
 pub(super) const WHOLE: usize = 124;
 
 impl History {
@@ -36,9 +36,9 @@ impl History {
         text + &self.happened(width)
     }
 
-    /// Why there is no sample in any window.
+    /// Why no window has samples.
     fn why_none(&self) -> String {
-        // A wake-up that was lost is missing in each quantity.
+        // A lost wake-up is missing in each quantity.
         let of = |quantity| self.rows.iter().filter(move |row| row.key.quantity == quantity);
         let lost = QUANTITIES.map(|quantity| of(quantity).map(|row| row.lost).fold(0, u64::saturating_add));
         let unread = self.events.iter().any(|event| event.kind == Kind::ActivationsLost);
@@ -93,7 +93,7 @@ impl History {
         text + &without_samples(&empty, width)
     }
 
-    /// What happened to the monitor, oldest first, at most the last ten; and how many there were before these.
+    /// The last ten events of the monitor, oldest first, and the number of earlier ones.
     #[must_use]
     pub fn last_events(&self) -> (Vec<String>, usize) {
         let told = |event: &&Event| !matches!(event.kind, Kind::Started | Kind::Stopped);
@@ -119,7 +119,7 @@ impl History {
     }
 }
 
-/// The series of which no sample is left, in one line.
+/// The series without samples, in one line.
 fn without_samples(empty: &[(&SeriesKey, &Vec<&Row>)], width: usize) -> String {
     if empty.is_empty() {
         return String::new();
@@ -130,7 +130,7 @@ fn without_samples(empty: &[(&SeriesKey, &Vec<&Row>)], width: usize) -> String {
     cut(&format!("not listed, without a sample ({} lost): {}", grouped(lost), names.join(", ")), width) + "\n"
 }
 
-/// The moment of the maximum, or the window it was in; in a narrow table without year and milliseconds.
+/// Time of the maximum, or its window; in a narrow table without year and milliseconds.
 pub(super) fn when(row: &Row, width: usize) -> String {
     let (before, at) = match row.max_at {
         Some(at) => ("", at.to_string()),

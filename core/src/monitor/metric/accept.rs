@@ -1,9 +1,9 @@
-//! Which form a client asks for, by its `Accept` header (RFC 9110, 12.5.1).
+//! The format requested by a client, from its `Accept` header (RFC 9110, 12.5.1).
 
 use super::text::Flavour;
 use super::{protobuf, text, Family};
 
-/// The forms there are.
+/// The supported formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// One of the text forms.
@@ -13,7 +13,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form that `accept` prefers; text 0.0.4 for whoever names none of ours.
+    /// The format that `accept` prefers; text 0.0.4 if it names none of ours.
     #[must_use]
     pub fn preferred(accept: &str) -> Form {
         let mut best = (0.0, Form::Text(Flavour::Prometheus));
@@ -54,7 +54,7 @@ impl Form {
         }
     }
 
-    /// The answer.
+    /// The encoded metrics.
     #[must_use]
     pub fn encode(self, families: &[Family]) -> Vec<u8> {
         match self {

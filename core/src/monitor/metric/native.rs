@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 
 use crate::histogram::Histogram;
 
-/// 2^3 buckets an octave.
+/// 2^3 buckets per octave.
 pub const SCHEMA: i32 = 3;
-/// Values up to this are zero; ours never are, because a class has an upper edge above zero.
+/// Values up to this count as zero; ours are larger, because a class has an upper edge above zero.
 pub const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39; // 2^-128, the default of client_golang
 
 /// Spans and deltas of the positive buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buckets {
-    /// (Distance from the end of the span before, the first from 0; buckets in it).
+    /// (Offset from the end of the previous span, the first from 0; number of buckets).
     pub spans: Vec<(i32, u32)>,
     /// Count of the first bucket, then differences.
     pub deltas: Vec<i64>,
@@ -51,7 +51,7 @@ pub fn buckets(histogram: &Histogram) -> Buckets {
     buckets
 }
 
-/// The bucket that holds `seconds`, a positive value.
+/// The bucket of `seconds`, which must be positive.
 #[must_use]
 pub fn index(seconds: f64) -> i32 {
     (seconds.log2() * f64::from(1 << SCHEMA)).ceil() as i32

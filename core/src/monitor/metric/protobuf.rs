@@ -1,7 +1,7 @@
 //! Delimited protobuf: `io.prometheus.client.MetricFamily`, each with its length before it. The form in which
 //! Prometheus scrapes native histograms (prometheus/client_model, metrics.proto; field numbers are from there).
 //!
-//! The messages are written by hand for prost's derive: there are seven, and generating them would need protoc.
+//! The messages are handwritten with prost's derive: there are only seven, and generating them would need protoc.
 
 use prost::Message;
 

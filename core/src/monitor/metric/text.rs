@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::{classic, exemplars, Exemplar, Family, Kind, Label, Sample, Value, BOUNDS};
 
-/// Which of the two.
+/// One of the two text forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// `text/plain; version=0.0.4`
@@ -43,7 +43,7 @@ fn one(text: &mut String, family: &Family, flavour: Flavour) {
         Kind::Histogram => "histogram",
     };
     let total = if family.kind == Kind::Counter { "_total" } else { "" };
-    // OpenMetrics names the family without the suffix of its samples, the older text with it.
+    // OpenMetrics names the family without the suffix of its samples, the older format with it.
     let name = match flavour {
         Flavour::OpenMetrics => family.name.to_owned(),
         Flavour::Prometheus => format!("{}{total}", family.name),
@@ -121,7 +121,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// OpenMetrics wants `1.0`, not `1`, for `le`.
+/// OpenMetrics requires `1.0`, not `1`, for `le`.
 fn canonical(value: f64) -> String {
     let text = number(value);
     if text.contains(['.', 'e', 'I']) {

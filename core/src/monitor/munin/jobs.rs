@@ -1,4 +1,4 @@
-//! Response times of tasks: one field a task, with its deadline.
+//! Response times of tasks: one field per task, with its deadline.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,14 +9,14 @@ use crate::comm::Comm;
 use crate::printable::line;
 use crate::series::Quantity;
 
-/// Every task that ever had a job in a window keeps its field.
+/// Every task that ever had a job in a window has a field.
 pub(super) fn names(history: &History) -> Vec<Comm> {
     let keys = history.alltime.iter().map(|alltime| alltime.key);
     let known = keys.filter(|key| key.quantity == Quantity::Response).filter_map(|key| key.whose.task());
     known.collect::<BTreeSet<Comm>>().into_iter().collect()
 }
 
-/// Letters, digits and `_`, and other bytes as numbers: names stay apart.
+/// Letters, digits and `_`, and other bytes as numbers, so that names stay distinct.
 fn field(name: Comm) -> String {
     let mut field = "task_".to_owned();
     for byte in name.text().bytes() {
@@ -33,7 +33,7 @@ fn rows(history: &History, name: Comm) -> impl Iterator<Item = &Row> {
     history.rows.iter().filter(move |row| row.key == key)
 }
 
-/// What each field is; the deadline is that of the last window.
+/// The configuration of each field; the deadline is that of the last window.
 pub(super) fn fields(text: &mut String, history: &History) {
     for name in names(history) {
         let (field, label) = (field(name), line(&name.text()).replace('#', "_"));
@@ -45,7 +45,7 @@ pub(super) fn fields(text: &mut String, history: &History) {
     }
 }
 
-/// The longest of the windows that ended after `from`, and what the worst was late for.
+/// The longest response time of the windows that ended after `from`, and the cause of the worst.
 pub(super) fn values(text: &mut String, history: &History, from: UnixMs) {
     for name in names(history) {
         let recent = rows(history, name).filter(|row| row.end > from);

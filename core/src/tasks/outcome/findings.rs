@@ -1,13 +1,13 @@
-//! A measured response above the analysed one: which assumption of the analysis may have broken?
+//! A measured response time above the analysed one: which assumption of the analysis may be violated?
 //!
-//! Longer executions and late timers are measured, and put into the analysis again: what they account for is no finding.
-//! Beyond that, each candidate is a figure of this run. None is blamed by elimination: the sentence lists what was seen.
+//! Measured executions and timer latencies are included in a second analysis: what they explain is not a finding.
+//! Otherwise each candidate is a figure of this run. None is blamed by elimination.
 
 use crate::conditions::Conditions;
 use crate::set_run::{FiberRun, ThreadRun};
 use crate::time::Ns;
 
-/// Threads whose response is above the analysed one, and accounted for by what the run measured.
+/// Threads whose response time is above the analysed one, but explained by measured values.
 pub(super) fn accounted(threads: &[ThreadRun]) -> Option<String> {
     let is_accounted = |thread: &&ThreadRun| {
         let (Some(measured), Some(analysed)) = (thread.response_max_ns, thread.analysed_ns) else {
@@ -28,7 +28,7 @@ pub(super) fn accounted(threads: &[ThreadRun]) -> Option<String> {
     })
 }
 
-/// One line for each thread whose response is above its analysed one.
+/// One line for each thread whose response time is above its analysed one.
 pub(super) fn of(threads: &[ThreadRun], fibers: Option<&FiberRun>, conditions: &Conditions) -> Vec<String> {
     threads.iter().filter_map(|thread| finding(thread, threads, fibers, conditions)).collect()
 }

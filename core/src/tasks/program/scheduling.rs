@@ -1,14 +1,14 @@
-//! Which policy a thread gets: what its file says, or one scheduler for the whole set.
+//! The policy of each thread: from the file, or one scheduler for the whole set.
 
 use super::{CannotRun, Program, Step, Thread};
 use crate::tasks::load::{loads, Load};
 use crate::tasks::set::{Phase, Policy, Protocol, Sched, Task, TaskSet, Warning};
 use crate::time::Ns;
 
-/// Who schedules the set. A new one is a variant here and an executor in the host.
+/// Scheduler of the set. A new one needs a variant here and an executor in `host`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
-    /// Each thread as its file says.
+    /// Each thread as in the file.
     File,
     /// All under `SCHED_FIFO`.
     Fifo,
@@ -18,9 +18,9 @@ pub enum Scheduler {
     Deadline,
     /// All under `SCHED_OTHER`.
     Other,
-    /// All in one thread of the kernel, by fixed priorities, in user space.
+    /// Fibers in one OS thread, by fixed priorities, in user space.
     FiberFixed,
-    /// The same, by earliest deadlines.
+    /// The same, by EDF.
     FiberEdf,
 }
 
@@ -50,13 +50,13 @@ impl Scheduler {
         }
     }
 
-    /// Whether threads are fibers of one thread of the kernel.
+    /// Whether threads are fibers of one OS thread.
     #[must_use]
     pub fn is_fibers(self) -> bool {
         matches!(self, Scheduler::FiberFixed | Scheduler::FiberEdf)
     }
 
-    /// Whether each thread has a fixed priority, assigned where the file has none.
+    /// Whether each thread has a fixed priority, assigned if the file has none.
     fn assigns_priorities(self) -> bool {
         matches!(self, Scheduler::Fifo | Scheduler::RoundRobin | Scheduler::FiberFixed)
     }
@@ -65,7 +65,7 @@ impl Scheduler {
 /// The policy of a thread with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// An ordinary policy with a nice value (−20 to 19).
+    /// A fair policy with a nice value (−20 to 19).
     Fair(Policy, i32),
     /// `SCHED_FIFO` with a priority (1 to 99).
     Fifo(i32),
@@ -75,14 +75,14 @@ pub enum Rule {
     Deadline {
         /// CPU time in each period.
         runtime: Ns,
-        /// By when it is served.
+        /// Relative deadline of the reservation.
         deadline: Ns,
-        /// Distance of two replenishments.
+        /// Period of replenishment.
         period: Ns,
     },
     /// A fiber with a priority (1 to 99).
     FiberFixed(i32),
-    /// A fiber by its deadline, relative to each release; `None`: it has none, and comes after all that have one.
+    /// A fiber with a deadline relative to each release; `None`: none, and it runs after all fibers with one.
     FiberEdf(Option<Ns>),
 }
 
@@ -96,7 +96,7 @@ impl Rule {
         }
     }
 
-    /// The name of the policy: the kernel's, or that of the scheduler in user space.
+    /// The name of the policy, of the kernel or of the fiber scheduler.
     #[must_use]
     pub fn policy_name(self) -> &'static str {
         match self {
@@ -110,14 +110,14 @@ impl Rule {
     }
 }
 
-/// Priorities that are given away; those above are for the supervisor that ends the run.
+/// Highest assigned priority; higher ones are for the supervisor that ends the run.
 const HIGHEST: i32 = 97;
 
-/// Rules of all tasks.
+/// Policies of all tasks.
 pub(super) struct Plan<'a> {
     set: &'a TaskSet,
     scheduler: Scheduler,
-    /// Priority of each task by its level; empty: as the file says.
+    /// Priority by level; empty: as in the file.
     priorities: Vec<(i64, i32)>,
 }
 
@@ -131,7 +131,7 @@ impl<'a> Plan<'a> {
         levels.sort_unstable();
         levels.dedup();
         if levels.iter().all(|level| (1..=100).contains(level)) {
-            return plan; // every thread has a priority of its own in the file
+            return plan; // every thread has a distinct priority in the file
         }
         let count = i64::try_from(levels.len()).unwrap_or(i64::MAX).max(1);
         if count > i64::from(HIGHEST) {
@@ -144,12 +144,12 @@ impl<'a> Plan<'a> {
         plan
     }
 
-    /// The rule of a task.
+    /// The policy of a task.
     pub fn rule(&self, at: usize, task: &Task, load: Option<&Load>) -> Result<Rule, CannotRun> {
         let rule = self.by_file(task, &task.sched, first_policy(task))?;
         let level = load.map(|load| load.level);
         let assigned = level.and_then(|level| self.priorities.iter().find(|(known, _)| *known == level));
-        // A template of `fork` has no level of its own: it comes after all others.
+        // A template of `fork` has no level: it ranks below all others.
         let priority = assigned.map_or(rule.priority().max(1), |(_, priority)| *priority);
         match self.scheduler {
             Scheduler::File => Ok(rule),
@@ -165,7 +165,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The rule from a phase on; one scheduler for the whole set is not changed by phases.
+    /// The policy from a phase on; with one scheduler for the whole set, phases do not change it.
     pub fn of_phase(&self, task: &Task, phase: &Phase) -> Result<Option<Rule>, CannotRun> {
         let own = &phase.sched;
         let changes = own.policy.is_some()
@@ -194,11 +194,11 @@ impl<'a> Plan<'a> {
             Policy::Fifo => Ok(Rule::Fifo(realtime)),
             Policy::Rr => Ok(Rule::RoundRobin(realtime)),
             Policy::Deadline => {
-                // As rt-app: the period is that of the runtime where it is not said, the deadline that of the period.
+                // As in rt-app: the period defaults to the runtime, the deadline to the period.
                 let runtime = sched.dl_runtime.ok_or_else(|| CannotRun::NoReservation(task.name.clone()));
                 let runtime = match self.scheduler {
                     Scheduler::File => runtime?,
-                    _ => return Ok(Rule::Fair(Policy::Other, 0)), // is replaced by the scheduler's
+                    _ => return Ok(Rule::Fair(Policy::Other, 0)), // replaced by the scheduler's policy
                 };
                 let period = sched.dl_period.or(task.period).unwrap_or(runtime);
                 reservation(task, runtime, sched.dl_deadline.or(task.deadline).unwrap_or(period), period)
@@ -219,7 +219,7 @@ fn nice(rule: Rule) -> i32 {
     }
 }
 
-/// What a derived reservation has beyond the stated work: the budget also pays for wake-ups, locks and clock reads.
+/// Margin of a derived reservation above the stated work: the budget also covers wake-ups, locks and clock reads.
 const MARGIN: Ns = Ns::from_us(100);
 
 fn derived(task: &Task, load: &Load) -> Result<Rule, CannotRun> {
@@ -229,7 +229,7 @@ fn derived(task: &Task, load: &Load) -> Result<Rule, CannotRun> {
     let runtime = match task.sched.dl_runtime {
         Some(stated) => stated,
         None if load.unknown.is_some() || load.wcet == Ns::ZERO => return Err(none()),
-        // Work beyond the deadline shows as what it is.
+        // Work beyond the deadline is not hidden.
         None if load.wcet > deadline => load.wcet,
         None => (load.wcet + Ns(load.wcet.0 / 50) + MARGIN).min(deadline),
     };
@@ -243,7 +243,7 @@ fn reservation(task: &Task, runtime: Ns, deadline: Ns, period: Ns) -> Result<Rul
     }
 }
 
-/// Sets the ceilings; a mutex whose users are not all fixed-priority threads, or all fibers with deadlines, inherits instead.
+/// Sets the ceilings; a mutex uses inheritance unless all its users have fixed priorities, or all are EDF fibers.
 pub(super) fn protocols(program: &mut Program, warnings: &mut Vec<Warning>) {
     let threads: Vec<Thread> = program.threads.iter().chain(program.templates.values()).cloned().collect();
     for (at, mutex) in program.mutexes.iter_mut().enumerate() {

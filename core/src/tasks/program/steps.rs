@@ -1,4 +1,4 @@
-//! Events with numbers in place of names.
+//! Events with numbers instead of names.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::{Barrier, Mutex, Program, SharedTimer};
 use crate::tasks::set::{Event, TaskSet, Timer};
 use crate::time::Ns;
 
-/// What a thread does; numbers are indices of the [`Program`].
+/// A step of a thread; numbers are indices in the [`Program`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Loops that take this long on the calibrated CPU.
@@ -17,18 +17,18 @@ pub enum Step {
     CpuTime(Ns),
     /// Relative sleep.
     Sleep(Ns),
-    /// Wait for the next release of a timer of its own, of this number within the thread.
+    /// Wait for the next release of a timer of the thread, by its number within the thread.
     OwnTimer {
-        /// Which.
+        /// Its number.
         slot: usize,
         /// Its period.
         period: Ns,
-        /// A late release keeps the grid.
+        /// A late release does not shift later ones.
         absolute: bool,
     },
-    /// The same of a shared timer.
+    /// The same for a shared timer.
     SharedTimer {
-        /// Which.
+        /// Its number.
         timer: usize,
         /// The period of this use.
         period: Ns,
@@ -43,7 +43,7 @@ pub enum Step {
     Sync(usize, usize),
     /// Signal one waiter.
     Signal(usize),
-    /// Signal all waiters: also `resume`.
+    /// Signal all waiters; also for `resume`.
     Broadcast(usize),
     /// Wait to be resumed.
     Suspend(usize),
@@ -53,7 +53,7 @@ pub enum Step {
     SemPost(usize),
     /// Wait for a semaphore.
     SemWait(usize),
-    /// Give the CPU to another thread of the same priority.
+    /// Yield to threads of the same priority.
     Yield,
     /// Start a thread of this task.
     Fork(usize),
@@ -61,25 +61,25 @@ pub enum Step {
     Mem(u64),
     /// Write this many bytes to the device.
     IoRun(u64),
-    /// Go through memory.
+    /// Walk through memory.
     MemRun(MemoryWalk),
 }
 
-/// How memory is gone through.
+/// Kind of memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
     /// Read.
     Read,
     /// Write.
     Write,
-    /// Each address from the one before it.
+    /// Pointer chasing.
     Chase,
 }
 
-/// A way through memory.
+/// A walk through memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryWalk {
-    /// How.
+    /// Kind of access.
     pub kind: MemoryKind,
     /// Bytes of the buffer.
     pub size: u64,
@@ -87,11 +87,11 @@ pub struct MemoryWalk {
     pub count: u64,
     /// Bytes between two steps of a chase.
     pub stride: u64,
-    /// In random order.
+    /// Random order.
     pub random: bool,
 }
 
-/// Whether the thread waits for another one.
+/// Whether an event waits for another thread.
 pub(super) fn waits_for_others(event: &Event) -> bool {
     matches!(
         event,
@@ -99,7 +99,7 @@ pub(super) fn waits_for_others(event: &Event) -> bool {
     )
 }
 
-/// Numbers of names, in the order in which they come up.
+/// Numbers of names, in order of first use.
 pub(super) struct Names {
     mutexes: Numbers,
     barriers: Numbers,
@@ -128,7 +128,7 @@ impl Numbers {
 impl Names {
     pub fn of(set: &TaskSet) -> Names {
         let events = || set.tasks.iter().flat_map(|task| &task.phases).flat_map(|phase| &phase.events);
-        // The mode belongs to the timer: one "absolute" makes it so for all of its users.
+        // The mode belongs to the timer: one "absolute" applies to all its users.
         let absolute = events().filter_map(|event| match event {
             Event::Timer(timer) if timer.absolute && !is_own(timer) => Some(timer.reference.clone()),
             _ => None,
@@ -165,7 +165,7 @@ impl Names {
             Event::Sync(name, mutex) => Step::Sync(self.conditions.of(name), self.mutexes.of(mutex)),
             Event::Signal(name) => Step::Signal(self.conditions.of(name)),
             Event::Broadcast(name) => Step::Broadcast(self.conditions.of(name)),
-            // Conditions of their own: a name with a line break cannot be one of the file's conditions by chance.
+            // Separate conditions: a name with a line break cannot collide with one of the file.
             Event::Suspend(name) => Step::Suspend(self.conditions.of(&format!("suspend\n{name}"))),
             Event::Resume(name) => Step::Broadcast(self.conditions.of(&format!("suspend\n{name}"))),
             Event::Barrier(name) => Step::Barrier(self.barriers.of(name)),
@@ -189,7 +189,7 @@ impl Names {
         }
     }
 
-    /// Hands over what was named.
+    /// Stores the named objects in `program`.
     pub fn finish(self, program: &mut Program, set: &TaskSet) {
         let mutex = |name: String| Mutex { protocol: set.protocol(&name), name, ceiling: 0, floor: None };
         program.mutexes = self.mutexes.0.into_iter().map(mutex).collect();

@@ -32,13 +32,13 @@ const KEYS: [&str; 22] = [
     "sem_wait",
 ];
 
-/// The event that a key means; `None`: it means none, and starts like none.
+/// The event of a key; `None`: not an event, and without the prefix of one.
 pub(super) fn event_key(key: &str) -> Option<Result<&'static str, ()>> {
     let bare = key.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
     if let Some(known) = KEYS.iter().find(|known| **known == bare) {
         return Some(Ok(known));
     }
-    // Longest first does not matter: any match is an error.
+    // The order does not matter: any match is an error.
     KEYS.iter().any(|known| key.starts_with(known)).then_some(Err(()))
 }
 
@@ -98,7 +98,7 @@ fn bytes(place: &str, value: &Json) -> Result<u64, NotATaskSet> {
     .ok_or_else(|| NotATaskSet::new(place, "must be a number of bytes up to 2147483648"))
 }
 
-/// Members of an event that is an object; its warnings go to the phase.
+/// Members of an event object; its warnings are added to the phase.
 fn inside<T>(
     outer: &mut Fields,
     place: &str,

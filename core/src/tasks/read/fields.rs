@@ -1,4 +1,4 @@
-//! The members of one object, taken one by one: what nobody took is unknown, and a repeated one is not lost silently.
+//! The members of one object, taken one by one: the rest are unknown keys, and repeated keys are reported.
 
 use super::super::json::Json;
 use super::super::set::Warning;
@@ -33,12 +33,12 @@ impl<'a> Fields<'a> {
         self.warnings.push(Warning { name, place: self.place.clone(), text: text.into() });
     }
 
-    /// The value of a key that may be there once.
+    /// The value of a key that may occur once.
     pub fn take(&mut self, key: &str) -> Result<Option<&'a Json>> {
         let mut found = None;
         for member in self.members.iter_mut().filter(|member| member.0 == key) {
             if found.is_some() {
-                return Err(NotATaskSet::new(&self.place, format!("\"{key}\" is there twice; keep one")));
+                return Err(NotATaskSet::new(&self.place, format!("\"{key}\" appears twice; keep one")));
             }
             member.2 = true;
             found = Some(member.1);
@@ -46,7 +46,7 @@ impl<'a> Fields<'a> {
         Ok(found)
     }
 
-    /// Members that are left, in file order, marked as taken where `wanted` says so.
+    /// Remaining members, in file order; those that are `wanted` are marked as taken.
     pub fn take_all(&mut self, wanted: impl Fn(&str) -> bool) -> Vec<(&'a str, &'a Json)> {
         let left = self.members.iter_mut().filter(|member| !member.2 && wanted(member.0));
         left.map(|member| {
@@ -84,7 +84,7 @@ impl<'a> Fields<'a> {
         self.time(key, value).map(Some)
     }
 
-    /// A time in µs of a value at hand; fractions are an extension.
+    /// A time in µs from a value; fractions are an extension.
     pub fn time(&mut self, key: &str, value: &Json) -> Result<Ns> {
         let Json::Number(text) = value else { return Err(self.mismatch(key, "a time in µs", value)) };
         if let Ok(us) = text.parse::<u64>() {
@@ -132,7 +132,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The warnings, when every member was taken.
+    /// The warnings; an error unless every member was taken.
     pub fn finish(self) -> Result<Vec<Warning>> {
         match self.members.iter().find(|member| !member.2) {
             Some((key, ..)) => Err(self.error(format!("unknown key \"{key}\" (rt-app would ignore it)"))),
@@ -141,10 +141,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// An hour and more; 10^4 tasks of that length still add up in 64 bits of ns.
+/// About 11.6 days; the sum over 10^4 tasks fits in 64 bits of ns.
 const LONGEST_US: u64 = 1_000_000_000_000;
 
-/// A value as JSON text again.
+/// A value as JSON text.
 pub(super) fn as_text(value: &Json) -> String {
     match value {
         Json::Null => "null".to_owned(),

@@ -43,7 +43,7 @@ fn loops(fields: &mut Fields, default: Option<u32>) -> Result<Option<u32>, NotAT
     })
 }
 
-/// A task whose events are its own members: one phase, and `loop` is the phase's.
+/// A task with events as direct members: one phase, to which `loop` applies.
 fn plain(fields: &mut Fields, task: &mut Task) -> Result<(), NotATaskSet> {
     let given = fields.has("loop");
     let times = loops(fields, None)?;
@@ -182,7 +182,7 @@ fn sched(fields: &mut Fields) -> Result<Sched, NotATaskSet> {
     Ok(sched)
 }
 
-/// What the kernel or the arithmetic would refuse.
+/// Values that the kernel or the arithmetic cannot handle.
 fn check(fields: &Fields, task: &Task, global: &Global) -> Result<(), NotATaskSet> {
     let policies = std::iter::once(&task.sched).chain(task.phases.iter().map(|phase| &phase.sched));
     for sched in policies {

@@ -1,21 +1,21 @@
-//! From declared types to layouts.
+//! Compiles declared types into layouts.
 
 use super::super::item::Damage;
 use super::types::{Integer, Type};
 use crate::trace::layout::anchors::Anchors;
 use crate::trace::layout::{Layout, Length, Node, Part, Role, NO_SLOT, SLOTS};
 
-/// Compiles structs into layouts; counts nodes, so that metadata that repeat themselves stay finite.
+/// Compiles structs into layouts; counts nodes, so that metadata that refer to types repeatedly stay finite.
 pub(super) struct Compiler {
-    /// Nodes that may still be made.
+    /// Number of nodes that may still be created.
     budget: usize,
     parts: Vec<Part>,
     leaves: Vec<String>,
-    /// Names in reach: path, and the integer's number.
+    /// Names in scope: path, and number of the integer.
     names: Vec<(String, usize)>,
     /// Labels of the enumerations among the integers, by number.
     labels: Vec<Option<Labels>>,
-    /// Integers that are referred to, in the order of their slots.
+    /// Referenced integers, in the order of their slots.
     referred: Vec<usize>,
     integers: usize,
     has_roles: bool,
@@ -37,14 +37,14 @@ impl Compiler {
         }
     }
 
-    /// Adds a struct; its fields are called by their names with `suffix` behind them.
+    /// Adds a struct; `suffix` is appended to the names of its fields.
     pub fn add(&mut self, declared: &Type, suffix: &str, header: bool) -> Result<(), Damage> {
         let part = self.part(declared, "", suffix, header)?;
         self.parts.push(part);
         Ok(())
     }
 
-    /// The layout, and what is left of the budget.
+    /// The layout, and the rest of the budget.
     pub fn finish(mut self) -> (Layout, usize) {
         let mut numbered = 0;
         for part in &mut self.parts {
@@ -106,7 +106,7 @@ impl Compiler {
         }
     }
 
-    /// An element of an array: what is inside it has no names of its own.
+    /// An element of an array: its contents have no names.
     fn element(&mut self, element: &Type) -> Result<Node, Damage> {
         let leaves = self.leaves.len();
         let part = self.part(element, "[]", "", false)?;
@@ -137,7 +137,7 @@ impl Compiler {
         }
     }
 
-    /// The slot of what `reference` names, seen from `path`: the innermost struct first, then outwards.
+    /// The slot of the integer named `reference`, searched from `path` outwards.
     fn refer(&mut self, reference: &str, path: &str) -> Result<(u8, Option<Labels>), Damage> {
         let absolute = ["event.fields.", "event.context.", "stream.event.context.", "stream.event.header."];
         let reference = absolute.iter().find_map(|root| reference.strip_prefix(root)).unwrap_or(reference);
@@ -190,7 +190,7 @@ impl Compiler {
     }
 }
 
-/// `_prev_comm` is called `prev_comm`; fields of contexts say so at their end, as `vtid_context`.
+/// `_prev_comm` becomes `prev_comm`; fields of contexts get a suffix, such as `vtid_context`.
 fn leaf_name(path: &str, suffix: &str) -> String {
     let plain = path.strip_prefix('_').unwrap_or(path);
     format!("{plain}{suffix}")

@@ -1,14 +1,14 @@
-//! The header of an event, compiled: which event it is and when, in a few loads.
+//! The header of an event, compiled: id and time in a few loads.
 //!
-//! Every event has one, so it is what reading CTF costs most for. Two forms cover the tracers there are: numbers at
-//! fixed places (perf, barectf, our own), and LTTng's, whose first bits choose between a short and a long rest. Any
-//! other header, and any in big-endian order, is walked.
+//! Every event has one, so it dominates the cost of reading CTF. Two forms cover the known tracers: numbers at fixed
+//! places (perf, barectf, our own), and LTTng's, whose first bits select a short or a long rest. Any other header, and
+//! any in big-endian order, is walked.
 
 use super::super::bytes::Order;
 use crate::trace::layout::walk::{PastEnd, Walk};
 use crate::trace::layout::{Layout, Node, Role, NO_SLOT};
 
-/// What a header says, and the bit behind it.
+/// Contents of a header, and the first bit after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said {
     pub id: u64,
@@ -17,7 +17,7 @@ pub(super) struct Said {
     pub end: u64,
 }
 
-/// How the headers of one stream are read.
+/// Reader for the headers of one stream.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Header {
     Fixed { align: u32, rest: Fixed },
@@ -25,16 +25,16 @@ pub(super) enum Header {
     Walked(Layout),
 }
 
-/// Numbers at fixed places, in bits from the begin of the header.
+/// Numbers at fixed places, in bits from the start of the header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fixed {
     id: Option<Bits>,
     clock: Option<Bits>,
-    /// All bits.
+    /// Length in bits.
     len: u64,
 }
 
-/// A little-endian number without sign.
+/// An unsigned little-endian number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bits {
     first: u64,
@@ -52,7 +52,7 @@ impl Header {
         compiled(&layout).unwrap_or(Header::Walked(layout))
     }
 
-    /// Whether it says when an event was.
+    /// Whether it has a time.
     pub fn has_clock(&self) -> bool {
         match self {
             Header::Fixed { rest, .. } => rest.clock.is_some(),
@@ -99,7 +99,7 @@ impl Fixed {
         Ok(Said { id, clock, end })
     }
 
-    /// Adds what `node` has, which follows at `self.len`; `None` where it has no fixed place.
+    /// Adds the numbers of `node`, which starts at `self.len`; `None` if they have no fixed place.
     fn add(&mut self, node: &Node, widest: u32, slots: &mut Vec<(u8, Bits)>) -> Option<()> {
         match node {
             Node::Int { bits, align, signed: false, order: Order::Little, role, slot, .. }

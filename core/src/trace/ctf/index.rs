@@ -1,7 +1,7 @@
-//! The index that LTTng writes beside each stream file: which packets there should be, and when.
+//! The index that LTTng writes for each stream file: its packets and their times.
 //!
-//! A packet that the index names and the file does not have (a copy cut off, a disk that was full) was recorded, and is
-//! missing: its time is a loss. An index that says less than the file is nothing bad, for it is written later.
+//! A packet in the index but not in the file (a truncated copy, a full disk) was recorded and is missing: its time span
+//! is a loss. An index with fewer packets than the file is normal, because it is written later.
 //!
 //! Format: lttng-tools, `src/common/index/ctf-index.h`; all numbers are big-endian.
 
@@ -9,12 +9,12 @@ use super::super::item::Damage;
 use super::packet::Packet;
 
 const MAGIC: u32 = 0xc1f1_dcc1;
-/// Bytes of its header, and of an entry of version 1.0; 1.1 adds the instance and the number of the packet.
+/// Bytes of its header, and of an entry in version 1.0; 1.1 adds instance and sequence number of the packet.
 const HEADER: usize = 16;
 const ENTRY: usize = 56;
 
-/// What `index` names and `packets`, all that the file has, do not; each is of the stream and CPU of the others. An
-/// index that is none says nothing.
+/// The packets in `index` that are missing in `packets`, all those of the file; stream and CPU are those of the others.
+/// An invalid index is ignored.
 pub(super) fn missing(index: &[u8], file_len: u64, packets: &[Packet]) -> (Vec<Packet>, Option<Damage>) {
     let word = |at: usize| index.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     let (Some(MAGIC), Some(1), Some(size)) = (word(0), word(4), word(12)) else { return Default::default() };

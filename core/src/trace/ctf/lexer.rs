@@ -1,8 +1,8 @@
-//! Words of TSDL, the language of CTF metadata.
+//! Tokens of TSDL, the language of CTF metadata.
 
 use super::super::item::Damage;
 
-/// One word.
+/// One token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// An identifier or keyword.
@@ -18,7 +18,7 @@ pub(super) enum Token {
 const MARKS: [&str; 18] =
     ["...", ":=", "{", "}", "(", ")", "[", "]", "<", ">", ";", ",", ".", "=", ":", "-", "+", "*"];
 
-/// Splits `text` into words with their offsets.
+/// Splits `text` into tokens with their offsets.
 pub(super) fn words(text: &str) -> Result<Vec<(usize, Token)>, Damage> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();

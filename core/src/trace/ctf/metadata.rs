@@ -1,4 +1,4 @@
-//! What the metadata of one trace mean: clocks, streams, event classes.
+//! The metadata of one trace: clocks, streams, event classes.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -34,13 +34,13 @@ pub(super) struct Trace {
 pub(super) struct Stream {
     pub packet_context: Layout,
     pub event_header: Header,
-    /// Class in the catalogue, layout behind the event header, and its length in bits where that is fixed.
+    /// Class in the catalogue, layout after the event header, and its length in bits if that is fixed.
     pub events: Events,
-    /// The event header ends at a byte, whatever it says.
+    /// The event header always ends at a byte boundary.
     from_byte: bool,
 }
 
-/// Events by their ids, which tracers count from 0.
+/// Events by id; tracers count ids from 0.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     dense: Vec<Option<Event>>,
@@ -77,7 +77,7 @@ pub(super) struct Event {
     pub class: u32,
     pub layout: Arc<Layout>,
     pub fixed_bits: Option<u64>,
-    /// The field that says the CPU, where packets do not (perf before 4.13).
+    /// The field with the CPU, if packets do not have it (perf before 4.13).
     pub cpu_leaf: Option<u16>,
 }
 
@@ -123,12 +123,12 @@ impl Trace {
             let why = trace.damage.first().map_or(String::new(), |damage| format!(" ({damage})"));
             return Err(OpenError::Foreign(format!("not CTF 1.8: the metadata declare no trace{why}")));
         }
-        // Every field of every event is a node; metadata cannot honestly have more than some per byte.
+        // Every field of every event is a node; valid metadata have only a few per byte.
         let mut budget = 1_000_000 + 4 * text.len();
         for block in &blocks {
             trace.take(block, &mut budget)?;
         }
-        // Without any, all events are of one stream that says nothing (CTF 1.8.3, 4.1).
+        // Without any, all events are in one stream without headers (CTF 1.8.3, 4.1).
         if trace.streams.is_empty() {
             trace.streams.insert(0, Stream::default());
         }
@@ -151,7 +151,7 @@ impl Trace {
                 block.text("uuid").unwrap_or("").clone_into(&mut self.uuid);
                 self.packet_header = compile(&[(block.type_of("packet.header"), "", false)], budget)?;
             }
-            // Several clocks: LTTng declares one; the first counts.
+            // LTTng declares one clock; of several, the first is used.
             "clock" if self.clock.name.is_empty() => self.clock = clock(block),
             "env" => {
                 for key in block.attributes.keys() {
@@ -232,7 +232,7 @@ fn compile(parts: &[(Option<&Type>, &str, bool)], budget: &mut usize) -> Result<
     Ok(layout)
 }
 
-/// Fields that stand at fixed bytes are read like those of tracepoints, all others by a walk.
+/// Fields at fixed bytes are read like those of tracepoints, all others by a walk.
 fn fields(layout: &Layout, from_byte: bool) -> (Vec<Field>, Order) {
     let (places, _) = layout.fixed();
     let order = places.iter().find_map(|(_, node)| match node {
@@ -283,7 +283,7 @@ fn clock(block: &Block) -> Clock {
     }
 }
 
-/// The text of metadata, which LTTng writes in packets of their own.
+/// The text of metadata, which LTTng writes in packets.
 fn text_of<'a>(bytes: &'a [u8], damage: &mut Vec<Damage>) -> Result<Cow<'a, str>, OpenError> {
     let order = match bytes.get(..4) {
         Some(magic) if Order::Little.unsigned(magic) == u64::from(PACKETS) => Order::Little,

@@ -1,4 +1,4 @@
-//! Packets: where they are in a file, and what their headers say.
+//! Packets: their location in a file, and their headers.
 
 use super::super::item::Damage;
 use super::metadata::Trace;
@@ -6,7 +6,7 @@ use crate::trace::layout::walk::Walk;
 use crate::trace::layout::Layout;
 
 const MAGIC: u64 = 0xc1fc_1fc1;
-/// LTTng's packets begin at pages; after damage the next one is looked for there.
+/// LTTng's packets start at page boundaries; after damage the search for the next one continues there.
 const PAGE: u64 = 4096;
 
 /// One packet.
@@ -17,26 +17,26 @@ pub(super) struct Packet {
     /// Index of the trace.
     pub trace: u16,
     pub stream: u64,
-    /// Of the streams of its class; `None`: it does not say.
+    /// Number of the stream within its class; `None`: not recorded.
     pub instance: Option<u64>,
     pub cpu: Option<u32>,
-    /// Bytes in the file.
+    /// Offset in the file, bytes.
     pub offset: u64,
-    /// Bytes of content, as far as the file has them.
+    /// Bytes of content that the file has.
     pub content: u64,
     /// First bit of the first event, in the packet.
     pub first_bit: u64,
     /// Cycles.
     pub begin: Option<u64>,
     pub end: Option<u64>,
-    /// Events discarded so far, and the width of that counter.
+    /// Number of events discarded so far, and the width of that counter.
     pub discarded: Option<u64>,
     pub sequence: Option<u64>,
-    /// The file has all of it.
+    /// The file has all of its content.
     pub is_whole: bool,
 }
 
-/// Finds all packets of a file. Damage is noted and stepped over where possible.
+/// Finds all packets of a file. Damage is noted and skipped where possible.
 pub(super) fn find_packets(
     file: &[u8],
     file_index: u32,

@@ -10,7 +10,7 @@ use crate::time::{Cpu, Mono};
 #[derive(Debug)]
 enum Head {
     Event { class: u32, first_bit: u64 },
-    // Rare ones are boxed: a head is replaced for every event.
+    // Rare variants are boxed: a head is replaced for every event.
     Lost(Box<Loss>),
     Damage(Box<Damage>),
     End,
@@ -22,7 +22,7 @@ impl Head {
     }
 }
 
-/// Why the rest of a packet cannot be read.
+/// Why the rest of a packet is unreadable.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 enum Wrong {
     #[error("an event header that is cut off")]
@@ -42,7 +42,7 @@ enum Wrong {
 pub(super) struct Stream<'t> {
     ctf: &'t Ctf<'t>,
     packets: &'t [Packet],
-    /// The packet being read, or to be opened.
+    /// The current packet, or the next to open.
     index: usize,
     open: Option<Open<'t>>,
     head: Head,
@@ -52,13 +52,13 @@ pub(super) struct Stream<'t> {
     clock: u64,
     last: Option<u64>,
     backwards: bool,
-    /// Events lost in the open packet, until they are reported.
+    /// Events lost in the open packet, not reported yet.
     loss: Option<Loss>,
     cpu: Cpu,
     origin: u16,
 }
 
-/// The packet being read.
+/// The current packet.
 #[derive(Clone, Copy, Debug)]
 struct Open<'t> {
     data: &'t [u8],
@@ -86,7 +86,7 @@ impl<'t> Stream<'t> {
             origin: 0,
         };
         if span.from.0 > 0 {
-            // The last packet that begins before.
+            // The last packet that starts before.
             let late = packets.partition_point(|packet| {
                 packet
                     .begin
@@ -101,7 +101,7 @@ impl<'t> Stream<'t> {
         stream
     }
 
-    /// Opens packet `self.index`; gives what comes before its first event.
+    /// Opens packet `self.index`; returns the item before its first event, if any.
     fn open_packet(&mut self) -> Option<Head> {
         let Some(packet) = self.packets.get(self.index) else { return Some(Head::End) };
         let trace = &self.ctf.traces[usize::from(packet.trace)];
@@ -118,7 +118,7 @@ impl<'t> Stream<'t> {
         if let Some(count) = loss(packet, before) {
             self.loss = Some(self.place_loss(packet, before, trace, count));
         }
-        // babeltrace 2 gives up on such traces; what is in the packets can be read all the same.
+        // babeltrace 2 rejects such traces; the packets can still be read.
         let (begin, end) = (packet.begin?, before?.end?);
         if begin >= end || self.backwards {
             return None;
@@ -132,7 +132,7 @@ impl<'t> Stream<'t> {
         Some(Head::damage(packet.offset, what))
     }
 
-    /// The longest silence between the end of the packet before and the end of this one.
+    /// Places the loss in the longest gap between events, from the end of the previous packet to the end of this one.
     fn place_loss(
         &mut self,
         packet: &Packet,
@@ -157,7 +157,7 @@ impl<'t> Stream<'t> {
                 Ok(None) | Err(_) => break,
             }
         }
-        // What is missing of a packet is its end.
+        // In a truncated packet, the end is missing.
         if let Some(end) = end.filter(|end| end.saturating_sub(at) > longest.0 || !packet.is_whole) {
             longest = (end.saturating_sub(at), at, end.max(at));
         }
@@ -177,7 +177,7 @@ impl<'t> Stream<'t> {
     fn find(&mut self) -> Head {
         loop {
             let Some(open) = self.open else {
-                // A loss behind the last event of its packet.
+                // A loss after the last event of its packet.
                 if let Some(loss) = self.loss.take() {
                     self.at = loss.before.0.max(self.last.unwrap_or(0));
                     return Head::Lost(Box::new(loss));
@@ -202,7 +202,7 @@ impl<'t> Stream<'t> {
         }
     }
 
-    /// Puts a loss before the event that ends its silence.
+    /// Reports a loss before the event that ends its gap.
     fn after_loss(&mut self, head: Head) -> Head {
         match self.loss {
             Some(loss) if matches!(head, Head::Event { .. }) && self.at >= loss.before.0 => {
@@ -219,7 +219,7 @@ impl<'t> Stream<'t> {
         self.index += 1;
     }
 
-    /// One event; `None` where only the end of the packet was there.
+    /// Reads one event; `None` at the end of the packet.
     #[inline]
     fn event(&mut self, open: Open<'t>) -> Result<Option<Head>, Wrong> {
         if open.bit + 8 > open.data.len() as u64 * 8 {
@@ -267,7 +267,7 @@ impl<'t> Stream<'t> {
     }
 }
 
-/// Events lost between `before` and the end of `packet`; `None` for none, `Some(None)` for an unknown number.
+/// Number of events lost between `before` and the end of `packet`; `None`: none, `Some(None)`: unknown number.
 fn loss(packet: &Packet, before: Option<&Packet>) -> Option<Option<u64>> {
     let jumped = match (before.and_then(|before| before.sequence), packet.sequence) {
         (Some(before), Some(now)) => before.checked_add(1).is_some_and(|next| now > next),
@@ -277,7 +277,7 @@ fn loss(packet: &Packet, before: Option<&Packet>) -> Option<Option<u64>> {
         _ if jumped || !packet.is_whole => Some(None),
         (Some(before), Some(now)) => {
             let lost = now.wrapping_sub(before.discarded.unwrap_or(0));
-            // A counter that went back began anew, or is of 32 bits and wrapped.
+            // A decreased counter was reset, or has 32 bits and wrapped.
             let lost = if now >= before.discarded.unwrap_or(0) { lost } else { lost & 0xffff_ffff };
             (lost > 0).then_some(Some(lost))
         }
@@ -286,7 +286,7 @@ fn loss(packet: &Packet, before: Option<&Packet>) -> Option<Option<u64>> {
     }
 }
 
-/// A clock value of `bits` bits: the rest is that of the time before, one more where it wrapped.
+/// Extends a clock value of `bits` bits with the upper bits of the previous time, plus one if it wrapped.
 fn advance_clock(before: u64, value: u64, bits: u8) -> u64 {
     if bits >= 64 {
         return value;

@@ -1,7 +1,7 @@
-//! TSDL, the metadata of CTF 1.8 (specification 1.8.3, section 7 and annex A), into types and blocks.
+//! Parses TSDL, the metadata of CTF 1.8 (specification 1.8.3, section 7 and annex A), into types and blocks.
 //!
-//! Blocks (`trace`, `clock`, `env`, `stream`, `event`) become lists of attributes; what they mean is
-//! [`super::metadata`]'s. Limits on nesting keep hostile metadata finite.
+//! Blocks (`trace`, `clock`, `env`, `stream`, `event`) become lists of attributes; [`super::metadata`] interprets them.
+//! Limits on nesting keep hostile metadata finite.
 
 mod declared;
 mod parser;
@@ -14,7 +14,7 @@ use super::lexer::{words, Token};
 use super::types::Type;
 use parser::{Parsed, Parser};
 
-/// Deepest nesting of types; LTTng's deepest is 4.
+/// Maximum nesting of types; LTTng's is 4.
 const DEEPEST: usize = 32;
 
 /// A block of the metadata.
@@ -25,11 +25,11 @@ pub(super) struct Block {
     pub attributes: HashMap<String, Attribute>,
 }
 
-/// What stands behind `=` or `:=`.
+/// The value after `=` or `:=`.
 #[derive(Clone, Debug)]
 pub(super) enum Attribute {
     Number(i128),
-    /// A text, or words joined by dots.
+    /// A text, or a dotted name.
     Text(String),
     Type(Type),
 }
@@ -57,7 +57,7 @@ impl Block {
     }
 }
 
-/// Reads all blocks. Also gives damage that made reading stop before the end.
+/// Reads all blocks; also returns the damage that stopped it before the end.
 pub(super) fn parse(text: &str) -> (Vec<Block>, Option<Damage>) {
     let tokens = match words(text) {
         Ok(tokens) => tokens,
@@ -74,7 +74,7 @@ pub(super) fn parse(text: &str) -> (Vec<Block>, Option<Damage>) {
 
 impl Parser {
     fn blocks(mut self) -> (Vec<Block>, Option<Damage>) {
-        // The byte order may be declared behind types that use it.
+        // The byte order may be declared after types that use it.
         self.native = self.find_native();
         let mut blocks = Vec::new();
         while self.at < self.tokens.len() {

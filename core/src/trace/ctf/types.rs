@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::bytes::Order;
 
-/// A declared type. Shared where metadata share it.
+/// A declared type; shared if the metadata share it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Type {
     Integer(Integer),
@@ -46,21 +46,21 @@ pub(super) struct Integer {
     pub align: u32,
     pub signed: bool,
     pub order: Order,
-    /// It is a character: arrays of it are texts.
+    /// A character: arrays of it are texts.
     pub text: bool,
-    /// Its value is the time on the clock of this name.
+    /// Name of the clock whose time it is.
     pub clock: Option<String>,
 }
 
 impl Type {
-    /// Bits that the first bit must be a multiple of.
+    /// Alignment in bits.
     pub fn align(&self) -> u32 {
         match self {
             Type::Integer(integer) | Type::Enum { container: integer, .. } => integer.align,
             Type::Float { align, .. } => *align,
             Type::Text => 8,
             Type::Struct { align, .. } => *align,
-            // A variant is aligned by what it turns out to be.
+            // A variant has the alignment of its selected option.
             Type::Variant { .. } => 1,
             Type::Array { element, .. } | Type::Sequence { element, .. } => element.align(),
         }

@@ -1,4 +1,4 @@
-//! The head of a chunk: which CPU, which freeze, who asked, how much follows. Its layout is in [`super`].
+//! The header of a chunk: CPU, freeze, trigger, and size of the contents. The layout is in [`super`].
 
 use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
@@ -13,44 +13,44 @@ pub const RECORD_BYTES: usize = 48;
 /// Bytes of a stack.
 pub const STACK_BYTES: usize = 256;
 
-/// Who asked for a freeze (bits of [`Header::trigger`]).
+/// The BPF program triggered the freeze (bit of [`Header::trigger`]).
 pub const TRIGGER_KERNEL: u32 = 1;
-/// A measuring thread asked.
+/// A measuring thread triggered the freeze.
 pub const TRIGGER_USER: u32 = 2;
 
-/// Head of a chunk.
+/// Header of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Where.
+    /// CPU.
     pub cpu: Cpu,
     /// [`TRIGGER_KERNEL`], [`TRIGGER_USER`] or both.
     pub trigger: u32,
     /// Number of the freeze on this CPU, from 1.
     pub id: u64,
-    /// When the ring began to be written.
+    /// Start of the recording in the ring.
     pub begin: Mono,
     /// When it was frozen.
     pub frozen: Mono,
     /// Sequence number of the first record.
     pub first_seq: u64,
-    /// Records that follow.
+    /// Number of records that follow.
     pub records: u32,
-    /// Stacks that follow those.
+    /// Number of stacks that follow the records.
     pub stacks: u32,
     /// Records overwritten since `begin`.
     pub overwritten: u64,
-    /// Late real-time task that the kernel side saw, if it asked.
+    /// The late real-time task, if the BPF program triggered the freeze.
     pub victim: Option<Victim>,
 }
 
-/// The task for whose lateness the kernel side froze the ring.
+/// The late task for which the BPF program froze the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Victim {
     /// Programmed expiry (or waking) → switched in.
     pub total: Ns,
     /// When it was switched in.
     pub switched_in: Mono,
-    /// Who.
+    /// Thread id.
     pub tid: Tid,
     /// Its priority.
     pub prio: Prio,
@@ -58,18 +58,18 @@ pub struct Victim {
     pub comm: [u8; 16],
 }
 
-/// Bytes that are no chunk.
+/// The bytes are not a chunk.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("not a flight recording at byte {offset}: {expected}")]
 pub struct NotAChunk {
-    /// Where.
+    /// Offset in bytes.
     pub offset: usize,
-    /// What should be there.
+    /// Expected contents.
     pub expected: &'static str,
 }
 
 impl Header {
-    /// The header's bytes.
+    /// The header as bytes.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let victim = self.victim.unwrap_or_default();
@@ -97,10 +97,10 @@ impl Header {
         header
     }
 
-    /// Reads the header at the beginning of `bytes`.
+    /// Reads the header at the start of `bytes`.
     ///
     /// # Errors
-    /// The offset of what does not fit.
+    /// The offset of the first invalid field.
     pub fn parse(bytes: &[u8]) -> Result<Header, NotAChunk> {
         let bad = |offset, expected| Err(NotAChunk { offset, expected });
         if bytes.len() < HEADER_BYTES {

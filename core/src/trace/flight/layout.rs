@@ -1,4 +1,4 @@
-//! Which fields each kind of record has, and where in the record they stand.
+//! Fields of each kind of record, with their offsets.
 
 use crate::trace::catalogue::Place;
 use crate::trace::value::Element;
@@ -32,12 +32,18 @@ pub(super) const KINDS: [(&str, &[(&str, Place)]); 23] = [
     ("softirq_entry", &[("vec", WORD)]),
     ("softirq_exit", &[("vec", WORD)]),
     ("nmi_handler", &[("delta_ns", FIRST)]),
-    ("hrtimer_expire_entry", &[("hrtimer", FIRST), ("function", SECOND), ("expires", EXPIRES)]),
+    (
+        "hrtimer_expire_entry",
+        &[("hrtimer", FIRST), ("function", SECOND), ("expires", EXPIRES), ("slack", I32_TID)],
+    ),
     ("hrtimer_expire_exit", &[("hrtimer", FIRST)]),
     ("cpu_idle", &[("state", WORD)]),
     ("csd_function_entry", &[("csd", FIRST), ("func", SECOND)]),
     ("csd_function_exit", &[("csd", FIRST)]),
-    ("page_fault", &[("address", FIRST), ("count", SECOND)]),
+    (
+        "page_fault",
+        &[("address", FIRST), ("count", COUNT), ("read", WORD), ("written", WRITTEN), ("copied", I32_TID)],
+    ),
     ("", &[]),
     ("host_steal", &[("taken", FIRST), ("since", SECOND)]),
     ("sys_enter", &[("id", I32_TID), ("args[0]", FIRST), ("args[1]", SECOND), ("args[2]", EXPIRES)]),
@@ -60,6 +66,8 @@ const AUX: Place = int(14, 2, false);
 const EXPIRES: Place = int(24, 8, false);
 const FIRST: Place = int(32, 8, false);
 const RESULT: Place = int(32, 8, true);
+const COUNT: Place = int(40, 4, false);
+const WRITTEN: Place = int(44, 4, false);
 const SECOND: Place = int(40, 8, false);
 pub(super) const COMM: Place =
     Place::Array { offset: 32, size: 16, element: Element { size: 1, signed: false, text: true } };

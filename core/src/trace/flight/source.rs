@@ -1,11 +1,11 @@
-//! A flight recording as a [`Source`]: the same questions as of any other trace.
+//! A flight recording as a [`Source`], like any other trace.
 //!
-//! A record is what stands in the file: event classes say where the fields lie in its 48 bytes. Their system is
-//! `flight`, because some say less than the kernel's own of the same name (no name of the thread switched out), and
-//! some more (when a timer should have expired). Chunks stand in the file in any order, those of the worst peak first, and
-//! one that stands there twice (the ring before a peak belongs to both peaks) is read once. The walk starts for each
-//! CPU where its oldest ring does; what was overwritten before is no loss, and [`Source::enrich`] says from where on the
-//! record is complete. What lies between two rings is lost, and so are switches that a lean recorder left out.
+//! A record is 48 bytes of the file; event classes describe its fields. Their system is `flight`, because some have
+//! fewer fields than the kernel event of the same name (no name of the thread switched out), and some more (the due
+//! time of a timer). Chunks can be in any order, those of the worst peak first; a duplicate chunk (a ring that belongs
+//! to two peaks) is read once. The walk of a CPU starts at its oldest ring; events overwritten before are not a loss,
+//! and [`Source::enrich`] sets the start of the complete record. The time between two rings, and switches that a lean
+//! recorder skipped, are losses.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::trace::source::{About, Clock, Info, OpenError, Source};
 use crate::trace::value::up_to_nul;
 use crate::trace::window::Window;
 
-/// The system of its event classes.
+/// System of its event classes.
 pub const SYSTEM: &str = "flight";
 
 /// An opened flight recording.
@@ -35,11 +35,11 @@ pub struct Flight<'a> {
     classes: Vec<u32>,
     cpus: BTreeMap<Cpu, Vec<Entry>>,
     complete_from: BTreeMap<Cpu, Mono>,
-    /// From when on all CPUs are recorded that the first ring tells of.
+    /// Time from which all CPUs of the first freeze are recorded.
     all_from: Option<Mono>,
 }
 
-/// One item of a CPU, in its order.
+/// One item of a CPU.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at: u64,
@@ -54,10 +54,10 @@ enum What {
 }
 
 impl<'a> Flight<'a> {
-    /// Reads the bytes of a whole `flight.bin`. `symbols` are those of the kernel that recorded, if at hand.
+    /// Reads the bytes of a whole `flight.bin`. `symbols` are those of the recording kernel, if available.
     ///
     /// # Errors
-    /// When not even the first chunk can be read; damage after it is in [`Info::damage`].
+    /// If the first chunk cannot be read; later damage is in [`Info::damage`].
     pub fn open(bytes: &'a [u8], symbols: Symbols) -> Result<Self, OpenError> {
         let foreign = |NotAChunk { offset, expected }| {
             OpenError::Damaged(Damage::new(
@@ -116,7 +116,7 @@ impl<'a> Flight<'a> {
         self.classes.push(class);
     }
 
-    /// The class of a record; `None`: of no kind of this version.
+    /// The class of a record; `None`: not a kind of this version.
     fn class_of(&self, record: &[u8]) -> Option<u32> {
         let index = match record[12] {
             kind @ (VECTOR_ENTRY | VECTOR_EXIT) => {
@@ -129,7 +129,7 @@ impl<'a> Flight<'a> {
         self.classes.get(index).copied().filter(|&class| class != u32::MAX)
     }
 
-    /// The chunks by CPU and number with the offsets of their records, each once.
+    /// The chunks, without duplicates, by CPU and number, with the offsets of their records.
     fn chunks(&mut self) -> Vec<(Header, usize)> {
         let (mut at, mut chunks) = (0, Vec::new());
         while at < self.bytes.len() {
@@ -168,12 +168,12 @@ impl<'a> Flight<'a> {
             self.read_chunk(header, *begin, follows, before.is_none(), &mut now);
         }
         for entries in self.cpus.values_mut() {
-            entries.sort_by_key(|entry| entry.at); // stable: an NMI is recorded later than what came after it
+            entries.sort_by_key(|entry| entry.at); // stable; an NMI may be recorded after later events
         }
         self.mark_late_begins(&chunks);
     }
 
-    /// A CPU whose first ring began only when the first of all was frozen is like one between two rings until then.
+    /// A CPU whose first ring started after the first freeze has a loss until then.
     fn mark_late_begins(&mut self, chunks: &[(Header, usize)]) {
         let oldest = chunks.iter().map(|(header, _)| header).min_by_key(|header| header.begin);
         let Some(end) = oldest.map(|header| header.frozen) else { return };
@@ -232,23 +232,23 @@ impl<'a> Flight<'a> {
             whole.push(lost(from, None));
         }
         whole.extend(entries);
-        // A later gap is a loss; what lies before the first record is none.
+        // A later gap is a loss; the time before the first record is not.
         self.complete_from.entry(header.cpu).or_insert(Mono(from));
     }
 }
 
-/// What the switches of a CPU said up to a record.
+/// State of the switches of a CPU before a record.
 #[derive(Default)]
 struct Running {
-    /// When the last was; the begin of its ring where none was.
+    /// Time of the last switch; else the start of the ring.
     switched: u64,
-    /// Who was switched in, where nothing has been lost since.
+    /// Task switched in last, if nothing was lost since.
     task: Option<i32>,
 }
 
 impl Running {
-    /// Since when switches are missing before this one: those that a lean recorder left out, or that another thread
-    /// leaves shows.
+    /// Start of the time in which switches are missing before this one: skipped by a lean recorder, or evident because
+    /// another thread is switched out.
     fn switch(&mut self, record: &[u8], at: u64) -> Option<u64> {
         let skipped = (record[13] & SKIPPED != 0).then_some(self.switched + 1);
         let unseen = self.task.filter(|task| *task != i32_at(record, 16)).map(|_| at);

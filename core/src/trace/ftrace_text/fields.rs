@@ -1,7 +1,6 @@
-//! What stands behind the name of an event, as fields under the kernel's names.
+//! Parses the text after the name of an event into fields with the kernel's names.
 //!
-//! Most events print `name=value`; those that print otherwise, in the kernel or in trace-cmd's plug-ins, have a rule
-//! here.
+//! Most events print `name=value`; others, in the kernel or in trace-cmd's plug-ins, have a rule here.
 
 mod tracers;
 
@@ -10,20 +9,21 @@ use std::borrow::Cow;
 use super::ordered;
 
 /// The value of a field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FieldValue {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FieldValue<'t> {
     Number(i64),
-    Text(String),
+    Text(&'t str),
     /// A function's name where the binary record has its address.
-    Function(String),
+    Function(&'t str),
 }
 
 use FieldValue::{Function, Number, Text};
 
-type Fields = Vec<(String, FieldValue)>;
+/// Fields in the order of the record.
+pub(super) type Fields<'t> = Vec<(Cow<'t, str>, FieldValue<'t>)>;
 
 /// The event's name in the kernel, and its fields.
-pub(super) fn parse<'a>(name: &'a str, text: &str) -> (Cow<'a, str>, Fields) {
+pub(super) fn parse<'a>(name: &'a str, text: &'a str) -> (Cow<'a, str>, Fields<'a>) {
     if let Some((name, fields)) = system_call(name, text) {
         return (Cow::Owned(name), fields);
     }
@@ -32,10 +32,10 @@ pub(super) fn parse<'a>(name: &'a str, text: &str) -> (Cow<'a, str>, Fields) {
         "sched_waking" | "sched_wakeup" | "sched_wakeup_new" if !text.contains("pid=") => short_wakeup(text),
         "sys_enter" => sys_enter(text).or_else(|| raw_sys_enter(text)),
         "sys_exit" => sys_exit(text),
-        "tracing_mark_write" => return (Cow::Borrowed("print"), vec![field("buf", Text(text.to_owned()))]),
+        "tracing_mark_write" => return (Cow::Borrowed("print"), vec![field("buf", Text(text))]),
         "print" => {
             let (_, buf) = text.split_once(": ").unwrap_or(("", text));
-            Some(vec![field("buf", Text(buf.to_owned()))])
+            Some(vec![field("buf", Text(buf))])
         }
         "workqueue_execute_start" | "workqueue_execute_end" | "workqueue_activate_work" => work(text),
         "mm_filemap_fault" => filemap_fault(text),
@@ -57,7 +57,7 @@ pub(super) fn parse<'a>(name: &'a str, text: &str) -> (Cow<'a, str>, Fields) {
 
 /// Events of single system calls, under LTTng's names: `sys_write(fd: 4, …)` and `sys_write -> 0x1f` of the kernel,
 /// `sys_enter_write: fd: 0x4, …` and `sys_exit_write: 0x1f` of trace-cmd and perf.
-fn system_call(name: &str, text: &str) -> Option<(String, Fields)> {
+fn system_call<'t>(name: &str, text: &'t str) -> Option<(String, Fields<'t>)> {
     let call = name.strip_prefix("sys_")?;
     let (call, enters) = match (call.strip_prefix("enter_"), call.strip_prefix("exit_")) {
         (Some(call), _) => (call, true),
@@ -82,31 +82,46 @@ fn system_call(name: &str, text: &str) -> Option<(String, Fields)> {
     Some((format!("syscall_entry_{call}"), arguments.take(6).collect()))
 }
 
-fn field(name: &str, value: FieldValue) -> (String, FieldValue) {
-    (name.to_owned(), value)
+fn field<'t>(name: &'t str, value: FieldValue<'t>) -> (Cow<'t, str>, FieldValue<'t>) {
+    (Cow::Borrowed(name), value)
+}
+
+/// The argument of this number of a system call.
+fn argument(index: usize, value: u64) -> (Cow<'static, str>, FieldValue<'static>) {
+    const NAMES: [&str; 6] = ["args[0]", "args[1]", "args[2]", "args[3]", "args[4]", "args[5]"];
+    let name = NAMES.get(index).map_or_else(|| format!("args[{index}]").into(), |name| (*name).into());
+    (name, Number(value as i64))
 }
 
 /// `a=1 b=x y c=0x3`: a value reaches up to the next name.
-fn pairs(event: &str, text: &str) -> Fields {
-    let mut names: Vec<(usize, usize, usize)> = Vec::new();
-    for (equals, _) in text.match_indices('=') {
-        let head = &text[..equals];
-        let name = head.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or("");
-        let begin = equals - name.len();
-        let apart = begin == 0 || matches!(text.as_bytes()[begin - 1], b' ' | b'[' | b'(');
-        if !name.is_empty() && apart {
+fn pairs<'t>(event: &str, text: &'t str) -> Fields<'t> {
+    let mut names: Vec<(usize, usize, usize)> = Vec::with_capacity(8);
+    let bytes = text.as_bytes();
+    for equals in (0..bytes.len()).filter(|at| bytes[*at] == b'=') {
+        let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let begin = bytes[..equals].iter().rposition(|byte| !is_of_name(byte)).map_or(0, |at| at + 1);
+        let apart = begin == 0 || matches!(bytes[begin - 1], b' ' | b'[' | b'(');
+        if begin < equals && apart {
             names.push((begin, equals, equals + 1));
         }
     }
     ordered::drop_names(event, text, &mut names);
     let ends = names.iter().skip(1).map(|&(begin, ..)| begin).chain([text.len()]);
-    let mut fields = Vec::new();
+    let mut fields = Vec::with_capacity(names.len());
     for (&(begin, equals, value), end) in names.iter().zip(ends) {
         let name = kernel_name(event, &text[begin..equals]);
-        let value = text[value..end].trim().trim_end_matches("==>").trim_end_matches(['[', '(']).trim_end();
-        fields.push(field(name, value_of(name, value.trim_end_matches(','))));
+        fields.push(field(name, value_of(name, without_marks(&text[value..end]))));
     }
     fields
+}
+
+/// A value without what the kernel prints between it and the next name.
+fn without_marks(text: &str) -> &str {
+    let mut value = text.trim_ascii();
+    while let Some(shorter) = value.strip_suffix("==>") {
+        value = shorter;
+    }
+    value.trim_end_matches(['[', '(']).trim_ascii_end().trim_end_matches(',')
 }
 
 /// Names that the printed text has otherwise than the record.
@@ -120,15 +135,15 @@ fn kernel_name<'a>(event: &str, name: &'a str) -> &'a str {
     }
 }
 
-fn value_of(name: &str, text: &str) -> FieldValue {
+fn value_of<'t>(name: &str, text: &'t str) -> FieldValue<'t> {
     let first = text.split(' ').next().unwrap_or("");
     match name {
         "prev_state" => Number(state(first)),
         "function" | "func" | "callback" | "callsite" => function_of(first),
         "comm" | "prev_comm" | "next_comm" | "parent_comm" | "child_comm" | "filename" | "name"
-        | "workqueue" => Text(text.to_owned()),
+        | "workqueue" => Text(text),
         "hrtimer" | "timer" | "work" | "csd" | "skbaddr" | "address" | "ip" | "sa_handler" | "sa_flags" => {
-            address(first).map_or_else(|| Text(text.to_owned()), Number)
+            address(first).map_or_else(|| Text(text), Number)
         }
         _ => match number(first) {
             // `3 [action=x]` is a number with an explanation, `3 blind mice` is a text.
@@ -137,7 +152,7 @@ fn value_of(name: &str, text: &str) -> FieldValue {
             {
                 Number(number)
             }
-            _ => Text(text.to_owned()),
+            _ => Text(text),
         },
     }
 }
@@ -158,12 +173,12 @@ fn address(text: &str) -> Option<i64> {
 }
 
 /// `tick_nohz_handler/0x0`, `generic_exec_single+0x2a/0x80`.
-fn function_of(text: &str) -> FieldValue {
+fn function_of(text: &str) -> FieldValue<'_> {
     let name = text.split(['+', '/']).next().unwrap_or(text);
     match text.strip_prefix("0x").and_then(|_| number(text)) {
         Some(address) => Number(address),
         None if name.is_empty() => Number(0),
-        None => Function(name.to_owned()),
+        None => Function(name),
     }
 }
 
@@ -188,7 +203,7 @@ fn state(text: &str) -> i64 {
     })
 }
 
-/// `comm:pid [prio]`, and what is behind.
+/// `comm:pid [prio]`, and the rest.
 fn task(text: &str) -> Option<(&str, i64, i64, &str)> {
     text.match_indices(" [").find_map(|(at, _)| {
         let (prio, behind) = text[at + 2..].split_once(']')?;
@@ -198,7 +213,7 @@ fn task(text: &str) -> Option<(&str, i64, i64, &str)> {
 }
 
 /// trace-cmd: `comm:pid [prio] S ==> comm:pid [prio]`.
-fn short_switch(text: &str) -> Option<Fields> {
+fn short_switch(text: &str) -> Option<Fields<'_>> {
     // A name may hold the arrow, too.
     let tasks = text.match_indices("==>").find_map(|(at, _)| {
         let next = task(text[at + 3..].trim()).filter(|(.., behind)| behind.is_empty())?;
@@ -206,58 +221,57 @@ fn short_switch(text: &str) -> Option<Fields> {
     });
     let ((prev_comm, prev_pid, prev_prio, letters), (next_comm, next_pid, next_prio, _)) = tasks?;
     Some(vec![
-        field("prev_comm", Text(prev_comm.to_owned())),
+        field("prev_comm", Text(prev_comm)),
         field("prev_pid", Number(prev_pid)),
         field("prev_prio", Number(prev_prio)),
         field("prev_state", Number(state(letters))),
-        field("next_comm", Text(next_comm.to_owned())),
+        field("next_comm", Text(next_comm)),
         field("next_pid", Number(next_pid)),
         field("next_prio", Number(next_prio)),
     ])
 }
 
 /// trace-cmd: `comm:pid [prio] CPU:001`.
-fn short_wakeup(text: &str) -> Option<Fields> {
+fn short_wakeup(text: &str) -> Option<Fields<'_>> {
     let (comm, pid, prio, behind) = task(text)?;
-    let mut fields =
-        vec![field("comm", Text(comm.to_owned())), field("pid", Number(pid)), field("prio", Number(prio))];
+    let mut fields = vec![field("comm", Text(comm)), field("pid", Number(pid)), field("prio", Number(prio))];
     let cpu = behind.split_once("CPU:").and_then(|(_, cpu)| cpu.split(' ').next()?.parse().ok());
     fields.extend(cpu.map(|cpu| field("target_cpu", Number(cpu))));
     Some(fields)
 }
 
 /// `NR 202 (7f0, 80, 0, 0, 0, 0)`.
-fn sys_enter(text: &str) -> Option<Fields> {
+fn sys_enter(text: &str) -> Option<Fields<'_>> {
     let (id, args) = text.strip_prefix("NR ")?.split_once('(')?;
     let mut fields = vec![field("id", Number(id.trim().parse().ok()?))];
     for (index, arg) in args.trim_end_matches(')').split(',').enumerate() {
         let arg = u64::from_str_radix(arg.trim().trim_start_matches("0x"), 16).ok()?;
-        fields.push(field(&format!("args[{index}]"), Number(arg as i64)));
+        fields.push(argument(index, arg));
     }
     Some(fields)
 }
 
 /// `id=59 args=ARRAY[b4, 2a, …]` of `trace-cmd report -R`: the bytes of six numbers, of a little-endian machine.
-fn raw_sys_enter(text: &str) -> Option<Fields> {
+fn raw_sys_enter(text: &str) -> Option<Fields<'_>> {
     let (id, bytes) = text.split_once(" args=ARRAY[")?;
     let bytes = bytes.trim_end_matches(']').split(',');
     let bytes: Option<Vec<u8>> = bytes.map(|byte| u8::from_str_radix(byte.trim(), 16).ok()).collect();
     let mut fields = pairs("sys_enter", id);
     for (index, arg) in bytes?.chunks_exact(8).enumerate() {
         let arg = arg.iter().rev().fold(0u64, |all, byte| all << 8 | u64::from(*byte));
-        fields.push(field(&format!("args[{index}]"), Number(arg as i64)));
+        fields.push(argument(index, arg));
     }
     Some(fields)
 }
 
 /// `NR 202 = -110`.
-fn sys_exit(text: &str) -> Option<Fields> {
+fn sys_exit(text: &str) -> Option<Fields<'_>> {
     let (id, ret) = text.strip_prefix("NR ")?.split_once('=')?;
     Some(vec![field("id", Number(id.trim().parse().ok()?)), field("ret", Number(ret.trim().parse().ok()?))])
 }
 
 /// `work struct 0xffff…: function flush_to_ldisc`, with or without `=`.
-fn work(text: &str) -> Option<Fields> {
+fn work(text: &str) -> Option<Fields<'_>> {
     let words = text.split([' ', ':', '=', ',']).filter(|word| !word.is_empty());
     let words: Vec<&str> = words.collect();
     let behind =
@@ -268,7 +282,7 @@ fn work(text: &str) -> Option<Fields> {
 }
 
 /// `dev=254:0 ino=3c4d7 ofs=1261568`, before 6.2 `dev 254:0 ino 3c4d7 ofs=…`.
-fn filemap_fault(text: &str) -> Option<Fields> {
+fn filemap_fault(text: &str) -> Option<Fields<'_>> {
     let words: Vec<&str> = text.split([' ', '=']).filter(|word| !word.is_empty()).collect();
     let behind =
         |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1).copied());
@@ -286,7 +300,7 @@ fn device(major: &str, minor: &str) -> Option<i64> {
 }
 
 /// `254,0 RA 16384 () 25526272 + 32 none,0,0 [comm]`; of a completion without bytes and with `[error]`.
-fn block_request(text: &str) -> Option<Fields> {
+fn block_request(text: &str) -> Option<Fields<'_>> {
     let mut words = text.split(' ');
     let (major, minor) = words.next()?.split_once(',')?;
     let rwbs = words.next()?;
@@ -296,18 +310,18 @@ fn block_request(text: &str) -> Option<Fields> {
     let last = behind.rsplit_once('[').map_or("", |(_, last)| last.trim_end_matches(']'));
     Some(vec![
         field("dev", Number(device(major, minor)?)),
-        field("rwbs", Text(rwbs.to_owned())),
+        field("rwbs", Text(rwbs)),
         field("sector", Number(sector)),
         field("nr_sector", Number(count)),
         match last.parse() {
             Ok(error) => field("error", Number(error)),
-            Err(_) => field("comm", Text(last.to_owned())),
+            Err(_) => field("comm", Text(last)),
         },
     ])
 }
 
 /// `0xffff… (flags=SPIN|READ)`, `0xffff… (ret=0)`.
-fn contention(text: &str) -> Option<Fields> {
+fn contention(text: &str) -> Option<Fields<'_>> {
     const FLAGS: [&str; 6] = ["SPIN", "READ", "WRITE", "RT", "PERCPU", "MUTEX"];
     let (lock, behind) = text.split_once(" (")?;
     let lock = field("lock_addr", Number(address(lock.trim())?));
@@ -323,7 +337,7 @@ fn contention(text: &str) -> Option<Fields> {
 }
 
 /// `… expires=4295759678 [timeout=1] …`: the record has the jiffies of now instead of the difference.
-fn wheel_timer(text: &str) -> Option<Fields> {
+fn wheel_timer(text: &str) -> Option<Fields<'_>> {
     let timeout: i64 = text.split_once("[timeout=")?.1.split(']').next()?.parse().ok()?;
     let mut fields = pairs("timer_start", text);
     let (_, expires) = fields.iter().find(|(name, _)| name == "expires")?;
@@ -333,7 +347,7 @@ fn wheel_timer(text: &str) -> Option<Fields> {
 }
 
 /// `perf_event_nmi_handler() delta_ns: 4900000 handled: 1`, `cpu: 0001 target: 237 step: 238 (function)`.
-fn behind_colons(text: &str) -> Option<Fields> {
+fn behind_colons(text: &str) -> Option<Fields<'_>> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let named = words.windows(2).filter_map(|pair| {
         let name = match pair[0].strip_suffix(':')? {
@@ -347,7 +361,7 @@ fn behind_colons(text: &str) -> Option<Fields> {
 }
 
 /// `__schedule <-schedule`.
-fn function(text: &str) -> Option<Fields> {
+fn function(text: &str) -> Option<Fields<'_>> {
     let (ip, parent) = text.split_once(" <-")?;
     Some(vec![field("ip", function_of(ip.trim())), field("parent_ip", function_of(parent.trim()))])
 }
@@ -356,14 +370,14 @@ fn function(text: &str) -> Option<Fields> {
 mod tests {
     use super::*;
 
-    fn value(event: &str, text: &str, name: &str) -> Option<FieldValue> {
+    fn value<'t>(event: &'t str, text: &'t str, name: &str) -> Option<FieldValue<'t>> {
         parse(event, text).1.into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
     #[test]
     fn values_with_spaces_reach_up_to_the_next_name() {
         let text = "prev_comm=opt cgu.00 prev_pid=5 prev_prio=120 prev_state=R+ ==> next_comm=a=b next_pid=6 next_prio=9";
-        assert_eq!(value("sched_switch", text, "prev_comm"), Some(Text("opt cgu.00".into())));
+        assert_eq!(value("sched_switch", text, "prev_comm"), Some(Text("opt cgu.00")));
         assert_eq!(value("sched_switch", text, "prev_state"), Some(Number(0x100)));
         assert_eq!(value("sched_switch", text, "next_prio"), Some(Number(9)));
         assert_eq!(value("softirq_raise", "vec=9 [action=RCU]", "vec"), Some(Number(9)));
@@ -372,9 +386,9 @@ mod tests {
             "prev_comm=a b prev_pid=0x227 (551) prev_state=0x100 (256) next_comm=swapper/1 next_pid=0x0 (0)";
         assert_eq!(value("sched_switch", text, "prev_pid"), Some(Number(551)));
         assert_eq!(value("sched_switch", text, "prev_state"), Some(Number(256)));
-        assert_eq!(value("sched_switch", text, "prev_comm"), Some(Text("a b".into())));
+        assert_eq!(value("sched_switch", text, "prev_comm"), Some(Text("a b")));
         let text = "func=sched_ttwu_pending, csd=0xffff888100000000";
-        assert_eq!(value("csd_function_entry", text, "func"), Some(Function("sched_ttwu_pending".into())));
+        assert_eq!(value("csd_function_entry", text, "func"), Some(Function("sched_ttwu_pending")));
         assert_eq!(value("csd_function_entry", text, "csd"), Some(Number(0xffff_8881_0000_0000_u64 as i64)));
     }
 
@@ -386,14 +400,11 @@ mod tests {
         assert_eq!(value("sys_enter", raw, "args[1]"), Some(Number(0x1ff)));
         assert_eq!(value("sys_enter", raw, "id"), Some(Number(600)));
         let text = "d==> e [1]:7 [120] S ==> a ==> b:8 [49]";
-        assert_eq!(value("sched_switch", text, "prev_comm"), Some(Text("d==> e [1]".into())));
-        assert_eq!(value("sched_switch", text, "next_comm"), Some(Text("a ==> b".into())));
+        assert_eq!(value("sched_switch", text, "prev_comm"), Some(Text("d==> e [1]")));
+        assert_eq!(value("sched_switch", text, "next_comm"), Some(Text("a ==> b")));
         assert_eq!(value("sched_switch", text, "next_prio"), Some(Number(49)));
         let text = "work struct 0xffff888100000010: function flush_to_ldisc";
-        assert_eq!(
-            value("workqueue_execute_start", text, "function"),
-            Some(Function("flush_to_ldisc".into()))
-        );
+        assert_eq!(value("workqueue_execute_start", text, "function"), Some(Function("flush_to_ldisc")));
         let text = "254,0 RA 16384 () 25526272 + 32 none,0,0 [trace-cmd]";
         assert_eq!(value("block_rq_issue", text, "sector"), Some(Number(25_526_272)));
         assert_eq!(value("contention_begin", "0xffff (flags=SPIN|WRITE)", "flags"), Some(Number(5)));
@@ -416,13 +427,13 @@ mod tests {
     fn what_a_thread_is_called_overrides_no_field() {
         let text = "comm=x pid=1 pid=77 prio=120 target_cpu=000";
         assert_eq!(value("sched_waking", text, "pid"), Some(Number(77)));
-        assert_eq!(value("sched_waking", text, "comm"), Some(Text("x pid=1".into())));
+        assert_eq!(value("sched_waking", text, "comm"), Some(Text("x pid=1")));
         let text = "prev_comm=a prev_pid=1 prev_pid=5 prev_prio=120 prev_state=S ==> next_comm=b prev_pid=2 next_pid=6 next_prio=9";
         assert_eq!(value("sched_switch", text, "prev_pid"), Some(Number(5)));
         assert_eq!(value("sched_switch", text, "next_pid"), Some(Number(6)));
-        assert_eq!(value("sched_switch", text, "next_comm"), Some(Text("b prev_pid=2".into())));
+        assert_eq!(value("sched_switch", text, "next_comm"), Some(Text("b prev_pid=2")));
         let text = "comm=a n=3 pid=7 prio=9 orig_cpu=0 dest_cpu=1";
-        assert_eq!(value("sched_migrate_task", text, "comm"), Some(Text("a n=3".into())));
+        assert_eq!(value("sched_migrate_task", text, "comm"), Some(Text("a n=3")));
         let text = "comm=a pid=7 prio=9 success=1 target_cpu=001";
         assert_eq!(value("sched_wakeup", text, "target_cpu"), Some(Number(1)));
     }

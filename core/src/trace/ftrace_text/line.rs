@@ -1,6 +1,6 @@
-//! One line: who, where, when, what.
+//! One line: thread, CPU, time, event.
 
-/// What a line says.
+/// Contents of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
     Event(EventLine<'a>),
@@ -8,14 +8,14 @@ pub(crate) enum Line<'a> {
         cpu: u32,
         count: Option<u64>,
     },
-    /// The kernel's heading: so many events it prints, and so many more were written and are gone.
+    /// The heading of the kernel: number of events printed, and of those overwritten.
     Heading {
         printed: u64,
         overwritten: u64,
     },
-    /// Where this CPU's buffer begins, behind those of others.
+    /// The buffer of this CPU starts here, later than others.
     Started(u32),
-    /// An event whose time is a number without a point: of a clock that does not count nanoseconds.
+    /// An event whose time has no decimal point: its clock does not count nanoseconds.
     Timeless,
     /// Comments, headings, stacks, empty lines.
     Comment,
@@ -28,22 +28,22 @@ pub(crate) struct EventLine<'a> {
     pub tid: i32,
     pub cpu: u32,
     pub at: u64,
-    /// As in `common_flags`, where the line has the column: hard interrupt and softirq alone.
+    /// As in `common_flags`, if the line has the column: only hard interrupt and softirq.
     pub flags: Option<u8>,
-    /// The columns themselves: `d.h1.`; empty where the line has none.
+    /// The columns themselves: `d.h1.`; empty without them.
     pub columns: &'a str,
     pub name: &'a str,
     pub fields: &'a str,
 }
 
-/// `None` for a line of no known form.
+/// Parses a line; `None` if the form is unknown.
 pub(crate) fn parse(line: &str) -> Option<Line<'_>> {
     let trimmed = line.trim();
     if trimmed.is_empty() || trimmed.starts_with('#') {
         let said = entries(trimmed).or_else(|| started(trimmed).map(Line::Started));
         return Some(said.unwrap_or(Line::Comment));
     }
-    // Threads may be called like the heading of a tool: events first.
+    // Events first, because a thread may have the name of a heading.
     let event = usual(trimmed).or_else(|| latency(trimmed)).or_else(|| short(trimmed));
     if let Some(event) = event.or_else(|| perf_script(trimmed)).or_else(|| verbose(trimmed)) {
         return Some(Line::Event(event));
@@ -109,15 +109,15 @@ fn started(line: &str) -> Option<u32> {
 
 /// `[BUFFER:] COMM-TID [(TGID)] [CPU] [FLAGS] TIME: [(+N)] NAME: FIELDS`
 fn usual(line: &str) -> Option<EventLine<'_>> {
-    // What stands in the name of a thread may look like a CPU.
+    // The name of a thread may contain what looks like a CPU.
     cpus_in_brackets(line).find_map(|(who, cpu, rest)| {
         let (comm, tid) = thread(who)?;
         let (at, behind) = timed(rest, time)?;
         let before = &rest[..rest.len() - behind.len()];
-        if before.contains(" [") {
+        if before.as_bytes().windows(2).any(|pair| pair == b" [") {
             return None;
         }
-        let columns = before.split_whitespace().rev().skip(1).find(|word| level(word).is_some());
+        let columns = before.split_ascii_whitespace().rev().skip(1).find(|word| level(word).is_some());
         let (name, fields) = name_and_fields(behind_difference(behind));
         let (flags, columns) = (columns.and_then(level), columns.unwrap_or(""));
         Some(EventLine { comm, tid, cpu, at, flags, columns, name, fields })
@@ -134,12 +134,12 @@ fn thread(who: &str) -> Option<(&str, i32)> {
     Some((comm_of(comm), tid.parse().ok()?))
 }
 
-/// The time, which stands behind up to two words of flags, and what is behind it.
+/// The time, after up to two words of flags, and the rest.
 fn timed<T>(text: &str, time: impl Fn(&str) -> Option<T>) -> Option<(T, &str)> {
-    let mut rest = text.trim_start();
+    let mut rest = text.trim_ascii_start();
     for _ in 0..3 {
-        let (word, behind) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        let behind = behind.trim_start();
+        let end = rest.bytes().position(|byte| byte.is_ascii_whitespace()).unwrap_or(rest.len());
+        let (word, behind) = (&rest[..end], rest[end..].trim_ascii_start());
         if let Some(at) = word.strip_suffix(':').and_then(&time) {
             return Some((at, behind));
         }
@@ -148,12 +148,12 @@ fn timed<T>(text: &str, time: impl Fn(&str) -> Option<T>) -> Option<(T, &str)> {
     None
 }
 
-/// What the columns of flags (`d.h1.`, `bBh1.13`) say of interrupts: no other column has these letters
+/// The interrupt level from the columns of flags (`d.h1.`, `bBh1.13`): no other column has these letters
 /// (trace_print_lat_fmt).
 fn level(flags: &str) -> Option<u8> {
     let is_one = flags.len() >= 4 && flags.bytes().all(|byte| byte == b'.' || byte.is_ascii_alphanumeric());
-    let has = |letters: &str| flags.contains(|letter| letters.contains(letter));
-    is_one.then(|| if has("hHzZ") { 0x08 } else { u8::from(has("s")) << 4 })
+    let is_hard = || flags.bytes().any(|letter| matches!(letter, b'h' | b'H' | b'z' | b'Z'));
+    is_one.then(|| if is_hard() { 0x08 } else { u8::from(flags.contains('s')) << 4 })
 }
 
 /// Without the `(+17)` of `trace-cmd report --ts-diff`.
@@ -168,21 +168,24 @@ fn is_timeless(line: &str) -> bool {
     cpus_in_brackets(line).any(|(who, _, rest)| thread(who).is_some() && timed(rest, number).is_some())
 }
 
-/// The name behind `BUFFER: `, which trace-cmd prints for named buffers.
+/// The name after `BUFFER: `, which trace-cmd prints for named buffers.
 fn comm_of(text: &str) -> &str {
-    text.rsplit_once(": ").map_or(text, |(_, comm)| comm).trim()
+    let end = text.as_bytes().windows(2).rposition(|pair| pair == b": ");
+    end.map_or(text, |at| &text[at + 2..]).trim_ascii()
 }
 
-/// Each ` [012]`: what is before it, the CPU, and what is behind.
+/// Each ` [012]`: the text before it, the CPU, and the text after.
 fn cpus_in_brackets(line: &str) -> impl Iterator<Item = (&str, u32, &str)> {
-    line.match_indices(" [").filter_map(|(at, _)| {
+    let brackets = line.bytes().enumerate().filter(|(_, byte)| *byte == b'[').map(|(at, _)| at);
+    let apart = brackets.filter_map(|at| at.checked_sub(1)).filter(|at| line.as_bytes()[*at] == b' ');
+    apart.filter_map(|at| {
         let (inside, behind) = line[at + 2..].split_once(']')?;
         let is_cpu = inside.len() >= 3 && inside.bytes().all(|byte| byte.is_ascii_digit());
         is_cpu.then_some((&line[..at], inside.parse().ok()?, behind))
     })
 }
 
-/// Seconds with six or nine digits behind the point.
+/// Seconds with six or nine digits after the point.
 fn time(text: &str) -> Option<u64> {
     let (seconds, fraction) = text.split_once('.')?;
     let scale = match fraction.len() {
@@ -199,7 +202,8 @@ fn name_and_fields(text: &str) -> (&str, &str) {
     if text.starts_with('#') {
         return ("timerlat", text);
     }
-    let word_end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
+    let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let word_end = text.bytes().position(|byte| !is_of_word(byte)).unwrap_or(text.len());
     match text[word_end..].strip_prefix(':') {
         // `sched:sched_switch: …` of perf script.
         Some(rest) if text.starts_with(|c: char| c.is_ascii_alphabetic()) && is_name_with_colon(rest) => {
@@ -218,19 +222,22 @@ fn name_and_fields(text: &str) -> (&str, &str) {
     }
 }
 
-/// What stands behind the name of a system call.
+/// Whether it is the text after the name of a system call.
 fn is_call(text: &str) -> bool {
     text.starts_with('(') && text.trim_end().ends_with(')') || text.trim_start().starts_with("-> ")
 }
 
-/// `sched_switch: prev_comm=…`, right behind the colon.
+/// `sched_switch: prev_comm=…`, directly after the colon.
 fn is_name_with_colon(text: &str) -> bool {
-    let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
     let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    is_word && text[end..].starts_with(':')
+    if !is_word {
+        return false;
+    }
+    let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
+    text[end..].starts_with(':')
 }
 
-/// `COMM-TID  0dn.h5..  12us+: NAME: FIELDS`: CPU and flags are one word, time counts from the begin of the trace.
+/// `COMM-TID 0dn.h5.. 12us+: NAME: FIELDS`: CPU and flags are one word, time counts from the start of the trace.
 fn latency(line: &str) -> Option<EventLine<'_>> {
     let at = line.match_indices("us").find_map(|(at, _)| {
         let digits = line[..at].rsplit(char::is_whitespace).next()?;
@@ -317,8 +324,8 @@ fn verbose(line: &str) -> Option<EventLine<'_>> {
     })
 }
 
-/// The columns that the flags of `verbose` would be without that option, as far as they are known
-/// (TRACE_FLAG_*, include/linux/trace_events.h).
+/// The columns of the flags of `verbose`, as they would be printed without that option, as far as known (TRACE_FLAG_*,
+/// include/linux/trace_events.h).
 pub(crate) fn columns_of(flags: u64, is_preemptible: bool) -> &'static str {
     let is_off = flags & 0x01 != 0;
     match (is_off, flags & 0x58, is_preemptible) {

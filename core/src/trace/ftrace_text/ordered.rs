@@ -1,9 +1,9 @@
-//! Fields of events that print the names of threads: programs choose these, and may choose what looks like a field.
+//! Fields of events that print thread names: a program can choose a name that looks like a field.
 
-/// Where a field's name begins and ends in the text, and where its value begins.
+/// Start and end of a field name in the text, and start of its value.
 pub(super) type Place = (usize, usize, usize);
 
-/// Such events, with the names of their fields in the order in which the kernel prints them.
+/// Such events, with their field names in the order in which the kernel prints them.
 const ORDERED: [(&str, &[&str]); 8] = [
     ("sched_waking", WAKING),
     ("sched_wakeup", WAKING),
@@ -19,7 +19,7 @@ const ORDERED: [(&str, &[&str]); 8] = [
 ];
 const WAKING: &[&str] = &["comm", "pid", "prio", "target_cpu"];
 
-/// Drops from `places` what stands in the name of a thread. Usually nothing does, and that costs a comparison a field.
+/// Drops from `places` the fields within the name of a thread. The usual case, none, costs one comparison per field.
 pub(super) fn drop_names(event: &str, text: &str, places: &mut Vec<Place>) {
     let Some((_, order)) = ORDERED.iter().find(|(known, _)| *known == event) else { return };
     let name = |&(begin, equals, _): &Place| &text[begin..equals];
@@ -28,7 +28,7 @@ pub(super) fn drop_names(event: &str, text: &str, places: &mut Vec<Place>) {
     }
 }
 
-/// A thread's name comes before its numbers: of equal names of fields the last one counts, from the end to the begin.
+/// A thread's name precedes its numbers: the last of equal field names counts, from the end backwards.
 fn keep_ordered(text: &str, order: &[&str], places: &mut Vec<Place>) {
     let name = |&(begin, equals, _): &Place| &text[begin..equals];
     let behind_arrow = |&(begin, ..): &Place| text[..begin].ends_with("==> ");

@@ -1,19 +1,19 @@
-//! A text as people paste it, without what pasting added: byte order marks, UTF-16, carriage returns, quoting, Markdown,
-//! colours, mail encoded as quoted-printable, and the time stamps of consoles and logs before each line.
+//! Removes artifacts of pasting from a text: byte order marks, UTF-16, carriage returns, quoting, Markdown, colours,
+//! quoted-printable mail, and the time stamps of consoles and logs before each line.
 //!
-//! Only where the first lines show no event and no heading of a tracer as they are: a text that can be read is not touched.
+//! Only if the first lines have no event and no heading of a tracer: a readable text is not changed.
 
 use std::borrow::Cow;
 
 use super::line::{parse, Line};
 
-/// Lines looked at.
+/// Number of lines examined.
 const LOOKED_AT: usize = 2_000;
 
-/// Nobody writes words around more than this; and a large text is not held twice for them.
+/// Maximum size of a text with prose around it: a larger text is not copied for that.
 const LARGEST_PASTED: usize = 1 << 20;
 
-/// `bytes` as text that can be read.
+/// `bytes` as readable text.
 #[must_use]
 pub fn text(bytes: &[u8]) -> Cow<'_, str> {
     let text = out_of_page(spaced(printable_decoded(decoded(bytes))));
@@ -38,7 +38,7 @@ pub fn text(bytes: &[u8]) -> Cow<'_, str> {
     let mut lines: Vec<Cow<str>> = text.lines().map(without).collect();
     blank_around(&mut lines);
     let mut tidy = String::with_capacity(text.len());
-    let mut is_open = false; // the line before may go on
+    let mut is_open = false; // the previous line may continue
     for line in lines {
         let goes_on = continues(&line)
             || is_broken
@@ -57,6 +57,23 @@ pub fn text(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(tidy)
 }
 
+/// As [`text`], but borrows input that needs no repair, even with invalid UTF-8. For more than a mebibyte, the first mebibyte
+/// decides.
+pub(super) fn bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let cut = bytes.get(..LARGEST_PASTED).map_or(bytes.len(), |head| {
+        head.iter().rposition(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1)
+    });
+    let head = String::from_utf8_lossy(&bytes[..cut]);
+    match text(head.as_bytes()) {
+        Cow::Borrowed(tidy) if tidy.len() == head.len() => Cow::Borrowed(bytes),
+        _ => match text(bytes) {
+            Cow::Borrowed(tidy) if tidy.len() == bytes.len() => Cow::Borrowed(bytes),
+            tidy => Cow::Owned(tidy.into_owned().into_bytes()),
+        },
+    }
+}
+
 /// Old line ends, and the blanks that word processors put.
 fn spaced(text: Cow<'_, str>) -> Cow<'_, str> {
     let has_old_ends = text.contains('\r') && !text.contains('\n');
@@ -67,7 +84,7 @@ fn spaced(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(text.replace('\u{a0}', " ").replace('\r', ends))
 }
 
-/// Whether a mail program has broken lines: the rest of one follows an event, or a heading.
+/// Whether a mail program has wrapped lines: the rest of a line follows an event or a heading.
 fn is_broken(text: &str) -> bool {
     let lines = || text.lines().take(LOOKED_AT);
     let is_event = |line: &str| matches!(parse(&bare(line)), Some(Line::Event(_)));
@@ -77,14 +94,14 @@ fn is_broken(text: &str) -> bool {
     })
 }
 
-/// Neither an event, nor a comment, a stack, or words: what is left of the line before.
+/// Whether it is the rest of the previous line: not an event, a comment, a stack, or prose.
 fn is_remnant(line: &str) -> bool {
     let line = line.trim();
     let is_word = line.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, ',' | '|' | '_'));
     is_word && !is_known(line) && !is_around(line)
 }
 
-/// What a logger puts before every line, as it is before the heading: `2025-01-02 10:11:12,345 INFO dut: `.
+/// The prefix that a logger puts before every line, taken from the heading: `2025-01-02 10:11:12,345 INFO dut: `.
 fn prefix<'t>(lines: impl Iterator<Item = &'t str>) -> Option<String> {
     const LONGEST: usize = 80;
     lines.map(bare).find_map(|line| {
@@ -94,7 +111,7 @@ fn prefix<'t>(lines: impl Iterator<Item = &'t str>) -> Option<String> {
     })
 }
 
-/// The line without what is of the shape of `before`: the same signs at the same places, and any digits for digits.
+/// The line without a prefix of the shape of `before`: the same characters, with any digits for digits.
 fn without_shape<'t>(line: Cow<'t, str>, before: &str) -> Cow<'t, str> {
     let shape = before.trim_end();
     let Some(head) = line.get(..shape.len()) else { return line };
@@ -116,7 +133,7 @@ fn without_shape<'t>(line: Cow<'t, str>, before: &str) -> Cow<'t, str> {
     }
 }
 
-/// `# latency: 55060 us, #343/343, CPU#4 | (M:desktop VP:0, KP:0, SP:0 HP:0` without its end.
+/// `# latency: 55060 us, #343/343, CPU#4 | (M:desktop VP:0, KP:0, SP:0 HP:0` without its closing parenthesis.
 fn is_open_heading(line: &str) -> bool {
     line.trim_start_matches(['#', ' ']).starts_with("latency:") && line.contains('(') && !line.contains(')')
 }
@@ -137,7 +154,7 @@ fn is_rest(line: &str) -> bool {
     line.starts_with("<-") || is_heading() || is_thread()
 }
 
-/// The trace within a page that systrace wrote: in a script of its own, or as a text of JavaScript.
+/// The trace within an HTML page of systrace: in a script element, or in a JavaScript string.
 fn out_of_page(text: Cow<'_, str>) -> Cow<'_, str> {
     let head = text.get(..text.len().min(400)).unwrap_or("").trim_start().to_ascii_lowercase();
     if !(head.starts_with("<!doctype html") || head.starts_with("<html")) {
@@ -155,9 +172,9 @@ fn out_of_page(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(trace)
 }
 
-/// Mail that is encoded as quoted-printable (RFC 2045, 6.7): `=3D>` is `=>`, and a line that ends in `=` goes on.
+/// Decodes quoted-printable mail (RFC 2045, 6.7): `=3D>` is `=>`, and a line that ends in `=` continues.
 fn printable_decoded(text: Cow<'_, str>) -> Cow<'_, str> {
-    // Names of threads may begin with 3D: an arrow has to be encoded, or many blanks.
+    // Thread names may start with 3D: requires an encoded arrow, or several encoded blanks.
     if !["=3D> ", "=3D=3D>", "=C2=A0=C2=A0"].iter().any(|arrow| text.contains(arrow)) {
         return text;
     }
@@ -181,7 +198,7 @@ fn printable_decoded(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether a line is the rest of an event that a mail program has broken: it has fields, and no time.
+/// Whether a line is the rest of a wrapped event: it has fields, and no time.
 fn continues(line: &str) -> bool {
     if is_rest(line) {
         return true;
@@ -192,7 +209,7 @@ fn continues(line: &str) -> bool {
         || first == "==>" && !is_known(line)
 }
 
-/// Words before a trace, and where it stands between fences also those after it, are no damaged events of it.
+/// Blanks the prose before a trace, and after it if it is fenced: these lines are not damaged events.
 fn blank_around(lines: &mut [Cow<'_, str>]) {
     let Some(first) = lines.iter().position(|line| is_known(line)) else { return };
     let last = lines.iter().rposition(|line| is_known(line)).unwrap_or(first);
@@ -205,7 +222,7 @@ fn blank_around(lines: &mut [Cow<'_, str>]) {
     }
 }
 
-/// Words, and neither a CPU nor a stack nor a heading.
+/// Whether it is prose: no CPU, stack or heading.
 fn is_around(line: &str) -> bool {
     let line = line.trim();
     let has_cpu = line.contains('[') && line.contains(']');
@@ -233,25 +250,25 @@ fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// An event, or the heading of a tracer or of rtla.
+/// Whether it is an event, or the heading of a tracer or of rtla.
 fn is_known(line: &str) -> bool {
     // Kernels before 2.6.29 print the second without a '#'.
     let heading = line.trim_start().starts_with("# tracer:") || line.contains(" latency trace v1");
     heading || is_of_rtla(line) || is_of_graph(line) || matches!(parse(line), Some(Line::Event(_)))
 }
 
-/// ` 3750 us |   0)   bash-1507    |  d..1 |   0.516 us    |  _raw_spin_lock();` of the option display-graph.
+/// ` 3750 us | 0) bash-1507 | d..1 | 0.516 us | _raw_spin_lock();` of the display-graph option.
 fn is_of_graph(line: &str) -> bool {
     line.split_once(" us |").is_some_and(|(time, _)| time.trim().bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A line at which rtla's analysis or a table of it begins.
+/// Whether rtla's analysis or one of its tables starts with this line.
 fn is_of_rtla(line: &str) -> bool {
     line.len() < 200
         && ["hit stop tracing", "# RTLA ", "IRQ Timer Latency"].iter().any(|begin| line.contains(begin))
 }
 
-/// The line without what was put before it.
+/// The line without pasted prefixes.
 fn bare(line: &str) -> Cow<'_, str> {
     let line = line.trim_end_matches('\r');
     let plain = match line.contains('\u{1b}') {
@@ -272,7 +289,7 @@ fn without_prefix(line: &str) -> &str {
         let shorter = quoted(trimmed).or_else(|| console(trimmed)).or_else(|| stamped(trimmed));
         let numbered =
             || numbered(trimmed).filter(|line| is_known(line) || line.trim_start().starts_with('#'));
-        // What is an event with the prefix may be one only because of it.
+        // If it is an event with the prefix, removing the prefix must leave an event.
         match shorter.or_else(numbered) {
             Some(shorter) if !is_event(rest) || is_event(without_prefix(shorter)) => rest = shorter,
             _ => return rest,
@@ -325,10 +342,11 @@ fn stamped(line: &str) -> Option<&str> {
             && digits[0].len() == 4
             && digits.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    if let Some((date, clock)) = first.split_once('T') {
-        if is_date(date) && is_clock(clock) {
-            return Some(rest);
-        }
+    if let Some((date, clock)) = first.split_once('T')
+        && is_date(date)
+        && is_clock(clock)
+    {
+        return Some(rest);
     }
     if is_date(first) {
         let (clock, rest) = rest.split_once(' ')?;

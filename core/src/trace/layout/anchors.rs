@@ -1,13 +1,13 @@
-//! A short way through layouts that are made of whole bytes and texts only, as most events of LTTng and perf are.
+//! A fast path for layouts of whole bytes and texts only, such as most events of LTTng and perf.
 //!
-//! Between two texts everything has a fixed place: a leaf is found by passing over the texts before it, without
-//! looking at the other fields. (A walk from the first field for each field would cost their number squared.)
+//! Between two texts everything has a fixed offset: a leaf is found by skipping the texts before it, without reading
+//! the other fields. (A walk from the first field for each field would be quadratic.)
 
 use super::walk::{packed_bits, PastEnd, Walk};
 use super::{Length, Node, Part};
 use crate::trace::value::Value;
 
-/// How many bytes are before the first NUL; eight at a time, because names of threads are not much longer.
+/// Number of bytes before the first NUL; eight at a time, because thread names are not much longer.
 #[inline]
 fn nul(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -24,17 +24,17 @@ fn nul(bytes: &[u8]) -> Option<usize> {
     rest.iter().position(|&byte| byte == 0).map(|at| bytes.len() - rest.len() + at)
 }
 
-/// Where the texts and the leaves of a layout are.
+/// Locations of the texts and leaves of a layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::trace) struct Anchors {
-    /// Bytes from the begin, or from the text before, to each text.
+    /// Bytes from the start, or from the previous text, to each text.
     gaps: Vec<usize>,
-    /// Bytes behind the last text.
+    /// Bytes after the last text.
     tail: usize,
     leaves: Vec<Anchored>,
 }
 
-/// A leaf: how many texts are before it, and how many bytes behind the last of these.
+/// A leaf: number of texts before it, and of bytes after the last of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Anchored {
     texts: usize,
@@ -43,7 +43,7 @@ struct Anchored {
 }
 
 impl Anchors {
-    /// `None` where something has another length or place than whole bytes and texts give it.
+    /// `None` if a part is not whole bytes or a text.
     pub fn of(parts: &[Part]) -> Option<Anchors> {
         let mut anchors = Anchors::default();
         parts.iter().try_for_each(|part| anchors.add(&part.node))?;
@@ -73,7 +73,7 @@ impl Anchors {
         Some(())
     }
 
-    /// The byte behind `texts` texts, from byte `begin` on.
+    /// The first byte after `texts` texts, from byte `begin`.
     #[inline]
     fn behind(&self, texts: usize, data: &[u8], begin: usize) -> Option<usize> {
         self.gaps.get(..texts)?.iter().try_fold(begin, |at, gap| {
@@ -83,7 +83,7 @@ impl Anchors {
         })
     }
 
-    /// The byte behind all.
+    /// The first byte after the layout.
     #[inline]
     pub fn end(&self, data: &[u8], begin: usize) -> Result<usize, PastEnd> {
         let end = self.behind(self.gaps.len(), data, begin).and_then(|at| at.checked_add(self.tail));

@@ -1,10 +1,10 @@
-//! A walk over the bits of a compiled layout: the general way, which every layout can be read by.
+//! A walk over the bits of a compiled layout: the general path, for every layout.
 
 use super::{Length, Node, Part, Role, NO_SLOT, SLOTS};
 use crate::trace::bytes::Order;
 use crate::trace::value::{Array, Element, Value};
 
-/// The past end, as the only way a walk can fail.
+/// The data end too early: the only way in which a walk can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PastEnd;
 
@@ -61,7 +61,7 @@ impl<'a> Walk<'a> {
         Ok(&rest[..len])
     }
 
-    /// Goes over `node`, keeping what later nodes refer to.
+    /// Walks over `node`, and keeps the values that later nodes refer to.
     pub fn over(&mut self, node: &Node) -> Result<(), PastEnd> {
         match node {
             Node::Int { bits, align, signed, order, role, slot, .. } => {
@@ -108,7 +108,7 @@ impl<'a> Walk<'a> {
         for _ in 0..count {
             let before = self.bit;
             self.over(element)?;
-            // Elements of no size: any number of them is as long as one.
+            // Elements of size 0: any number of them has no length.
             if self.bit == before {
                 break;
             }
@@ -133,7 +133,7 @@ impl<'a> Walk<'a> {
         options.iter().find(|(ranges, _)| ranges.iter().any(holds)).map(|(_, part)| part)
     }
 
-    /// Goes to leaf `leaf` inside `part` and reads it; `None` where the variant turned out another way.
+    /// Walks to leaf `leaf` inside `part` and reads it; `None` if the variant has another option selected.
     pub fn leaf(&mut self, part: &Part, leaf: u16) -> Option<Value<'a>> {
         match &part.node {
             Node::Struct { align, parts } => {
@@ -196,7 +196,7 @@ fn array_value<'a>(element: &Node, bytes: &'a [u8]) -> Option<Value<'a>> {
     }
 }
 
-/// Bits of one element, where elements stand without gaps: then an array need not be walked.
+/// Bits of one element, if elements have no gaps: then an array need not be walked.
 pub(super) fn packed_bits(element: &Node) -> Option<u64> {
     match element {
         Node::Int { bits, align, slot: NO_SLOT, role: Role::Plain, .. } => {
@@ -211,7 +211,7 @@ fn sign_extend(value: u64, bits: u8) -> i64 {
     ((value << unused) as i64) >> unused
 }
 
-/// `bits` bits from bit `skip` of `bytes` on. Little-endian fields begin at the least significant bit of a byte.
+/// `bits` bits from bit `skip` of `bytes` on. Little-endian fields start at the least significant bit of a byte.
 fn bit_field(bytes: &[u8], skip: u32, bits: u32, order: Order) -> u64 {
     let all = match order {
         Order::Little => bytes.iter().rev().fold(0u128, |sum, &byte| (sum << 8) | u128::from(byte)) >> skip,

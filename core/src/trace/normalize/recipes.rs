@@ -1,21 +1,23 @@
-//! Which events mean which kind, and what their fields are called.
+//! The events and field names of each kind.
 //!
 //! To add a kind: a variant in [`Kind`], one line in [`RECIPES`], one function.
+
+use std::num::NonZeroU32;
 
 use super::{left_as, Access, Fields, Texts};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::catalogue::{EventClass, FieldRef};
-use crate::trace::event::{Kind, Vector};
+use crate::trace::event::{Faulted, Kind, Vector};
 use crate::trace::flight;
 use crate::trace::value::Value;
 
-/// Most fields any kind needs.
+/// Maximum number of fields of a kind.
 pub(super) const MOST_FIELDS: usize = 7;
 
-/// Makes a kind from its fields; `None` where one that it needs is missing.
+/// Builds a kind from its fields; `None` if a required one is missing.
 pub(super) type Build = fn(&mut Texts<'_>, &Fields<'_, '_>) -> Option<Kind>;
 
-/// Names of the event, aliases of each field, and what makes the kind.
+/// Names of the event, aliases of each field, and the function that builds the kind.
 type Row = (&'static [&'static str], &'static [&'static [&'static str]], Build);
 
 const PID: &[&str] = &["pid", "tid"];
@@ -82,13 +84,13 @@ const RECIPES: &[Row] = &[
     (&["function"], &[&["ip"], &["parent_ip"]], |_, f| Some(Kind::Function { ip: f.bits(0)?, parent_ip: f.bits(1)? })),
 ];
 
-/// Those of the flight recorder that say something else than the kernel's events of the same name.
+/// Events of the flight recorder that differ from the kernel events of the same name.
 #[rustfmt::skip]
 const FLIGHT: &[Row] = &[
     (&["sched_switch"], &[&["prev_pid"], &["prev_prio"], &["preempted"], &["next_pid"], &["next_prio"], &["next_comm"], &["prev_state"]], flight_switch),
-    (&["hrtimer_expire_entry"], &[&["hrtimer"], &["function"], &["expires"]], flight_expire),
+    (&["hrtimer_expire_entry"], &[&["hrtimer"], &["function"], &["expires"], &["slack"]], flight_expire),
     (&["host_steal"], &[&["taken"], &["since"]], |_, f| Some(Kind::HostSteal { taken: Ns(f.bits(0)?), since: Mono(f.bits(1)?) })),
-    (&["page_fault"], &[&["address"], &["count"]], |_, f| Some(Kind::PageFault { address: f.bits(0)?, count: u32::try_from(f.bits(1)?).unwrap_or(u32::MAX) })),
+    (&["page_fault"], &[&["address"], &["count"], &["read"], &["written"], &["copied"]], flight_fault),
 ];
 
 const VECTORS: [(&str, Vector); 11] = [
@@ -105,7 +107,7 @@ const VECTORS: [(&str, Vector); 11] = [
     ("x86_platform_ipi", Vector::PlatformIpi),
 ];
 
-/// What makes the kind of `class`, and its fields.
+/// The function that builds the kind of `class`, and its fields.
 pub(super) fn find(class: &EventClass) -> Option<(Build, &'static [&'static [&'static str]])> {
     if let Some(build) = vector_build(&class.name) {
         return Some((build, &[&["vector"]]));
@@ -142,8 +144,8 @@ fn vector_build(name: &str) -> Option<Build> {
     None
 }
 
-/// Whether the name itself says a system call, as LTTng's do: (entry, `futex`). `exit_syscall` and `sys_futex` are
-/// those of LTTng 2.0 to 2.5.
+/// The system call in the name of an event, as in LTTng: (is an entry, `futex`). `exit_syscall` and `sys_futex` are
+/// names of LTTng 2.0 to 2.5.
 pub(super) fn syscall_in_name(name: &str) -> Option<(bool, &str)> {
     let name = name.strip_prefix("compat_").unwrap_or(name);
     if let Some(call) = name.strip_prefix("syscall_entry_") {
@@ -159,7 +161,7 @@ pub(super) fn syscall_in_name(name: &str) -> Option<(bool, &str)> {
     }
 }
 
-/// Fields of a system call that is known by its name: number (if it is a field), then arguments or the result.
+/// Fields of an event with the system call in its name: number (if it is a field), then arguments or result.
 pub(super) fn syscall_recipe(class: &EventClass, entry: bool) -> (Build, [Option<FieldRef>; MOST_FIELDS]) {
     let mut fields = [None; MOST_FIELDS];
     fields[0] = class.field("id").filter(|_| class.name.ends_with("_unknown"));
@@ -209,13 +211,14 @@ fn flight_switch(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
 
 fn flight_expire(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     let expires = f.bits(2).filter(|&expires| expires > 0).map(Mono);
-    Some(Kind::TimerExpireEntry {
-        timer: f.bits(0)?,
-        function: function(n, f, 1),
-        expires,
-        now: None,
-        slack: None,
-    })
+    let slack = f.int(3).and_then(|slack| NonZeroU32::new(slack.max(0).unsigned_abs()));
+    Some(Kind::TimerExpireEntry { timer: f.bits(0)?, function: function(n, f, 1), expires, now: None, slack })
+}
+
+fn flight_fault(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
+    let number = |index| f.bits(index).map(|bits| bits as u32);
+    let how = Faulted { read: number(2)?, written: number(3)?, copied: number(4)? };
+    Some(Kind::PageFault { address: f.bits(0)?, count: number(1)?, how })
 }
 
 fn target(f: &Fields<'_, '_>, index: usize) -> Option<Cpu> {
@@ -270,7 +273,7 @@ fn hrtimer_start(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
 }
 
 fn hrtimer_expire(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
-    // The event says when it ran, not when it should have.
+    // The event has the time at which it ran, not its due time.
     let now = f.bits(2).map(Ns);
     Some(Kind::TimerExpireEntry {
         timer: f.bits(0)?,
@@ -293,7 +296,7 @@ fn cpu_idle(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     })
 }
 
-/// The steps of a CPU have numbers (include/linux/cpuhotplug.h), the highest when it is online: down it goes to a lower one.
+/// The states of a CPU are numbered (include/linux/cpuhotplug.h), online is the highest: going offline decreases them.
 fn hotplug(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::Hotplug { cpu: Cpu(f.int(0)? as u32), down: f.int(1)? < f.int(2)? })
 }
@@ -336,7 +339,7 @@ fn work_queue(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
 }
 
 fn filemap_fault(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
-    // The event counts pages of the machine that recorded; all traced architectures so far print `index << 12`.
+    // The event counts pages of the recording machine; all architectures traced so far print `index << 12`.
     Some(Kind::FilemapFault { dev: f.int(0)? as u32, ino: f.bits(1)?, offset: f.bits(2)? << 12 })
 }
 

@@ -1,9 +1,9 @@
-//! Names of threads come again and again: their symbols are found without hashing a table of all texts.
+//! A cache for thread names, which repeat often: their symbols are found without a look-up in all texts.
 
 use crate::trace::event::{Strings, Sym};
 use crate::trace::value::up_to_nul;
 
-/// Texts of at most 16 bytes to symbols, remembered in a table of fixed size.
+/// Maps texts of at most 16 bytes to symbols, in a table of fixed size.
 #[derive(Debug)]
 pub(super) struct TextCache {
     slots: Vec<(u128, Sym)>,
@@ -11,13 +11,13 @@ pub(super) struct TextCache {
 
 impl Default for TextCache {
     fn default() -> Self {
-        // A slot that no text has: the empty text is Sym(0), and bytes 0xff.. are no text of a kernel.
+        // An unused slot: the empty text is Sym(0), and 0xff bytes are not a text of the kernel.
         TextCache { slots: vec![(u128::MAX, Sym(0)); 1 << 10] }
     }
 }
 
 impl TextCache {
-    /// A text in 16 bytes, of which those behind its NUL do not count.
+    /// The symbol of a text in 16 bytes; bytes after its NUL are ignored.
     #[inline]
     pub fn padded(&mut self, bytes: &[u8; 16], strings: &mut Strings) -> Sym {
         let raw = u128::from_le_bytes(*bytes);
@@ -72,7 +72,7 @@ mod tests {
         }
         assert_eq!(cache.intern(b"", &mut strings), Sym(0));
         for text in texts.iter().filter(|text| text.len() < 16) {
-            // What stands behind the NUL is whatever was there before.
+            // The bytes after the NUL are stale.
             let mut bytes = [0xff; 16];
             bytes[..text.len()].copy_from_slice(text.as_bytes());
             bytes[text.len()] = 0;

@@ -1,4 +1,4 @@
-//! The header of a perf.data: attributes of the events, tracing data, facts of the machine.
+//! The header of a perf.data: attributes of the events, tracing data, machine.
 
 use super::super::bytes::{Order, Reader};
 use super::super::item::Damage;
@@ -14,7 +14,7 @@ const NRCPUS: u32 = 7;
 const CLOCK_DATA: u32 = 29;
 /// PERF_TYPE_TRACEPOINT.
 const TRACEPOINT: u32 = 2;
-/// Attributes of one file; perf opens one per event (and per CPU kind).
+/// Maximum number of attributes; perf opens one per event (and per type of CPU).
 const MOST_ATTRIBUTES: u64 = 1 << 16;
 
 pub(super) struct Header<'a> {
@@ -99,7 +99,7 @@ fn section(reader: &mut Reader<'_>) -> Result<Section, Damage> {
     Ok(Section { offset: reader.u64("section")?, size: reader.u64("section")? })
 }
 
-/// What the file has of a section.
+/// The bytes of a section that the file has.
 fn bytes(file: &[u8], section: Section) -> &[u8] {
     let all = file.len() as u64;
     let begin = section.offset.min(all);
@@ -124,7 +124,7 @@ fn text(bytes: &[u8], order: Order) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Where a flag of an attribute is: C lays bit fields out from the other end on big-endian machines.
+/// Bit number of a flag of an attribute: on big-endian machines C bit fields start at the other end.
 fn bit_of(flag: u32, order: Order) -> u32 {
     match order {
         Order::Little => flag,
@@ -132,7 +132,7 @@ fn bit_of(flag: u32, order: Order) -> u32 {
     }
 }
 
-/// How samples of each attribute are laid out, the name of the clock, and whether some tracepoint is only sampled.
+/// Layout of the samples of each attribute, name of the clock, and whether a tracepoint is only sampled.
 fn read_attributes(
     file: &[u8],
     attributes: Section,

@@ -1,4 +1,4 @@
-//! Records in the order of time, without sorting them: ascending runs of the file, put together into lanes.
+//! Records in time order without sorting: ascending runs of the file, chained into lanes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use super::PerfData;
 use crate::printable;
 use crate::time::{Cpu, Mono, Tid};
 
-/// Lanes of one file; more than CPUs of any machine. Beyond, order suffers and is reported.
+/// Maximum number of lanes; more than the CPUs of any machine. Beyond it, disorder is reported.
 const MOST_LANES: usize = 4096;
 
 /// Records `begin..end` of the data, ascending in time.
@@ -22,7 +22,7 @@ pub(super) struct Run {
     last: u64,
 }
 
-/// What the first pass found.
+/// Result of the first pass.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     pub lanes: Vec<Vec<Run>>,
@@ -31,7 +31,7 @@ pub(super) struct Lanes {
     pub cpus: Option<u32>,
     timed_losses: u64,
     untimed_losses: u64,
-    /// Samples at times that no clock shows.
+    /// Samples with impossible times.
     impossible: u64,
     is_disordered: bool,
     /// Lanes by the time of their last record.
@@ -66,7 +66,7 @@ impl Lanes {
         lanes
     }
 
-    /// Counts that perf adds at the end, of what the records with a time may have counted already.
+    /// Reports the sums that perf appends at the end, minus the losses already counted by records with a time.
     fn tell_untimed(&mut self) {
         let more = self.untimed_losses.saturating_sub(self.timed_losses);
         if more > 0 {
@@ -99,7 +99,7 @@ impl Lanes {
         self.cpus = record.cpu.and_then(|cpu| cpu.checked_add(1)).map(|cpus| cpus.max(known)).or(self.cpus);
     }
 
-    /// Appends to the lane that ended last before the run begins, so that lanes stay few.
+    /// Appends to the lane whose end is closest before the start of the run, so that there are few lanes.
     fn place(&mut self, run: Option<Run>) {
         let Some(run) = run else { return };
         let fits = self.ends.range(..=(run.first, usize::MAX)).next_back().map(|(&key, ())| key);
@@ -126,14 +126,14 @@ impl Lanes {
     }
 }
 
-/// A sum over the whole recording (perf 6.1) is a LOST_SAMPLES with time 0: it is nowhere.
+/// Whether a record has a place in time. A sum over the whole recording (perf 6.1) is a LOST_SAMPLES with time 0.
 fn is_shown(record: &PerfRecord<'_>) -> bool {
     let is_loss = matches!(record.kind, kind::LOST | kind::LOST_SAMPLES);
     let is_possible = record.time.is_none_or(|time| time <= Mono::LATEST.0);
     is_possible && (record.raw.is_some() || (is_loss && record.time.is_some_and(|time| time != 0)))
 }
 
-/// How many events a record says were lost.
+/// Number of lost events in a record.
 fn lost(record: &PerfRecord<'_>, order: Order) -> Option<u64> {
     match record.kind {
         kind::LOST => order.u64_at(record.body, 8),

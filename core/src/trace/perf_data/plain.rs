@@ -1,9 +1,9 @@
-//! The other forms of a perf.data, turned into the one that is read: pipe mode (`perf record -o -`) and compressed
-//! records (`perf record -z`).
+//! Converts the other forms of perf.data into the usual one: pipe mode (`perf record -o -`) and compressed records
+//! (`perf record -z`).
 //!
-//! Both come as a stream: attributes and tracing data stand among the records of the first, and the second is one zstd
-//! stream cut into records, whose content may begin in one and end in a later one. What comes out is held in memory;
-//! files of the usual form are not touched.
+//! Both are streams: pipe mode has attributes and tracing data among the records; a compressed file is one zstd stream
+//! cut into records, whose content may start in one and end in a later one. The result is held in memory; files of the
+//! usual form are not changed.
 
 use super::super::bytes::Order;
 use super::super::compression::{most_events, Inflater};
@@ -12,9 +12,9 @@ use super::super::source::OpenError;
 use super::header::TRACING_DATA;
 use super::sample::kind;
 
-/// What a stream may unfold to and be held in memory.
+/// Maximum decompressed bytes held in memory.
 const MOST: u64 = 4 << 30;
-/// Behind the header of a file: nothing is compressed or piped that is smaller.
+/// Bytes of a file header.
 const FILE_HEADER: usize = 104;
 const PIPE_HEADER: usize = 16;
 
@@ -22,19 +22,19 @@ const HEADER_ATTR: u32 = 64;
 const HEADER_TRACING_DATA: u32 = 66;
 const HEADER_FEATURE: u32 = 80;
 
-/// A file of the usual form with what was wrong on the way to it.
+/// A file of the usual form, with the damage found.
 #[derive(Debug)]
 pub struct Plain {
     /// The whole file.
     pub bytes: Vec<u8>,
-    /// Where the stream breaks off, if it does.
+    /// Where the stream ends early, if it does.
     pub damage: Option<Damage>,
 }
 
-/// The usual form of `file`; `None` where it is of that form, or none at all.
+/// The usual form of `file`; `None` if it has that form, or is not a perf.data.
 ///
 /// # Errors
-/// It holds no attributes, or more than can be held.
+/// It has no attributes, or is too large.
 pub fn plain(file: &[u8]) -> Result<Option<Plain>, OpenError> {
     let order = match file.get(..8) {
         Some(b"PERFILE2") => Order::Little,
@@ -58,7 +58,7 @@ pub fn plain(file: &[u8]) -> Result<Option<Plain>, OpenError> {
         return Err(Damage::new(40, what).into());
     }
     let mut stream = Stream::new(order);
-    // What described the records stays as it is; they and the table of features behind them move to the end.
+    // The description before the records is kept; the records and the feature table after them move to the end.
     stream.records = [&file[..begin], &file[end..]].concat();
     let data = stream.records.len() as u64;
     stream.read(file, begin, end);
@@ -103,7 +103,7 @@ fn to_bytes(number: u64, order: Order) -> [u8; 8] {
     }
 }
 
-/// What is gathered from the records.
+/// Contents collected from the records.
 struct Stream {
     order: Order,
     records: Vec<u8>,
@@ -111,9 +111,9 @@ struct Stream {
     attributes: Vec<(Vec<u8>, Vec<u8>)>,
     features: Vec<(u32, Vec<u8>)>,
     inflater: Inflater,
-    /// Unpacked, up to the first record that is not whole yet.
+    /// Decompressed bytes that are not a whole record yet.
     pending: Vec<u8>,
-    /// What may come out.
+    /// Maximum bytes of the result.
     most: usize,
     damage: Option<Damage>,
 }
@@ -158,7 +158,7 @@ impl Stream {
         self.damage.get_or_insert(Damage::new(at as u64, what));
     }
 
-    /// Takes one record; says how many of the bytes behind it are its own. `None`: nothing more can be read.
+    /// Processes one record; returns the number of bytes after it that belong to it. `None`: nothing more can be read.
     fn record(&mut self, kind: u32, whole: &[u8], behind: &[u8], at: usize) -> Option<usize> {
         let body = whole.get(8..)?;
         let number = |at| self.order.u32_at(body, at).map_or(0, |number| number as usize);
@@ -202,7 +202,7 @@ impl Stream {
         if let Err(error) = &unpacked {
             self.broken(at, &format!("{error}; the rest of the file is not read"));
         }
-        // Also up to where it breaks off.
+        // Also the part before an early end.
         let mut whole = 0;
         while let Some((_, size)) = head(&self.pending, whole, self.order) {
             if whole + size > self.pending.len() {
@@ -233,7 +233,7 @@ impl Writer {
 }
 
 impl Stream {
-    /// The file that perf would have written instead.
+    /// The file that perf would have written in the usual form.
     fn into_file(self) -> Result<Plain, OpenError> {
         let Stream { order, records, attributes, mut features, damage, .. } = self;
         let Some(longest) = attributes.iter().map(|(attribute, _)| attribute.len()).max() else {

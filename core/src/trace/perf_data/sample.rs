@@ -1,4 +1,4 @@
-//! Records of the data section, and where their parts are.
+//! Records of the data section, and the offsets of their parts.
 
 use std::collections::HashMap;
 
@@ -30,16 +30,16 @@ mod bit {
     pub const IDENTIFIER: u64 = 1 << 16;
 }
 
-/// Where the parts of a sample are, in bytes behind the record's header.
+/// Offsets of the parts of a sample, in bytes after the record header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SampleLayout {
     time: Option<usize>,
     cpu: Option<usize>,
-    /// Behind the parts of fixed size.
+    /// First byte after the parts of fixed size.
     rest: usize,
     sample_type: u64,
     read_format: u64,
-    /// Other records end with time and CPU too.
+    /// Other records also end with time and CPU.
     id_all: bool,
 }
 
@@ -69,7 +69,7 @@ impl SampleLayout {
         SampleLayout { time, cpu, rest: at, sample_type, read_format, id_all }
     }
 
-    /// Where the raw data are, as (begin, end) in `body`.
+    /// The raw data, as (start, end) in `body`.
     fn raw(&self, body: &[u8], order: Order) -> Option<(usize, usize)> {
         let mut at = self.rest;
         if self.sample_type & bit::READ != 0 {
@@ -97,7 +97,7 @@ impl SampleLayout {
         at.checked_add(8 * (1 + times))?.checked_add(count.checked_mul(8 * values)?)
     }
 
-    /// Time and CPU at the end of a record that is no sample.
+    /// Time and CPU at the end of a record that is not a sample.
     fn trailer(&self, body: &[u8], order: Order) -> (Option<u64>, Option<u32>) {
         let parts = [bit::TID, bit::TIME, bit::ID, bit::STREAM_ID, bit::CPU, bit::IDENTIFIER];
         let size = 8 * parts.iter().filter(|part| self.sample_type & **part != 0).count();
@@ -122,17 +122,17 @@ pub(super) type Attribute = (Vec<u64>, SampleLayout);
 #[derive(Debug)]
 pub(super) struct Samples<'a> {
     pub data: &'a [u8],
-    /// Where `data` begins in the file.
+    /// Offset of `data` in the file.
     pub offset: u64,
     pub order: Order,
     pub layouts: Vec<Attribute>,
     /// All attributes have the same layout: the usual case.
     pub alike: bool,
-    /// Layout of each id, where not all are alike.
+    /// Layout of each id, if they differ.
     pub by_id: HashMap<u64, SampleLayout>,
 }
 
-/// Layout of each id; of an id in several attributes, the first.
+/// Layout of each id; if several attributes have an id, that of the first.
 pub(super) fn by_id(attributes: &[Attribute]) -> HashMap<u64, SampleLayout> {
     let each = attributes.iter().rev().flat_map(|(ids, layout)| ids.iter().map(|id| (*id, *layout)));
     each.collect()
@@ -147,12 +147,12 @@ pub(super) struct PerfRecord<'a> {
     pub cpu: Option<u32>,
     /// Tracepoint data, of samples.
     pub raw: Option<&'a [u8]>,
-    /// Where the next record begins, in `data`.
+    /// Offset of the next record in `data`.
     pub next: usize,
 }
 
 impl<'a> Samples<'a> {
-    /// The record at `at`; `None` at the end, `Some(None)` where none can be.
+    /// The record at `at`; `None` at the end, `Some(None)` if it is invalid.
     pub fn record(&self, at: usize) -> Option<Option<PerfRecord<'a>>> {
         if at >= self.data.len() {
             return None;
@@ -177,7 +177,7 @@ impl<'a> Samples<'a> {
         } else if kind < 64 {
             (record.time, record.cpu) = self.layouts[0].1.trailer(body, self.order);
         } else if kind == kind::AUXTRACE {
-            // Its data stand behind the record and are not counted in its size.
+            // Its data follow the record and are not counted in its size.
             next = next.checked_add(usize::try_from(self.order.u64_at(body, 0)?).ok()?)?;
             record.next = next;
         }

@@ -1,4 +1,4 @@
-//! All of a trace.dat but the CPU data: versions 6 (one sequence) and 7 (sections) into the same [`Metadata`].
+//! A trace.dat without the CPU data: versions 6 (one sequence) and 7 (sections) into the same [`Metadata`].
 
 use std::collections::HashMap;
 
@@ -14,18 +14,18 @@ use super::{sections, TimeScale, MAGIC};
 use crate::printable;
 use crate::time::Tid;
 
-/// Event formats of one file: their numbers have 16 bits.
+/// Maximum number of event formats: their ids have 16 bits.
 const MOST_FORMATS: usize = 1 << 16;
-/// Fields of all formats together; a kernel with every event has 40,000.
+/// Maximum number of fields of all formats; a kernel with every event has 40,000.
 const MOST_FIELDS: usize = 1 << 19;
-/// Names of threads, and formats of trace_printk: `saved_cmdlines_size` ends at 32,768.
+/// Maximum number of thread names, and of trace_printk formats: `saved_cmdlines_size` is at most 32,768.
 const MOST_NAMES: usize = 1 << 18;
-/// Characters of a name of a thread, which has 15 in the kernel.
+/// Maximum characters of a thread name, which has 15 in the kernel.
 const LONGEST_NAME: usize = 64;
-/// CPUs of all buffers together that have data: Linux has at most 8192.
+/// Maximum number of CPUs with data in all buffers: Linux has at most 8192.
 pub(super) const MOST_CPUS: usize = 1 << 16;
 
-/// What the file says before and beside its CPU data.
+/// Contents of the file except its CPU data.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     pub order: Order,
@@ -33,13 +33,13 @@ pub(crate) struct Metadata {
     pub page_size: u32,
     pub compression: Compression,
     pub formats: Vec<Format>,
-    /// In place of events: the text of a latency tracer.
+    /// The text of a latency tracer, instead of events.
     pub text: Option<Vec<u8>>,
     pub symbols: Symbols,
     pub(super) buffers: Vec<Buffer>,
     pub(super) time: TimeScale,
     pub info: Info,
-    /// Bytes of sections that may still be read.
+    /// Bytes of descriptions that may still be read.
     pub(super) bytes_left: u64,
     fields: usize,
 }
@@ -53,7 +53,7 @@ pub(super) struct Buffer {
     pub cpus: Vec<CpuData>,
 }
 
-/// Where the data of one CPU lie in the file.
+/// Location of the data of one CPU in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CpuData {
     pub cpu: u32,
@@ -92,7 +92,7 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// The tracing data of a perf.data: what a version 6 file says up to its kallsyms and printk formats
+    /// The tracing data of a perf.data: a version 6 file up to its kallsyms and printk formats
     /// (tools/perf/util/trace-event-info.c). Damage in it is noted.
     pub fn read_perf(section: &[u8], offset: u64) -> Result<Self, Damage> {
         let mut reader = Reader::new(section, offset, Order::Little);
@@ -129,10 +129,10 @@ impl Metadata {
         }
     }
 
-    /// Takes `bytes` of descriptions at `offset` from what a file may have of them.
+    /// Counts `bytes` of descriptions at `offset` against the limit per file.
     ///
     /// # Errors
-    /// It is more than any kernel has.
+    /// The limit is exceeded: no kernel has that many.
     pub(super) fn charge(&mut self, bytes: u64, offset: u64) -> Result<(), Damage> {
         let left = self.bytes_left.checked_sub(bytes);
         self.bytes_left = left.ok_or_else(|| {
@@ -150,7 +150,7 @@ impl Metadata {
         self.read_header_info(reader)?;
         self.read_ftrace_formats(reader)?;
         self.read_event_formats(reader)?;
-        // From here on damage loses something, but no longer everything.
+        // From here, damage is not fatal.
         if let Err(damage) = self.read_v6_rest(reader, file)? {
             self.info.damage.push(damage);
         }
@@ -202,13 +202,12 @@ impl Metadata {
     ) -> Result<(), Damage> {
         let top = cpu_table(reader, options.cpus, MOST_CPUS)?;
         self.buffers.push(Buffer { page_size: self.page_size, cpus: top, ..Buffer::default() });
-        // Behind the table stands the trace clock, in files since 2012.
+        // The trace clock follows the table, in files since 2012.
         if let Some(text) =
             reader.u64("clock").and_then(|len| reader.take(len, "clock")).ok().and_then(text_of)
+            && self.info.clock.name.is_empty()
         {
-            if self.info.clock.name.is_empty() {
-                self.info.clock.name = options::chosen_clock(text).to_owned();
-            }
+            self.info.clock.name = options::chosen_clock(text).to_owned();
         }
         for (offset, name) in &options.v6_buffers {
             let start = usize::try_from(*offset).ok().filter(|&start| start <= file.len());
@@ -232,7 +231,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// Takes over what the options say.
+    /// Applies the options.
     pub(super) fn apply(&mut self, options: &Options) -> Result<(), OpenError> {
         if options.guest_sync {
             let text = "a guest's trace.dat synchronised with its host (TIME_SHIFT): its times cannot be read alone; \
@@ -249,10 +248,10 @@ impl Metadata {
         Ok(())
     }
 
-    /// Refuses clocks by which no time can be told.
+    /// Refuses clocks that do not give a time.
     ///
     /// # Errors
-    /// The stamps count something else, and the file does not say how long that takes.
+    /// The stamps count another unit, and the file does not have its length.
     pub fn tells_time(&self) -> Result<(), OpenError> {
         let counts = match self.info.clock.name.as_str() {
             "x86-tsc" | "ppc-tb" if self.time.mult == 0 => {
@@ -334,11 +333,11 @@ impl Metadata {
         let len = reader.u64("size of cmdlines")?;
         let text = String::from_utf8_lossy(reader.take(len, "cmdlines")?);
         for line in text.lines() {
-            if let Some((tid, comm)) = line.trim_start().split_once(' ') {
-                if let Ok(tid) = tid.parse() {
-                    let comm = printable::cut(comm.trim_end_matches('\0'), LONGEST_NAME);
-                    self.info.comms.insert(Tid(tid), comm);
-                }
+            if let Some((tid, comm)) = line.trim_start().split_once(' ')
+                && let Ok(tid) = tid.parse()
+            {
+                let comm = printable::cut(comm.trim_end_matches('\0'), LONGEST_NAME);
+                self.info.comms.insert(Tid(tid), comm);
             }
             if self.info.comms.len() >= MOST_NAMES {
                 let what = format!("more than {MOST_NAMES} names of threads: the rest is not read");

@@ -1,11 +1,11 @@
-//! Options of a trace.dat: facts beside the events.
+//! Options of a trace.dat.
 
 use super::super::bytes::Reader;
 use super::super::item::Damage;
 use super::metadata::{Buffer, CpuData};
 use super::TimeScale;
 
-/// Numbers of options and, in version 7, of the sections they point at.
+/// Ids of options and, in version 7, of the sections they refer to.
 pub mod id {
     pub const DONE: u16 = 0;
     pub const DATE: u16 = 1;
@@ -28,7 +28,7 @@ pub mod id {
     pub const BUFFER_TEXT: u16 = 22;
 }
 
-/// What the options say.
+/// Contents of the options.
 #[derive(Debug, Default)]
 pub(super) struct Options {
     pub cpus: u32,
@@ -45,7 +45,7 @@ pub(super) struct Options {
     pub v7_buffers: Vec<(u64, Buffer)>,
     /// Version 7: id and offset of sections.
     pub sections: Vec<(u16, u64)>,
-    /// Version 7: where buffers are that hold text.
+    /// Version 7: offsets of buffers with text.
     pub text_buffers: Vec<u64>,
 }
 
@@ -72,7 +72,7 @@ fn body<'a>(reader: &mut Reader<'a>) -> Result<Reader<'a>, Damage> {
     Ok(Reader::new(reader.take(len.into(), "option")?, offset, reader.order))
 }
 
-/// Options of one section of version 7; gives the offset of the next section, 0 for none.
+/// Options of one section of version 7; returns the offset of the next section, 0 for none.
 pub(super) fn read_v7(options: &mut Options, reader: &mut Reader<'_>) -> Result<u64, Damage> {
     while reader.left() > 0 {
         let option = reader.u16("option")?;
@@ -114,7 +114,7 @@ fn v7_buffer(body: &mut Reader<'_>) -> Result<(u64, Buffer), Damage> {
 }
 
 impl Options {
-    /// Options that both versions write alike; unknown ones are passed over, as the format demands.
+    /// Options that are the same in both versions; unknown ones are skipped, as the format requires.
     fn take(&mut self, option: u16, body: &mut Reader<'_>) -> Result<(), Damage> {
         match option {
             id::CPUCOUNT => self.cpus = body.u32("number of CPUs")?,
@@ -155,7 +155,7 @@ fn integer(text: &str) -> i64 {
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
     let magnitude = match digits.strip_prefix("0x") {
-        // An offset of a clock is often written as the two's complement of a negative one.
+        // A negative clock offset is often written as its two's complement.
         Some(hex) => u64::from_str_radix(hex, 16).unwrap_or(0) as i64,
         None => digits.parse().unwrap_or(0),
     };

@@ -1,7 +1,7 @@
 //! The pages of one CPU, from a plain or a compressed region of the file.
 //!
-//! A page is found by its number: plain data are sliced in place, compressed ones are decompressed chunk by chunk
-//! into a buffer of the walk, so that memory does not grow with the trace.
+//! A page is found by its number: plain data are sliced in place, compressed data are decompressed chunk by chunk into
+//! a buffer of the walk, so that memory does not grow with the trace.
 
 use super::super::bytes::Reader;
 use super::super::compression::{most_events, Compression, Decompressor};
@@ -9,11 +9,11 @@ use super::super::item::Damage;
 use super::super::ring_page::PageLayout;
 use super::metadata::{Buffer, CpuData, Metadata};
 
-/// Bytes of a decompressed chunk that are believed. trace-cmd writes ten pages; the largest sub-buffer is 128 MiB
-/// in theory and far below in use.
+/// Maximum bytes of a decompressed chunk. trace-cmd writes ten pages; the largest sub-buffer is 128 MiB in theory and
+/// much smaller in practice.
 const LARGEST_CHUNK: u32 = 64 << 20;
 
-/// Where the pages of one CPU are.
+/// The pages of one CPU.
 #[derive(Debug)]
 pub(super) struct CpuPages<'a> {
     pub cpu: u32,
@@ -21,7 +21,7 @@ pub(super) struct CpuPages<'a> {
     pub layout: PageLayout,
     page_size: usize,
     how: Compression,
-    /// The CPU's part of the file, which begins at `offset`.
+    /// The part of the file for this CPU, which starts at `offset`.
     data: &'a [u8],
     offset: u64,
     chunks: Vec<Chunk>,
@@ -32,14 +32,14 @@ pub(super) struct CpuPages<'a> {
 /// A compressed run of pages.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
-    /// Where its compressed bytes begin in `data`, and how many there are.
+    /// Offset of its compressed bytes in `data`, and their number.
     begin: usize,
     packed: u32,
     unpacked: u32,
     first_page: usize,
 }
 
-/// The chunk that a walk has decompressed last.
+/// The last decompressed chunk of a walk.
 #[derive(Debug, Default)]
 pub(super) struct Unpacked {
     chunk: Option<usize>,
@@ -47,7 +47,7 @@ pub(super) struct Unpacked {
     decompressor: Decompressor,
 }
 
-/// Where the bytes of one page are.
+/// Location of the bytes of one page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PagePlace {
     begin: usize,
@@ -56,8 +56,8 @@ pub(super) struct PagePlace {
     unpacked: bool,
 }
 
-/// What the CPUs of a file may still have: of its bytes, and decompressed. Regions of CPUs do not overlap, so that reading
-/// all of them takes as long as the file is large.
+/// Remaining limits of the CPUs of a file: bytes of the file, and decompressed bytes. Regions of CPUs do not overlap,
+/// so the time to read all of them is proportional to the size of the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
     bytes: u64,
@@ -80,7 +80,7 @@ impl<'a> CpuPages<'a> {
         origin: u16,
         left: &mut Left,
     ) -> Self {
-        // The size of compressed data does not count the word in front of them, the number of chunks.
+        // The size of compressed data does not include the word before them, the number of chunks.
         let size = data.size.saturating_add(if buffer.compressed { 4 } else { 0 });
         let begin = (data.offset.min(file.len() as u64)) as usize;
         let end = data.offset.saturating_add(size).min(file.len() as u64) as usize;
@@ -110,7 +110,7 @@ impl<'a> CpuPages<'a> {
         };
         left.bytes = bytes;
         if pages.how == Compression::None {
-            // The last page may be cut off: what is there of it can still be read.
+            // The last page may be truncated: the rest of it can still be read.
             pages.pages = pages.data.len().div_ceil(pages.page_size);
         } else if let Err(damage) = pages.index_chunks(metadata, left) {
             pages.damage.push(damage);
@@ -145,13 +145,13 @@ impl<'a> CpuPages<'a> {
         !self.damage.is_empty()
     }
 
-    /// How many pages there are, some of them possibly damaged.
+    /// Number of pages, including damaged ones.
     pub fn len(&self) -> usize {
         self.pages
     }
 
-    /// First page of the piece behind the one that begins at `page`: 256 KiB on, or a MiB of whole chunks, because a chunk
-    /// is decompressed by each piece that has a page of it, and once more for the page before the next piece.
+    /// First page of the next piece after the one that starts at `page`: 256 KiB later, or 1 MiB of whole chunks,
+    /// because each piece decompresses the chunks of its pages, and once more for the page before the next piece.
     pub fn next_piece(&self, page: usize) -> usize {
         let bytes = if self.how == Compression::None { 1 << 18 } else { 1 << 20 };
         let next = page.saturating_add((bytes / self.page_size).max(1));
@@ -161,7 +161,7 @@ impl<'a> CpuPages<'a> {
         }
     }
 
-    /// Where in the file page `index` is, as far as compression lets one say.
+    /// Offset of page `index` in the file; in compressed data, that of its chunk.
     pub fn file_offset(&self, index: usize) -> u64 {
         match self.chunk_of(index) {
             Some(chunk) => self.offset + self.chunks[chunk].begin as u64,
@@ -173,7 +173,7 @@ impl<'a> CpuPages<'a> {
         self.chunks.partition_point(|chunk| chunk.first_page <= page).checked_sub(1)
     }
 
-    /// Makes page `index` readable and says where it is.
+    /// Makes page `index` readable and returns its location.
     pub fn load(&self, index: usize, unpacked: &mut Unpacked) -> Result<PagePlace, Damage> {
         let Some(number) = self.chunk_of(index) else {
             return Ok(self.place(index, self.data.len(), false));
@@ -196,14 +196,14 @@ impl<'a> CpuPages<'a> {
         PagePlace { begin, end: (begin + self.page_size).min(len), unpacked }
     }
 
-    /// The bytes of a loaded page; shorter than a page where the file ends in it.
+    /// The bytes of a loaded page; shorter than a page if the file ends in it.
     #[inline]
     pub fn bytes<'s>(&'s self, place: &PagePlace, unpacked: &'s Unpacked) -> &'s [u8] {
         let all = if place.unpacked { unpacked.bytes.as_slice() } else { self.data };
         all.get(place.begin..place.end).unwrap_or(&[])
     }
 
-    /// Behind the last page of the chunk that holds `index`: where reading can go on after damage.
+    /// First page after the chunk that holds `index`: where reading can continue after damage.
     pub fn next_chunk(&self, index: usize) -> usize {
         match self.chunk_of(index) {
             Some(number) => self.chunks.get(number + 1).map_or(self.pages, |chunk| chunk.first_page),

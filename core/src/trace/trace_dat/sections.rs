@@ -1,4 +1,4 @@
-//! Version 7: a chain of option sections, which point at all others.
+//! Version 7: a chain of option sections, which refer to all others.
 
 use std::borrow::Cow;
 
@@ -10,9 +10,9 @@ use super::metadata::{Buffer, CpuData, Metadata, MOST_CPUS};
 use super::options::{self, id, Options};
 
 const COMPRESSED: u16 = 1;
-/// Sections of options in one file; trace-cmd writes one, and one more for each buffer.
+/// Maximum number of option sections; trace-cmd writes one, and one more for each buffer.
 const MOST_OPTION_SECTIONS: usize = 4096;
-/// Sections that options point at; trace-cmd writes one of each of six kinds.
+/// Maximum number of sections that options refer to; trace-cmd writes one of each of six kinds.
 const MOST_SECTIONS: usize = 64;
 
 struct Section<'a> {
@@ -82,7 +82,7 @@ pub(super) fn read_v7(
     Ok(())
 }
 
-/// The section of a latency tracer's text: as it is, or in chunks, each compressed by itself.
+/// The text of a latency tracer: plain, or in independently compressed chunks.
 fn text(metadata: &mut Metadata, file: &[u8], at: u64) -> Result<Vec<u8>, Damage> {
     let (section_id, flags, offset, size) = header(metadata, file, at)?;
     if section_id != id::BUFFER_TEXT {
@@ -106,8 +106,8 @@ fn text(metadata: &mut Metadata, file: &[u8], at: u64) -> Result<Vec<u8>, Damage
     Ok(text)
 }
 
-/// The buffers of a file whose end is cut off, and with it the options that say where each CPU's data lie: sections
-/// follow one another from `first` on, and the data of CPUs in the order of their numbers, each from a whole page on.
+/// Recovers the buffers of a truncated file, which lacks the options with the location of each CPU's data: sections are
+/// contiguous from `first`, with the data of the CPUs in order, each page-aligned.
 fn recover(metadata: &mut Metadata, options: &Options, first: u64, file: &[u8]) {
     let mut at = first;
     while let Ok((section_id, flags, body, size)) = header(metadata, file, at) {
@@ -136,7 +136,7 @@ fn recover(metadata: &mut Metadata, options: &Options, first: u64, file: &[u8]) 
     }
 }
 
-/// Where compressed data of CPUs lie from `from` to the end of `file`; the last may be cut off.
+/// Regions of compressed CPU data from `from` to the end of `file`; the last may be truncated.
 fn regions(metadata: &Metadata, file: &[u8], from: u64) -> Vec<CpuData> {
     let page = u64::from(metadata.page_size.max(1));
     let mut cpus = Vec::new();
@@ -152,7 +152,7 @@ fn regions(metadata: &Metadata, file: &[u8], from: u64) -> Vec<CpuData> {
         };
         let is_whole = (0..chunks).all(|_| chunk().is_ok());
         let end = if is_whole { reader.offset() } else { file.len() as u64 };
-        // The word in front, the number of chunks, does not count.
+        // The word before it, the number of chunks, is not included.
         cpus.push(CpuData { cpu, offset, size: end - offset - 4 });
         offset = end.next_multiple_of(page);
     }
@@ -160,8 +160,8 @@ fn regions(metadata: &Metadata, file: &[u8], from: u64) -> Vec<CpuData> {
     cpus
 }
 
-/// The same of data that are not compressed, pages one after the other: a CPU's first page is before the last of the one
-/// before it. The section ends at `end`, where the file may have ended before.
+/// Regions of uncompressed data, contiguous pages: the first page of a CPU is earlier than the last of the previous
+/// CPU. The section ends at `end`, which may be beyond the end of the file.
 fn plain_regions(metadata: &Metadata, file: &[u8], from: u64, end: u64) -> Vec<CpuData> {
     let page = u64::from(metadata.page_size.max(64));
     let mut cpus: Vec<CpuData> = Vec::new();
@@ -177,15 +177,15 @@ fn plain_regions(metadata: &Metadata, file: &[u8], from: u64, end: u64) -> Vec<C
         }
         (last, offset) = (stamp, offset + page);
     }
-    // What the section has and the file has not: that the data of the last are cut off.
+    // The section is longer than the file: the data of the last CPU are truncated.
     if let Some(cpu) = cpus.last_mut() {
         cpu.size = cpu.size.max(end.saturating_sub(cpu.offset));
     }
     cpus
 }
 
-/// Follows the chain; says whether it has its end. Damage in the first link is an error, for nothing can be found then;
-/// later it is noted.
+/// Follows the chain; returns whether it is complete. Damage in the first link is an error, because nothing can be
+/// found then; later damage is noted.
 fn read_options(
     metadata: &mut Metadata,
     options: &mut Options,
@@ -256,7 +256,7 @@ fn read_section(metadata: &mut Metadata, expected: u16, section: &Section<'_>) -
         let what = format!("section {} where an option points at section {expected}", section.id);
         return Err(Damage::new(section.offset, what));
     }
-    // Inside a compressed section offsets count from where it begins in the file.
+    // Inside a compressed section, offsets count from its start in the file.
     let base = if section.flags & COMPRESSED == 0 { section.offset } else { section.offset + 8 };
     let mut reader = Reader::new(&section.body, base, metadata.order);
     match expected {

@@ -1,4 +1,4 @@
-//! The records of one CPU in their order.
+//! The records of one CPU, in order.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use super::pages::{CpuPages, PagePlace, Unpacked};
 use super::TraceDat;
 use crate::time::{Cpu, Mono};
 
-/// What is at hand.
+/// The current item.
 #[derive(Debug)]
 enum Head {
     Event { class: u32, payload: Range<u32> },
@@ -27,12 +27,12 @@ pub(super) struct Stream<'t> {
     unpacked: Unpacked,
     /// Number of the page being read, and where its bytes are.
     page: usize,
-    /// First page that is another walk's.
+    /// First page of the next walk.
     end: usize,
     place: PagePlace,
     walk: PageWalk,
     head: Head,
-    /// Comes after `head`, where one step finds two things.
+    /// The item after `head`, if one step finds two.
     queued: Option<Head>,
     /// Time of `head`.
     at: u64,
@@ -44,7 +44,7 @@ pub(super) struct Stream<'t> {
     backwards: bool,
     /// An event had a time beyond [`Mono::LATEST`], reported once.
     impossible: bool,
-    /// What follows the last event could not be read: the time until the next one is nobody's.
+    /// The data after the last event could not be read: a loss until the next event.
     hole: bool,
 }
 
@@ -59,7 +59,7 @@ impl<'t> Stream<'t> {
         stream
     }
 
-    /// The walk in pieces.
+    /// The walk, in pieces.
     pub fn pieces(
         trace: &'t TraceDat<'t>,
         pages: &'t CpuPages<'t>,
@@ -99,8 +99,8 @@ impl<'t> Stream<'t> {
         self.head = self.open_page().or_else(|| self.find()).unwrap_or(Head::End);
     }
 
-    /// Time of the last event in the page before `page`, if there is one: a piece knows no more of what is before it.
-    /// And whether the page could not be read to its end.
+    /// Time of the last event in the page before `page`, if there is one, and whether that page could not be read to
+    /// its end. A piece knows nothing else of the time before it.
     fn last_before(&mut self, page: usize) -> (Option<u64>, bool) {
         let Some(before) = page.checked_sub(1) else { return (None, false) };
         let Ok(place) = self.pages.load(before, &mut self.unpacked) else { return (None, true) };
@@ -118,7 +118,7 @@ impl<'t> Stream<'t> {
         }
     }
 
-    /// Time of the last event that can be read, on any CPU; looked for once.
+    /// Time of the last readable event on any CPU; computed once.
     fn end_of_trace(&self) -> Option<u64> {
         *self.trace.end.get_or_init(|| self.find_end())
     }
@@ -131,7 +131,7 @@ impl<'t> Stream<'t> {
         self.trace.cpus.iter().filter_map(last_of).max()
     }
 
-    /// The walk is over: what it says of what it could not read at its end.
+    /// The end of the walk: a loss, if the data at its end were not readable.
     fn over(&mut self) -> Head {
         let is_last = self.page == self.end && self.end == self.pages.len();
         let tells = is_last && (std::mem::take(&mut self.hole) || self.pages.is_cut());
@@ -143,7 +143,7 @@ impl<'t> Stream<'t> {
         Head::Lost { count: None, after: self.last }
     }
 
-    /// The last page that begins before `time`, by bisection over page stamps.
+    /// The last page that starts before `time`, by bisection over page stamps.
     fn page_before(&mut self, time: u64) -> usize {
         let (mut low, mut high) = (0, self.pages.len());
         while high - low > 1 {
@@ -162,7 +162,7 @@ impl<'t> Stream<'t> {
         low
     }
 
-    /// Opens the page with number `self.page`; gives what comes before its first record, if anything.
+    /// Opens page `self.page`; returns the item before its first record, if any.
     fn open_page(&mut self) -> Option<Head> {
         self.walk = PageWalk::nowhere();
         if self.page >= self.end {
@@ -190,7 +190,7 @@ impl<'t> Stream<'t> {
         }
     }
 
-    /// What comes next in this page or the following ones; `None` after the last.
+    /// The next item in this page or the following ones; `None` after the last.
     fn find(&mut self) -> Option<Head> {
         loop {
             let page = self.pages.bytes(&self.place, &self.unpacked);

@@ -1,4 +1,4 @@
-//! Facts of the running system that no file shows as text.
+//! Facts of the running system that are in no text file.
 
 use std::fs;
 use std::io::{Error, ErrorKind, Read, Result};
@@ -12,7 +12,7 @@ use crate::facts::counters;
 use crate::tree::{Tree, LIVE};
 use crate::{arch, pm_qos};
 
-/// One fact by name; `NotFound` where this machine does not have it.
+/// One fact by name; `NotFound` if this machine does not have it.
 pub(super) fn read(name: &str) -> Result<String> {
     match name {
         "@clock_resolution_ns" => clock_resolution().map(|ns| ns.to_string()),
@@ -40,7 +40,7 @@ fn clock_resolution() -> Result<i64> {
     }
 }
 
-/// Lines of the kernel's log that rules ask for. The log's own head (`6,339,5140900,-;`) is taken away.
+/// Lines of the kernel's log that rules ask for, without the log's own prefix (`6,339,5140900,-;`).
 fn kernel_log() -> Result<String> {
     const WANTED: [&str; 4] = ["Unknown kernel command line", "tsc", "TSC", "clocksource"];
     let mut log = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg")?;
@@ -57,7 +57,7 @@ fn kernel_log() -> Result<String> {
                 }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            // Overwritten since the last read (EPIPE): the next read goes on with the oldest that is left.
+            // Overwritten since the last read (EPIPE): the next read continues with the oldest that is left.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EPIPE | libc::EINTR)) => {}
             Err(error) => return Err(error),
         }
@@ -79,7 +79,7 @@ fn smi_count() -> Result<String> {
     }
 }
 
-/// Every BPF link of the machine: program and kind.
+/// All BPF links of the machine: program and type.
 fn bpf_links() -> Result<String> {
     // SAFETY: geteuid has no preconditions.
     if unsafe { libc::geteuid() } != 0 {
@@ -119,7 +119,7 @@ fn perf_users() -> Vec<String> {
     users
 }
 
-/// Names of the programs with a thread that has a cookie of core scheduling; those of other users are visible to root.
+/// Names of programs with a thread that has a core-scheduling cookie; those of other users are visible to root.
 fn core_cookies() -> Result<String> {
     let cookie = |tid: libc::c_ulong| -> Result<u64> {
         const PR_SCHED_CORE: libc::c_int = 62; // include/uapi/linux/prctl.h, since 5.14

@@ -1,4 +1,4 @@
-//! How long network cards gather packets before they interrupt: what `ethtool -c` shows (include/uapi/linux/ethtool.h).
+//! Interrupt coalescing of network cards: what `ethtool -c` shows (include/uapi/linux/ethtool.h).
 
 use std::fs;
 use std::io::{Error, Result};
@@ -6,12 +6,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
-/// `struct ethtool_coalesce` is all 32-bit words; places of those that are looked at.
+/// `struct ethtool_coalesce` consists of 32-bit words; offsets of those used.
 const WORDS: usize = 23;
 const RX_USECS: usize = 1;
 const ADAPTIVE_RX: usize = 10;
 
-/// `eth0 rx-usecs 3 adaptive-rx off`, one card a line; those whose driver tells nothing are left out.
+/// `eth0 rx-usecs 3 adaptive-rx off`, one card per line; cards whose driver reports nothing are left out.
 pub(super) fn coalescing() -> Result<String> {
     // SAFETY: a plain call; the descriptor is ours alone.
     let socket = unsafe {

@@ -1,6 +1,6 @@
-//! Do the clocks of two CPUs agree? Messages through one cache line: a read that happens after another must not be
-//! earlier, and the fastest round trip bounds the offset as in NTP (Mills 1991): offset = t2 − (t1 + t3) / 2, known to half of
-//! t3 − t1.
+//! Do the clocks of two CPUs agree? Messages through one cache line: a read that happens after another must not be earlier,
+//! and the fastest round trip bounds the offset as in NTP (Mills 1991): offset = t2 − (t1 + t3) / 2, known to half of t3 −
+//! t1.
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -14,12 +14,12 @@ use super::path::gettime;
 use crate::error::{Error, Result};
 use crate::{arch, sched, threads};
 
-/// How long two CPUs talk about one clock. Both spin meanwhile, as ordinary threads.
+/// Time for comparing one clock of two CPUs. Both spin during it, as ordinary threads.
 const TALK: Duration = Duration::from_millis(40);
-/// Enough exchanges.
+/// Exchanges that suffice.
 const EXCHANGES: u64 = 20_000;
 
-/// The first CPU against each other one, by the processor's counter and by CLOCK_MONOTONIC.
+/// Compares the first CPU with each other one, by the processor's counter and by CLOCK_MONOTONIC.
 pub(super) fn all(cpus: &CpuSet, tick_ns: f64) -> Result<Vec<Agreement>> {
     let mut cpus = cpus.iter();
     let Some(from) = cpus.next() else { return Ok(Vec::new()) };
@@ -31,15 +31,15 @@ pub(super) fn all(cpus: &CpuSet, tick_ns: f64) -> Result<Vec<Agreement>> {
     Ok(found)
 }
 
-/// One cache line each, so that the line moves as rarely as the messages.
+/// One cache line each, so that a line moves only with a message.
 #[repr(align(128))]
 #[derive(Default)]
 struct Line(AtomicU64);
 
 #[derive(Default)]
 struct Shared {
-    asked: Line,    // number of the question
-    answered: Line, // number of the answer
+    asked: Line,    // number of the request
+    answered: Line, // number of the reply
     answer: Line,   // the reading
     over: AtomicBool,
 }
@@ -59,7 +59,7 @@ fn pair(
             shared.over.store(true, Release);
             talk
         })
-        .inspect_err(|_| shared.over.store(true, Release))?; // nobody asks: the other side is to end
+        .inspect_err(|_| shared.over.store(true, Release))?; // no request for long: the other side is to end
         let ended = |_| Error::refused("compare", "the clocks of two CPUs", "a thread ended early");
         let talk = here.join().map_err(ended)?;
         there.join().map_err(ended)??;

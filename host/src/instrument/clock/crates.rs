@@ -1,25 +1,24 @@
-//! Crates that many Rust programs read the time with, each called as its documentation does. The only place that knows
-//! them: they are dependencies of nothing else here.
+//! Crates that many Rust programs read the time with, each called as documented. Only this file uses these dependencies.
 //!
-//! Chosen: the well-kept ones that measure time and are small. Crates about dates (chrono, time, jiff) ask `SystemTime`,
-//! whose row stands beside, and then reckon the calendar. minstant and fastant calibrate for at least 20 ms before
-//! `main` of every program that they are linked into, and so of every other command here.
+//! Selection: well-maintained, small crates that measure time. Crates for dates (chrono, time, jiff) call `SystemTime`,
+//! which has its own row, and then compute the calendar. minstant and fastant calibrate for at least 20 ms before `main`
+//! in every program that links them, and so in every other command here.
 
 use lathunt_core::clock::Cost;
 use rustix::time::{clock_gettime, ClockId};
 
 use super::Pairs;
 
-/// All of them; `None` for those a signal cut off.
+/// All of them; `None` for those cut short by a signal.
 pub(super) fn all(pairs: &Pairs) -> Vec<Option<Cost>> {
-    // Its first read calibrates the processor's counter, which takes up to 0.2 s: done before.
+    // Its first read calibrates the processor's counter, which takes up to 0.2 s: done in advance.
     std::hint::black_box(quanta::Instant::now());
     vec![
         pairs
             .cost_between("crate quanta", quanta::Instant::now, |first, second| {
                 second.checked_duration_since(*first)
             })
-            .map(|cost| noted(cost, "the processor's counter, scaled, where it trusts that")),
+            .map(|cost| noted(cost, "the CPU's counter, scaled, if quanta trusts it")),
         pairs
             .cost_between("crate coarsetime", coarsetime::Instant::now, |first, second| {
                 Some(second.duration_since(*first).into())

@@ -1,5 +1,5 @@
-//! Who interrupts a loop of reads? The non-preempt test, for as many turns as there were pairs: its classifier names who
-//! took each gap. The pairs of the table cannot be attributed one by one without making each of them slower.
+//! What interrupts a loop of reads? Runs the non-preempt test for as many iterations as there were pairs: its classifier
+//! attributes each gap. The pairs of the table cannot be attributed individually without slowing each of them down.
 
 use lathunt_core::clock::Gaps;
 use lathunt_core::cpuset::CpuSet;
@@ -9,9 +9,9 @@ use super::{Options, PAUSE, STRETCH};
 use crate::error::Result;
 use crate::instrument::npt::{self, probe::Kind, Read};
 
-/// A turn takes some 20 ns: this is no turn.
+/// An iteration takes some 20 ns: a longer one is a gap.
 const THRESHOLD: Ns = Ns(1_000);
-/// Some seconds at most, however many pairs were asked for.
+/// Limits it to a few seconds, whatever number of pairs was requested.
 const MOST_TURNS: u64 = 50_000_000;
 
 pub(super) fn find(options: &Options) -> Result<Gaps> {

@@ -1,9 +1,10 @@
-//! What does reading the clock cost, by which path, and do the CPUs agree?
+//! What does reading the clock cost by each path, and do the CPUs agree?
 //!
-//! Each path is a loop of its own, compiled with the read inlined: two reads, one right after the other, then the
-//! bookkeeping, which falls between pairs and is in no difference. Under a real-time policy the loop sleeps a tenth of the
-//! time, so that throttling never strikes and other work goes on. `path` lists the ways, `crates` those of other crates, `runtime` those of a fiber, `system_call` proves which
-//! of them enter the kernel, `agreement` compares CPUs, `gaps` says who interrupts such a loop.
+//! Each path is a loop of its own, compiled with the read inlined: two reads back to back, then the bookkeeping, which falls
+//! between pairs and is not in any difference. Under a real-time policy the loop sleeps a tenth of the time, so that
+//! throttling never strikes and other work continues. `path` lists the paths, `crates` those of other crates, `runtime` those
+//! of a fiber; `system_call` proves which of them enter the kernel, `agreement` compares CPUs, `gaps` attributes
+//! interruptions of such a loop.
 
 mod agreement;
 mod crates;
@@ -26,7 +27,7 @@ use crate::{arch, signals};
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Pairs of reads of each path.
+    /// Pairs of reads per path.
     pub pairs: u64,
     /// On this CPU.
     pub cpu: Cpu,
@@ -36,20 +37,20 @@ pub struct Options {
     pub cpus: CpuSet,
     /// Also on a thread of lathunt-runtime: what its programs pay.
     pub runtime: bool,
-    /// Told the name of each path before it is measured, between the measurements.
+    /// Called with the name of each path before it is measured, between the measurements.
     pub begins: fn(&str),
 }
 
-/// Longest stretch without a sleep under a real-time policy, and the sleep: 91 %, below the usual limit of 95 %.
+/// Longest time without a sleep under a real-time policy, and the sleep: 91 %, below the usual limit of 95 %.
 const STRETCH: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_millis(2);
-/// Pairs between two looks at the clock and at signals.
+/// Pairs between two checks of the clock and of signals.
 const CHUNK: u64 = 10_000;
 
-/// Measures all paths and compares the CPUs. Ends early, with what there is, when a signal asks for it.
+/// Measures all paths and compares the CPUs. Ends early, with partial results, on a signal.
 ///
 /// # Errors
-/// When the CPU or the priority cannot be had.
+/// If the CPU or the priority is refused.
 pub fn measure(options: &Options) -> Result<Clocks> {
     let wanted = options.clone();
     let measured = crate::threads::spawn(move || on_this_thread(&wanted))?.join();
@@ -70,7 +71,7 @@ fn on_this_thread(options: &Options) -> Result<Clocks> {
     let (counter_hz, counter_hz_is) = counter_hz();
     let mut notes = Vec::new();
     if arch::counter_is_invariant() == Some(false) {
-        notes.push("the processor's counter changes its rate or stops: its rows mean little".to_owned());
+        notes.push("the processor's counter changes its rate or stops: its rows are unreliable".to_owned());
     }
     let pairs = Pairs { count: options.pairs, sleeps: options.priority.is_some(), begins: options.begins };
     let costs = path::all(&pairs, 1e9 / counter_hz);
@@ -105,7 +106,7 @@ fn on_this_thread(options: &Options) -> Result<Clocks> {
     })
 }
 
-/// Ticks a second: stated by processor or hypervisor, else measured over 50 ms.
+/// Ticks per second: stated by processor or hypervisor, else measured over 50 ms.
 fn counter_hz() -> (f64, &'static str) {
     if let Some(hz) = arch::counter_hz() {
         return (hz as f64, "stated");
@@ -116,7 +117,7 @@ fn counter_hz() -> (f64, &'static str) {
     ((to - from) as f64 / elapsed.as_secs_f64(), "measured")
 }
 
-/// How many pairs, and whether the loop has to sleep now and then.
+/// Number of pairs, and whether the loop has to sleep periodically.
 #[derive(Clone, Copy)]
 struct Pairs {
     count: u64,
@@ -125,14 +126,14 @@ struct Pairs {
 }
 
 impl Pairs {
-    /// The cost of `read`; `unit_ns` ns in a unit of what it returns. `None` when a signal came before the first pair.
+    /// The cost of `read`; `unit_ns`: ns per unit of its result. `None` if a signal came before the first pair.
     #[inline(always)]
     fn cost(&self, path: &str, unit_ns: f64, read: impl Fn() -> u64) -> Option<Cost> {
         self.tallied(path, unit_ns, read, |tally, first, second| tally.pair(*first, *second))
     }
 
-    /// The same for reads that are no numbers: `between` takes the time from the first to the second, outside of what is
-    /// measured; `None`: the second was earlier.
+    /// The same for reads that are not numbers: `between` computes the time from the first to the second, outside of the
+    /// measured time; `None`: the second was earlier.
     #[inline(always)]
     fn cost_between<T>(
         &self,

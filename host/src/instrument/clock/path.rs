@@ -18,16 +18,16 @@ pub(super) const CLOCKS: [(&str, libc::clockid_t); 7] = [
     ("REALTIME_COARSE", libc::CLOCK_REALTIME_COARSE),
 ];
 
-/// Clocks of CPU time: the kernel alone can tell.
+/// Clocks of CPU time: only the kernel can read them.
 pub(super) const CPU_TIME: [(&str, libc::clockid_t); 2] = [
     ("PROCESS_CPUTIME_ID", libc::CLOCK_PROCESS_CPUTIME_ID),
     ("THREAD_CPUTIME_ID", libc::CLOCK_THREAD_CPUTIME_ID),
 ];
 
-/// Clocks also read by a system call on purpose.
+/// Clocks that are also read by a forced system call.
 const FORCED: [usize; 3] = [0, 1, 2];
 
-/// All paths; `None` for those a signal cut off.
+/// All paths; `None` for those cut short by a signal.
 pub(super) fn all(pairs: &Pairs, tick_ns: f64) -> Vec<Option<Cost>> {
     let mut costs: Vec<Option<Cost>> =
         arch::COUNTER_READS.iter().map(|(path, read)| costs_of(pairs, path, tick_ns, *read)).collect();

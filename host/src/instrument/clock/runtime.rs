@@ -1,5 +1,5 @@
-//! Reads on a thread of `lathunt-runtime`, beside the same reads elsewhere: the question of MaRTE OS's table, whose threads in
-//! user space paid two changes of the signal mask for each read. Here nothing stands between a fiber and the vDSO.
+//! Reads on a fiber of `lathunt-runtime` beside the same reads on a thread: the question of MaRTE OS's table, whose
+//! user-space threads paid two changes of the signal mask per read. Here a fiber reads the vDSO directly.
 
 use lathunt_core::clock::Cost;
 use lathunt_runtime::{allocator_holds, now, run, Builder, Config};
@@ -11,16 +11,16 @@ use crate::error::{Error, Result};
 /// Stack of the measuring fiber.
 const STACK: usize = 512 << 10;
 
-/// Both ways; fewer where a signal cut them off.
+/// Both ways; fewer if cut short by a signal.
 ///
 /// # Errors
-/// When the runtime does not start.
+/// If the runtime does not start.
 pub(super) fn all(pairs: &Pairs) -> Result<Vec<Cost>> {
     let pairs = *pairs;
     let refused = |why: String| Error::refused("measure on", "a thread of lathunt-runtime", why);
     let measured = run(&Config::default(), || {
         if !allocator_holds() {
-            return Err("this program's allocator may not be interrupted".to_owned());
+            return Err("this program's allocator is not safe to interrupt".to_owned());
         }
         let reads = move || {
             [

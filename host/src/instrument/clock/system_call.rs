@@ -1,10 +1,10 @@
 //! Does the C library read a clock without entering the kernel? Proved, not timed: in a thread for which seccomp refuses
-//! the system calls of clocks, a read that still works went through the vDSO.
+//! the system calls of clocks, a read that still works used the vDSO.
 
 use super::path::{gettime, gettimeofday, CLOCKS, CPU_TIME};
 use crate::tree::{Tree, LIVE};
 
-/// `None`: no question for this path. `Some(None)`: no system call. `Some(Some(why))`: a system call.
+/// `None`: not applicable to this path. `Some(None)`: no system call. `Some(Some(why))`: a system call.
 pub(super) fn of(path: &str) -> Option<Option<String>> {
     if path == "gettimeofday" {
         return Some(enters_kernel(gettimeofday)?.then(|| why(libc::CLOCK_REALTIME)));
@@ -18,7 +18,7 @@ pub(super) fn of(path: &str) -> Option<Option<String>> {
     Some(enters_kernel(move || gettime(id))?.then(|| why(id)))
 }
 
-/// Whether a read makes a system call; `None` when seccomp cannot be used.
+/// Whether a read makes a system call; `None` if seccomp is unavailable.
 fn enters_kernel(read: impl FnOnce() -> u64 + Send + 'static) -> Option<bool> {
     let asked = crate::threads::spawn(move || {
         refuse_clock_calls().then(|| read() == 0) // a refused call leaves the zeros
@@ -26,9 +26,9 @@ fn enters_kernel(read: impl FnOnce() -> u64 + Send + 'static) -> Option<bool> {
     asked.ok()?.join().ok().flatten()
 }
 
-/// A filter for this thread alone: `clock_gettime` and `gettimeofday` fail, everything else is as before.
+/// A filter for this thread only: `clock_gettime` and `gettimeofday` fail, everything else is unchanged.
 fn refuse_clock_calls() -> bool {
-    const LOAD_NR: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16; // seccomp_data.nr lies at offset 0
+    const LOAD_NR: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16; // seccomp_data.nr is at offset 0
     const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
     let statement = |code, k| libc::sock_filter { code, jt: 0, jf: 0, k };

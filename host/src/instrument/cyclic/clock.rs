@@ -1,5 +1,6 @@
-//! Reading a clock and waiting for a time: the only contact of the measuring loop with the kernel.
+//! Reads a clock and waits for a time: the measuring loop's only contact with the kernel.
 
+use std::cell::Cell;
 use std::io;
 use std::mem;
 
@@ -13,11 +14,11 @@ use crate::sched;
 pub enum Clock {
     /// `CLOCK_MONOTONIC`: what everything else in this tool uses.
     Monotonic,
-    /// `CLOCK_REALTIME`: jumps and is slewed; for comparison with others only.
+    /// `CLOCK_REALTIME`: steps and is slewed; only for comparison with other tools.
     Realtime,
 }
 
-/// By which system call a thread waits for its next activation.
+/// The system call by which a thread waits for its next activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// `clock_nanosleep` until an absolute time: the way a periodic task should wait.
@@ -41,14 +42,14 @@ impl Clock {
         }
     }
 
-    /// Now, in ns of this clock. Some 20 ns; no system call where the vDSO serves the clock source.
+    /// Now, in ns of this clock. Some 20 ns; no system call if the vDSO serves the clock source.
     #[inline]
     pub fn now(self) -> u64 {
         crate::clock::read(self.id()) as u64
     }
 }
 
-/// Resolution that the kernel claims for `clock`, ns.
+/// Resolution that the kernel states for `clock`, ns.
 #[must_use]
 pub fn resolution(clock: Clock) -> u64 {
     let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -57,8 +58,8 @@ pub fn resolution(clock: Clock) -> u64 {
     resolution.tv_sec as u64 * 1_000_000_000 + resolution.tv_nsec as u64
 }
 
-/// Smallest step seen between consecutive readings of `clock`, ns: its resolution, or the cost of reading it when
-/// that is more. Takes about 1 ms; 0 when it never advanced.
+/// Smallest step between consecutive readings of `clock`, ns: its resolution, or the cost of reading it if that is
+/// more. Takes about 1 ms; 0 if it never advanced.
 #[must_use]
 pub fn measured_resolution(clock: Clock) -> u64 {
     let begin = clock.now();
@@ -82,7 +83,7 @@ pub fn measured_resolution(clock: Clock) -> u64 {
 
 /// How a wait ended.
 pub(super) enum Woken {
-    /// By its time; holds the time that was programmed, and how many expiries of a timer were overrun.
+    /// By its time; holds the programmed time, and the overrun count of a timer.
     At { expected: u64, overrun: u64 },
     /// By a signal.
     Interrupted,
@@ -99,7 +100,7 @@ pub(super) struct Sleeper {
 }
 
 impl Sleeper {
-    /// For the calling thread, whose first activation is at `first`.
+    /// For the calling thread; its first activation is at `first`.
     pub(super) fn new(clock: Clock, wait: Wait, interval: Ns, first: u64) -> Result<Sleeper> {
         let timer = match wait {
             Wait::PosixTimer { absolute } => {
@@ -110,7 +111,13 @@ impl Sleeper {
         Ok(Sleeper { clock, wait, interval: interval.0, timer })
     }
 
-    /// Waits until `expected`, or for one interval where the method is relative.
+    /// Due time of the first activation: `planned`, or one interval after the start of a relative timer.
+    pub(super) fn first(&self, planned: u64) -> u64 {
+        self.timer.as_ref().map_or(planned, |timer| timer.next.get())
+    }
+
+    /// Waits until `expected`, or for one interval if the method is relative. Skips expiries of a timer before `expected`:
+    /// the caller counted them as missed while their signals were pending.
     #[inline]
     pub(super) fn wait(&self, expected: u64) -> Woken {
         let (failed, expected) = match (&self.timer, self.wait) {
@@ -132,7 +139,7 @@ impl Sleeper {
         }
     }
 
-    /// Whether activations lie on a fixed grid, so that one can be missed.
+    /// Whether activations are on a fixed grid, so that one can be missed.
     pub(super) fn has_grid(&self) -> bool {
         !matches!(self.wait, Wait::Relative | Wait::Nanosleep)
     }
@@ -163,6 +170,9 @@ fn nanosleep(ns: u64) -> libc::c_int {
 struct Timer {
     id: libc::timer_t,
     set: libc::sigset_t,
+    interval: u64,
+    /// Due time of the expiry that the next signal reports.
+    next: Cell<u64>,
 }
 
 impl Timer {
@@ -184,7 +194,9 @@ impl Timer {
             if libc::timer_create(clock.id(), &mut event, &mut id) != 0 {
                 return Err(Error::last_os("create", "a POSIX timer"));
             }
-            let timer = Timer { id, set };
+            // Read before the timer is set, so that no latency is underestimated.
+            let next = Cell::new(first.unwrap_or_else(|| clock.now() + interval));
+            let timer = Timer { id, set, interval, next };
             let flags = if first.is_some() { libc::TIMER_ABSTIME } else { 0 };
             let when = libc::itimerspec {
                 it_interval: timespec(interval),
@@ -198,17 +210,23 @@ impl Timer {
     }
 
     fn wait(&self, expected: u64) -> Woken {
-        let mut signal = 0;
-        // SAFETY: both pointers are valid; the set was filled on creation.
-        let failed = unsafe { libc::sigwait(&self.set, &mut signal) };
-        match failed {
-            0 if signal == libc::SIGALRM => {
-                // SAFETY: the timer lives as long as self.
-                let overrun = unsafe { libc::timer_getoverrun(self.id) };
-                Woken::At { expected, overrun: u64::try_from(overrun).unwrap_or(0) }
+        loop {
+            let mut signal = 0;
+            // SAFETY: both pointers are valid; the set was filled on creation.
+            match unsafe { libc::sigwait(&self.set, &mut signal) } {
+                0 if signal == libc::SIGALRM => {}
+                0 => return Woken::Interrupted,
+                error => return Woken::Failed(io::Error::from_raw_os_error(error)),
             }
-            0 => Woken::Interrupted,
-            error => Woken::Failed(io::Error::from_raw_os_error(error)),
+            // SAFETY: the timer lives as long as self.
+            let overrun = u64::try_from(unsafe { libc::timer_getoverrun(self.id) }).unwrap_or(0);
+            let first = self.next.get();
+            let last = first + overrun * self.interval;
+            self.next.set(last + self.interval);
+            if last >= expected {
+                let expected = first.max(expected);
+                return Woken::At { expected, overrun: (last - expected) / self.interval };
+            }
         }
     }
 }
@@ -217,5 +235,52 @@ impl Drop for Timer {
     fn drop(&mut self) {
         // SAFETY: created by start, deleted once.
         unsafe { libc::timer_delete(self.id) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: u64 = 10_000_000;
+
+    /// On a thread of its own, whose signals are masked.
+    fn on_a_thread(test: fn()) {
+        crate::threads::spawn(test).unwrap().join().unwrap();
+    }
+
+    fn due(sleeper: &Sleeper, expected: u64) -> u64 {
+        let Woken::At { expected, .. } = sleeper.wait(expected) else { panic!("not by its time") };
+        assert!(Clock::Monotonic.now() >= expected, "woken before it was due");
+        expected
+    }
+
+    #[test]
+    fn an_expiry_whose_signal_was_pending_while_it_was_counted_as_missed_does_not_come_again() {
+        on_a_thread(|| {
+            let first = Clock::Monotonic.now() + INTERVAL;
+            let wait = Wait::PosixTimer { absolute: true };
+            let sleeper = Sleeper::new(Clock::Monotonic, wait, Ns(INTERVAL), first).unwrap();
+            let mut expected = sleeper.first(first);
+            for round in 0..4 {
+                let due = due(&sleeper, expected);
+                assert!((due - first).is_multiple_of(INTERVAL) && due >= expected, "round {round}");
+                // Late between the signal and the reading of the clock.
+                std::thread::sleep(std::time::Duration::from_nanos(INTERVAL * 5 / 2));
+                expected = due + (Clock::Monotonic.now() - due).div_ceil(INTERVAL) * INTERVAL;
+            }
+        });
+    }
+
+    #[test]
+    fn a_relative_timer_is_due_one_interval_after_its_start_wherever_the_grid_is() {
+        on_a_thread(|| {
+            let (begin, planned) = (Clock::Monotonic.now(), Clock::Monotonic.now() + 10 * INTERVAL);
+            let wait = Wait::PosixTimer { absolute: false };
+            let sleeper = Sleeper::new(Clock::Monotonic, wait, Ns(INTERVAL), planned).unwrap();
+            let first = due(&sleeper, sleeper.first(planned));
+            assert!(first >= begin + INTERVAL && first < planned, "{} ns", first - begin);
+            assert!(due(&sleeper, first + INTERVAL) >= first + INTERVAL);
+        });
     }
 }

@@ -1,5 +1,6 @@
-//! Samples counted twice: in the thread's own figures, and in those of the half in which they were due and came. What takes turns while one
-//! set of threads goes on measuring (idle states limited and not) is compared without a difference of threads or of their start.
+//! Samples counted twice: in the thread's own figures, and in those of the half in which they were due and taken. Two
+//! alternating settings (idle states limited and not) are compared with the same running threads, without differences of
+//! threads or start.
 
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use lathunt_core::time::{Mono, Ns};
 use super::super::counters::Counters;
 use super::OnSample;
 
-/// Neither half: something is being changed.
+/// Neither half: settings are being changed.
 const NEITHER: u8 = 2;
 
-/// Which half it is now, for all threads, and since when.
+/// The current half, for all threads, and since when.
 #[derive(Clone, Debug)]
 pub struct Turn(Arc<(AtomicU8, AtomicU64)>);
 
@@ -32,7 +33,7 @@ impl Turn {
         half.store(second.map_or(NEITHER, u8::from), Ordering::Release);
     }
 
-    /// The half of an activation that was due at `due`; 2: of neither, because its stall began before.
+    /// The half of an activation that was due at `due`; 2: neither, because its stall began before.
     fn of(&self, due: Mono) -> usize {
         let (half, since) = &*self.0;
         let half = half.load(Ordering::Acquire);
@@ -40,7 +41,7 @@ impl Turn {
     }
 }
 
-/// Runs in a measuring thread: some ns a sample.
+/// Runs in a measuring thread: some ns per sample.
 struct Halves {
     turn: Turn,
     counters: Arc<[Counters; 2]>,
@@ -63,7 +64,7 @@ impl OnSample for Halves {
 pub struct InHalves(Arc<[Counters; 2]>);
 
 impl InHalves {
-    /// The first and the second half; read it after the thread has ended.
+    /// The first and the second half; read them after the thread has ended.
     #[must_use]
     pub fn histograms(&self) -> [Histogram; 2] {
         [0, 1].map(|half| {
@@ -73,7 +74,7 @@ impl InHalves {
     }
 }
 
-/// A hook that counts in halves and then calls `next`, and where it counts.
+/// A hook that counts by half and then calls `next`, and its counters.
 #[must_use]
 pub fn halves(turn: &Turn, next: Option<Box<dyn OnSample>>) -> (Box<dyn OnSample>, InHalves) {
     let counters = Arc::new([Counters::new(Layout::LATENCY), Counters::new(Layout::LATENCY)]);
@@ -101,7 +102,7 @@ mod tests {
             turn.set(second);
             hook.sample(0, crate::clock::mono() + Ns(2 * latency), Ns(latency));
         }
-        // Due before this half began: a stall of the one before.
+        // Due before this half began: a stall of the previous one.
         hook.sample(0, crate::clock::mono(), Ns(60_000_000_000));
         let [first, second] = figures.histograms();
         assert_eq!((first.count(), first.min(), first.max()), (2, Some(Ns(2_000)), Some(Ns(4_000))));

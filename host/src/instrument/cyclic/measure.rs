@@ -1,4 +1,4 @@
-//! The measuring thread: set up, wait for the start, then sleep, read the clock, count.
+//! The measuring thread: setup, wait for the start, then sleep, read the clock, count.
 
 use std::sync::atomic::Ordering;
 use std::sync::{mpsc, Arc};
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::sched;
 use crate::tasks::policy;
 
-/// The moment from which aligned threads count; `None`: each from when it is ready.
+/// The moment from which aligned threads count; `None`: each from its own readiness.
 pub(super) fn base(clock: Clock, alignment: Alignment) -> Option<u64> {
     const SECOND: u64 = 1_000_000_000;
     match alignment {
@@ -25,7 +25,7 @@ pub(super) fn base(clock: Clock, alignment: Alignment) -> Option<u64> {
     }
 }
 
-/// Everything a measuring thread takes along.
+/// Everything a measuring thread owns.
 pub(super) struct Task {
     pub(super) index: usize,
     pub(super) spec: ThreadSpec,
@@ -42,7 +42,7 @@ fn rule(Reservation { runtime, period }: Reservation) -> Rule {
 }
 
 impl Task {
-    /// Runs in the new thread. Answers with the reason when it had to end early.
+    /// Runs in the new thread. Returns the reason if it had to end early.
     pub(super) fn run(
         mut self,
         ready: &mpsc::SyncSender<Result<()>>,
@@ -54,7 +54,7 @@ impl Task {
         }
         let set_up = self.set_up();
         let failed = set_up.is_err();
-        let _ = ready.send(set_up); // nobody waits any more: the channel below is closed as well
+        let _ = ready.send(set_up); // the starter is gone: the channel below is closed too
         let Ok(base) = started.recv() else { return None };
         if failed {
             return None;
@@ -65,7 +65,7 @@ impl Task {
             Some(reservation) => self.shared.own_cpu.look_at_rule(rule(reservation)),
             None => self.shared.own_cpu.look_at_policy(self.options.policy, self.spec.priority),
         }
-        let _ = sched::set_policy(sched::Policy::Other, 0); // lowering needs no right
+        let _ = sched::set_policy(sched::Policy::Other, 0); // lowering needs no privilege
         self.shared.end();
         failure
     }
@@ -96,11 +96,12 @@ impl Task {
             Ok(sleeper) => sleeper,
             Err(error) => return Some(error.to_string()),
         };
-        // Of a start to come, when that is.
+        expected = sleeper.first(expected);
+        // Of the scheduled start, if there is one.
         let now = crate::clock::mono() + Ns(begin.saturating_sub(clock.now()));
         self.warm_up.iter().chain([&self.shared]).for_each(|shared| shared.begin_at(now));
         let mut state = State::new(begin, &self.options);
-        // Made before, because nothing is allocated while it is measured.
+        // Allocated in advance, because the measuring loop must not allocate.
         let (mut begin, mut next) = (begin, self.warm_up.as_ref().map(|_| State::new(begin, &self.options)));
         let mut warm_until = self.options.warm_up.map_or(0, |length| begin + length.0);
         while !self.control.stop.load(Ordering::Relaxed) {
@@ -113,13 +114,13 @@ impl Task {
             };
             let now = clock.now();
             self.shared.own_cpu.look();
-            if now >= warm_until {
-                if let Some(measured) = next.take() {
-                    self.warm_up = None; // a count goes down, no memory is freed: the measurement has its own
-                    self.shared.begin_at(crate::clock::mono());
-                    (begin, warm_until) = (warm_until, 0);
-                    state = measured.from(begin);
-                }
+            if now >= warm_until
+                && let Some(measured) = next.take()
+            {
+                self.warm_up = None; // a reference count drops, no memory is freed: the measurement has its own
+                self.shared.begin_at(crate::clock::mono());
+                (begin, warm_until) = (warm_until, 0);
+                state = measured.from(begin);
             }
             let latency = Ns(now.saturating_sub(due));
             let worst = state.is_worst(latency).then(|| self.peak(&mut state, now, latency));
@@ -150,12 +151,12 @@ impl Task {
         None
     }
 
-    /// Where in an interval its activations are.
+    /// Offset of its activations within an interval.
     fn offset(&self) -> u64 {
         self.spec.interval.0 * self.index as u64 / self.options.threads.len() as u64
     }
 
-    /// The times on the clock of the tool, whatever clock the activations have.
+    /// The times on the tool's clock, whatever the clock of the activations.
     fn on_mono(&self, now: u64, latency: Ns) -> (Mono, Mono) {
         let woken = match self.options.clock {
             Clock::Monotonic => Mono(now),
@@ -196,13 +197,13 @@ impl Task {
     }
 }
 
-/// What the loop knows of its past, private to the thread.
+/// The loop's private state.
 struct State {
     cycles: u64,
     second: u32,
     second_end: u64,
     begin: u64,
-    /// Latencies of the slots of the worst list; `need` is what a latency must reach to enter it.
+    /// Latencies in the slots of the worst list; a latency must reach `need` to enter it.
     slots: Vec<u64>,
     capacity: usize,
     floor: u64,
@@ -234,7 +235,7 @@ impl State {
         latency.0 >= self.need && self.capacity > 0
     }
 
-    /// The slot for a latency that is one of the worst: a free one, or that of the least.
+    /// The slot for one of the worst latencies: a free one, or that of the smallest.
     fn take_slot(&mut self, latency: Ns) -> usize {
         let at = if self.slots.len() < self.capacity {
             self.slots.push(latency.0); // within the capacity: no allocation
@@ -251,7 +252,7 @@ impl State {
         at
     }
 
-    /// The second of the measurement that `now` lies in; a division only when a new one begins.
+    /// The second of the measurement that contains `now`; divides only when a new one begins.
     #[inline]
     fn second(&mut self, now: u64) -> u32 {
         if now >= self.second_end {

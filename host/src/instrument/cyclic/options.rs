@@ -1,4 +1,4 @@
-//! What a measurement by timed threads is asked for.
+//! Options of a measurement by timed threads.
 
 use lathunt_core::histogram::Layout;
 use lathunt_core::time::{Cpu, Ns};
@@ -9,11 +9,11 @@ use crate::sched::Policy;
 /// One measuring thread.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadSpec {
-    /// Where it is bound to; `None`: wherever the scheduler puts it.
+    /// CPU it is bound to; `None`: any.
     pub cpu: Option<Cpu>,
     /// Real-time priority, 1 to 99; not used by other policies.
     pub priority: i32,
-    /// Distance of two activations; not zero.
+    /// Period; not zero.
     pub interval: Ns,
 }
 
@@ -30,12 +30,12 @@ pub enum Alignment {
     At(u64),
 }
 
-/// CPU time that a thread gets in each period, and by when (SCHED_DEADLINE with the deadline at the end of the period).
+/// CPU time of a thread per period, and its deadline (SCHED_DEADLINE with the deadline at the end of the period).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// How much.
+    /// CPU time.
     pub runtime: Ns,
-    /// In each.
+    /// Period.
     pub period: Ns,
 }
 
@@ -48,7 +48,7 @@ pub struct Options {
     pub policy: Policy,
     /// Clock of the activations.
     pub clock: Clock,
-    /// By which system call a thread waits.
+    /// System call by which a thread waits.
     pub wait: Wait,
     /// When the periods begin.
     pub alignment: Alignment,
@@ -56,7 +56,7 @@ pub struct Options {
     pub duration: Option<Ns>,
     /// A thread ends after this many samples; the others go on until [`super::Cyclic::stop`].
     pub loops: Option<u64>,
-    /// Samples of so long from the start are kept apart ([`super::Cyclic::warm_up`]); length and loops count from its end.
+    /// Samples of this first part are kept separately ([`super::Cyclic::warm_up`]); duration and loops count from its end.
     pub warm_up: Option<Ns>,
     /// Reserved CPU time, instead of `policy` and `priority`.
     pub reservation: Option<Reservation>,
@@ -70,15 +70,15 @@ pub struct Options {
     pub break_at: Option<Ns>,
     /// Lock all memory of the process.
     pub lock_memory: bool,
-    /// How long a real-time thread may run without sleeping before the measurement ends (and, ten times as long,
-    /// before the kernel kills the process); `None`: no bound.
+    /// How long a real-time thread may run without sleeping before the measurement ends (and, ten times as long, before
+    /// the kernel kills the process); `None`: no limit.
     pub runaway: Option<Ns>,
-    /// Threads are called `NAME/0`, `NAME/1`, …; `None` keeps the name of the process.
+    /// Threads are named `NAME/0`, `NAME/1`, …; `None` keeps the name of the process.
     pub thread_name: Option<String>,
 }
 
 impl Options {
-    /// FIFO 95, 1 ms, one thread bound to each of `cpus`, endless, locked: what a measurement should be.
+    /// FIFO 95, 1 ms, one thread bound to each of `cpus`, unlimited, memory locked: the recommended setup.
     #[must_use]
     pub fn on(cpus: impl IntoIterator<Item = Cpu>) -> Options {
         let spec = |cpu| ThreadSpec { cpu: Some(cpu), priority: 95, interval: Ns::from_ms(1) };

@@ -1,7 +1,7 @@
-//! Maxima of each second, in memory that grows ahead of the measurement.
+//! Maxima of each second, in memory that is allocated ahead of the measurement.
 //!
-//! The measuring thread only stores into blocks that are there; whoever watches the measurement adds the next block
-//! in good time ([`Seconds::extend`]). So an endless run needs no guess of its length, and the loop allocates nothing.
+//! The measuring thread only stores into existing blocks; the watching thread adds the next block in time
+//! ([`Seconds::extend`]). So an endless run needs no estimate of its length, and the loop allocates nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use lathunt_core::series::SecondMax;
 use lathunt_core::time::Ns;
 
 const BLOCK: usize = 3_600;
-const BLOCKS: usize = 24 * 366; // one year; what comes after keeps no maxima per second
+const BLOCKS: usize = 24 * 366; // one year; later samples have no maxima per second
 
 /// One maximum per second since the beginning.
 pub(crate) struct Seconds {
@@ -18,7 +18,7 @@ pub(crate) struct Seconds {
 }
 
 impl Seconds {
-    /// With room for `length`, or for the first two hours when it is not known.
+    /// With room for `length`, or for the first two hours if that is unknown.
     pub(crate) fn new(length: Option<Ns>) -> Seconds {
         let seconds = Seconds { blocks: (0..BLOCKS).map(|_| OnceLock::new()).collect() };
         let blocks = length.map_or(1, |length| (length.as_secs() as usize / BLOCK).min(BLOCKS - 1));
@@ -73,7 +73,7 @@ mod tests {
         seconds.note(0, Ns(0));
         seconds.note(7_199, Ns(5));
         seconds.note(7_199, Ns(3));
-        seconds.note(7_200, Ns(9)); // nobody watched: no block yet
+        seconds.note(7_200, Ns(9)); // the watcher is late: no block yet
         seconds.extend(Ns(7_000 * 1_000_000_000));
         seconds.note(7_201, Ns(4));
         let kept: Vec<_> = seconds.collect().into_iter().map(|s| (s.second, s.max_ns.0)).collect();

@@ -1,9 +1,9 @@
-//! What a measuring thread has counted, readable by others at any time.
+//! The counters of a measuring thread, readable by others at any time.
 //!
-//! Invariants: one thread writes (each counter is a load and a store, not a locked instruction); all fields are
-//! atomics, so that a race is at worst an old value; `sequence` is odd while a sample is entered, and a reader that
-//! sees it odd or changed reads again. That is a sequence lock as in H.-J. Boehm, "Can seqlocks get along with
-//! programming language memory models?" (MSPC 2012), in its form with fences.
+//! Invariants: one thread writes (each update is a load and a store, not a locked instruction); all fields are atomics,
+//! so a race yields at worst an old value; `sequence` is odd while a sample is entered, and a reader that finds it odd or
+//! changed reads again. This is a sequence lock as in H.-J. Boehm, "Can seqlocks get along with programming language
+//! memory models?" (MSPC 2012), in its form with fences.
 
 use std::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -29,7 +29,7 @@ struct Slot {
     cpu: AtomicU64,
 }
 
-/// Everything of one thread that others may read.
+/// The part of a thread's data that others may read.
 pub(super) struct Shared {
     sequence: AtomicU64,
     samples: Counters,
@@ -46,13 +46,13 @@ pub(super) struct Shared {
     comm: Mutex<String>, // written before the measurement begins
 }
 
-/// A sample on its way into [`Shared::enter`].
+/// A sample to be entered by [`Shared::enter`].
 pub(super) struct Entry {
     pub(super) latency: Ns,
     pub(super) second: u32,
     /// Latency of the first missed activation after it, and the interval.
     pub(super) missed: Option<(Ns, Ns)>,
-    /// With the slot it takes, when it is one of the worst.
+    /// With its slot, if it is one of the worst.
     pub(super) worst: Option<(usize, WorstSample)>,
 }
 
@@ -89,7 +89,7 @@ impl Shared {
         self.done.store(true, Ordering::Release);
     }
 
-    /// Enters one sample; says how many activations were missed after it.
+    /// Enters one sample; returns how many activations were missed after it.
     #[inline]
     pub(super) fn enter(&self, entry: &Entry) -> u64 {
         let sequence = self.sequence.load(RELAXED);
@@ -117,7 +117,7 @@ impl Shared {
         self.worst_len.store(len, RELAXED);
     }
 
-    /// Reads at one moment, if the writer lets it within a bounded number of attempts; else nearly so.
+    /// Reads a consistent copy, if the writer permits one within a bounded number of attempts; else nearly so.
     fn consistently<T>(&self, read: impl Fn() -> T) -> T {
         for _ in 0..1_000 {
             let before = self.sequence.load(Ordering::Acquire);
@@ -229,8 +229,8 @@ mod tests {
         let enough = &AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                // As long as the reader wants, which may begin late on a busy machine. Some hundred ns apart: closer than
-                // any measuring thread enters them, but a reader gets between, who does not try for ever.
+                // Runs as long as the reader needs, which may start late on a busy machine. Some hundred ns apart: faster
+                // than any measuring thread, but slow enough for a reader with a bounded number of attempts.
                 for n in (0..100_000_000u64).take_while(|_| !enough.load(Ordering::Relaxed)) {
                     shared.enter(&Entry { latency: Ns(n), second: 0, missed: None, worst: None });
                     (0..16).for_each(|_| std::hint::spin_loop());

@@ -1,6 +1,6 @@
 //! The marker that cyclictest writes into the kernel's trace when a latency exceeds its limit.
 //!
-//! It goes to the top-level buffer, where a user of `--tracemark` has set up a trace of his own; nothing else of
+//! It goes to the top-level buffer, where users of `--tracemark` have set up their own trace; nothing else in
 //! tracefs is touched.
 
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +20,7 @@ impl TraceMarker {
     /// Finds the mounted tracefs and opens its marker.
     ///
     /// # Errors
-    /// When tracefs is not mounted (it is not mounted for you: that changes the machine), or may not be written.
+    /// If tracefs is not mounted (lathunt does not mount it: that changes the machine), or is not writable.
     pub fn open() -> Result<TraceMarker> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let Some(path) = tracefs(&mounts) else {
@@ -39,18 +39,18 @@ impl TraceMarker {
         file.map(TraceMarker).map_err(|error| Error::new("open", path.display().to_string(), error))
     }
 
-    /// Writes the marker for `value` (in the unit of the limit), as cyclictest words it.
+    /// Writes the marker for `value` (in the unit of the limit), in cyclictest's format.
     pub fn hit(&mut self, value: u64, limit: i64) {
         let mut line = [0u8; 64];
         let mut rest = &mut line[..];
         let room = rest.len();
         let _ = writeln!(rest, "hit latency threshold ({value} > {limit})"); // fits: two 64-bit numbers
         let used = room - rest.len();
-        let _ = self.0.write_all(&line[..used]); // the buffer may be off: the user sees no marker then
+        let _ = self.0.write_all(&line[..used]); // the buffer may be off: then there is no marker
     }
 }
 
-/// Where tracefs is mounted; debugfs carries it too.
+/// Mount point of tracefs, or its directory in debugfs.
 fn tracefs(mounts: &str) -> Option<PathBuf> {
     let mount = |kind: &str| {
         mounts.lines().find_map(|line| {
@@ -62,7 +62,7 @@ fn tracefs(mounts: &str) -> Option<PathBuf> {
     mount("tracefs").or_else(|| mount("debugfs").map(|path| path.join("tracing")))
 }
 
-/// Writes the marker when a thread breaks the measurement off, and passes everything on.
+/// Writes the marker when a thread hits the break limit, and calls the next hook.
 pub struct MarkOnBreak {
     /// Where to write.
     pub marker: TraceMarker,
@@ -70,7 +70,7 @@ pub struct MarkOnBreak {
     pub limit: i64,
     /// Nanoseconds per unit of the limit.
     pub unit: Ns,
-    /// Who else wants to know.
+    /// The next hook.
     pub next: Option<Box<dyn OnPeak>>,
 }
 

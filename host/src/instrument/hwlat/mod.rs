@@ -1,8 +1,8 @@
-//! Does hardware, firmware or the host steal time? Two detectors with one report.
+//! Does hardware, firmware or the host steal time? Two detectors, one report.
 //!
-//! [`tracer`]: the kernel's own, in a private instance; interrupts are off in it, so whatever it sees is no software of
-//! this kernel. [`spin`]: a loop in user space on every CPU at once, for kernels without that tracer; interrupts are on, so
-//! each gap is held against the kernel's record. The judgement is `core::hwlat::classify`.
+//! [`tracer`]: the kernel's own, in a private instance; it runs with interrupts off, so its gaps are not caused by software
+//! of this kernel. [`spin`]: a loop in user space on every CPU at once, for kernels without that tracer; interrupts are on,
+//! so each gap is compared with the kernel's record. `core::hwlat::classify` judges.
 
 pub mod spin;
 pub mod tracer;
@@ -18,20 +18,20 @@ use crate::tree::{Tree, LIVE};
 pub struct Options {
     /// Where.
     pub cpus: CpuSet,
-    /// For how long in all.
+    /// Total duration.
     pub duration: Ns,
     /// Length of a cycle.
     pub window: Ns,
-    /// Watched part of it; shorter than `window`.
+    /// Sampled part of it; shorter than `window`.
     pub width: Ns,
-    /// Gaps from here on.
+    /// Minimum length of a gap.
     pub threshold: Ns,
 }
 
-/// The worst gaps that are kept with their judgement, per detector.
+/// Number of worst gaps kept with their judgement, per detector.
 const KEPT: usize = 10;
 
-/// SMIs by CPU since reset, over all CPUs of `cpus`; `None` where they cannot be read.
+/// SMIs by CPU since reset, for all of `cpus`; `None` if they cannot be read.
 #[must_use]
 pub fn smi_counts(cpus: &CpuSet) -> Option<Vec<u64>> {
     let tree = Tree::new(std::path::Path::new(LIVE));

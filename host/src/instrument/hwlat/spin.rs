@@ -1,9 +1,8 @@
-//! A loop in user space that never stops, on every watched CPU at once: each turn reads the processor's counter and
-//! CLOCK_MONOTONIC, and a turn that took too long is a gap. Interrupts are on, so a gap is first held against what the kernel
-//! recorder saw on that CPU; then SMIs and stolen time are looked up. The loop runs for `width` of each `window`.
+//! A loop in user space that never stops, on every watched CPU at once: each iteration reads the processor's counter and
+//! CLOCK_MONOTONIC; one that took too long is a gap. Interrupts are on, so a gap is first compared with the kernel recorder's
+//! events on that CPU, then with SMIs and stolen time. The loop runs for `width` of each `window`.
 //!
-//! FIFO only where a CPU stays free for everything else; otherwise as an ordinary thread, whose preemptions the
-//! recorder shows.
+//! FIFO only if a CPU stays free for everything else; otherwise as an ordinary thread, whose preemptions the recorder shows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
@@ -31,7 +30,7 @@ use crate::topology::Topology;
 use crate::tree::{Tree, LIVE};
 use crate::{arch, signals, threads};
 
-/// A gap as the loop saw it.
+/// A gap as measured by the loop.
 #[derive(Clone, Debug)]
 struct Raw {
     cpu: Cpu,
@@ -44,7 +43,7 @@ struct Raw {
     freeze: Option<u64>,
 }
 
-/// What one thread reports at its end.
+/// Results of one thread.
 struct Watched {
     cpu: Cpu,
     gaps: Histogram,
@@ -55,7 +54,7 @@ struct Watched {
 /// Spins for the duration, or until a signal.
 ///
 /// # Errors
-/// When a CPU or the priority cannot be had.
+/// If a CPU or the priority is refused.
 pub fn run(options: &Options, topology: &Topology) -> Result<Found> {
     let mut notes = Vec::new();
     let fifo = topology.housekeeping(&options.cpus).is_some() && sched::may_be_realtime(PRIORITY).is_ok();
@@ -108,7 +107,7 @@ pub fn run(options: &Options, topology: &Topology) -> Result<Found> {
     })
 }
 
-/// Below the kernel's own threads of 99, above everything that works.
+/// Below the kernel's own threads of 99, above all applications.
 const PRIORITY: i32 = 95;
 
 /// The loop of one CPU.
@@ -130,8 +129,9 @@ fn watch(
     let own_cpu = OwnCpu::new(Some(cpu));
     let mut watched = Watched { cpu, gaps: Histogram::new(Layout::LATENCY), time: Ns::ZERO, left: None };
     let mut worst: Worst<()> = Worst::new(KEPT);
-    let (mut smi, mut steal) = (smi_of(cpu), steal_of(cpu));
     while clock::mono().since(begin) < options.duration && signals::stop_requested().is_none() {
+        // SMIs and stolen time of the pauses between windows do not explain a gap.
+        let (mut smi, mut steal) = (smi_of(cpu), steal_of(cpu));
         let window = clock::mono();
         let (mut before, mut ticks) = both(options.threshold);
         while before.since(window) < options.width {
@@ -140,7 +140,7 @@ fn watch(
             let gap = now.since(before);
             let counter_ns = (counter.wrapping_sub(ticks) as f64 * tick_ns) as u64;
             if gap >= options.threshold || counter_ns >= options.threshold.0 {
-                // A stall between the two reads above shows in one of them only; read anew, both have it.
+                // A stall between the two reads above shows in one of them only; reading again, both have it.
                 let (now, counter) = both(options.threshold);
                 let gap = now.since(before);
                 let counter_ns = (counter.wrapping_sub(ticks) as f64 * tick_ns) as u64;
@@ -162,7 +162,7 @@ fn watch(
                     (smi, steal) = (smi_now, steal_now);
                     let _ = sender.send(raw); // the receiver lives as long as the senders
                 }
-                (before, ticks) = both(options.threshold); // what was done here is no gap
+                (before, ticks) = both(options.threshold); // time spent here is not a gap
             } else {
                 (before, ticks) = (now, counter);
             }
@@ -177,7 +177,7 @@ fn watch(
     Ok(watched)
 }
 
-/// Both clocks at one moment: read again when something came between.
+/// Both clocks at one moment: read again if something came in between.
 fn both(threshold: Ns) -> (Mono, u64) {
     loop {
         let (before, counter, after) = (clock::mono(), arch::counter(), clock::mono());
@@ -208,8 +208,8 @@ fn steal_of(cpu: Cpu) -> Option<u64> {
 /// Gaps with the flight record that belongs to each.
 type Book = Vec<(Raw, Option<Frozen>)>;
 
-/// Gathers until the last thread ends; records come up to a second after their gap. `apart`: a CPU that is not watched
-/// does this, so that it may be done at once; else seldom, because it takes time from what is watched.
+/// Collects until the last thread ends; records arrive up to a second after their gap. `apart`: this runs on a CPU that is
+/// not watched and may collect at once; else rarely, because it takes time from the watched CPUs.
 fn collect(receiver: &Receiver<Raw>, mut recorder: Option<&mut Recorder>, apart: bool) -> Book {
     const SELDOM: Duration = Duration::from_millis(100);
     let (mut gaps, mut records, mut open) = (Vec::new(), HashMap::new(), true);
@@ -258,8 +258,8 @@ fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
             .collect();
         let ran = frozen.as_ref().and_then(|frozen| software(&raw, frozen, &symbols));
         let unrecorded = match (frozen, raw.freeze) {
-            (Some(_), _) => "the kernel's record does not reach so far back",
-            (None, Some(_)) => "the kernel's record of it did not come in time",
+            (Some(_), _) => "the kernel's record does not reach back that far",
+            (None, Some(_)) => "the kernel's record of it did not arrive in time",
             (None, None) => "all buffers of the kernel's record were full of earlier gaps",
         };
         let evidence = Evidence {
@@ -280,7 +280,7 @@ fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
     book.into_iter().map(judge).collect()
 }
 
-/// Everybody but the loop itself who had the CPU inside the gap; `None` when the record does not reach.
+/// Everything except the loop itself that used the CPU inside the gap; `None` if the record does not cover it.
 fn software(raw: &Raw, frozen: &Frozen, symbols: &Symbols) -> Option<Vec<(String, Ns)>> {
     let window = frozen.decode(symbols).ok()?;
     let interval = Interval { tid: raw.tid, cpu: raw.cpu, begin: raw.begin, end: raw.end };

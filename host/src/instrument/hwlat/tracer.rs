@@ -1,8 +1,8 @@
 //! The kernel's hwlat tracer (kernel/trace/trace_hwlat.c) in an instance of its own.
 //!
-//! Window, width and mode are global to the tracer, and so is the threshold: they are changed through the journal of
-//! knobs and put back. Their paths go into the journal, so tracefs has to be mounted: a mount of this process alone would be
-//! gone when `lathunt restore` looks for them.
+//! Window, width, mode and threshold are global to the tracer: they are changed through the journal of knobs and restored.
+//! Their paths go into the journal, so tracefs has to be mounted: a mount private to this process would be gone when
+//! `lathunt restore` looks for them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -40,11 +40,11 @@ pub fn missing() -> Option<String> {
     }
 }
 
-/// Runs the tracer for the duration, or until a signal; `each` sees every sample as it comes. `per_cpu`: on all CPUs at
-/// the same time (since 5.14) instead of one after the other.
+/// Runs the tracer for the duration, or until a signal; `each` gets every sample as it arrives. `per_cpu`: on all CPUs at
+/// once (since 5.14) instead of one after the other.
 ///
 /// # Errors
-/// When tracefs refuses something; everything is put back then.
+/// If tracefs refuses an operation; all settings are restored then.
 pub fn run(options: &Options, per_cpu: bool, mut each: impl FnMut(&Sample)) -> Result<Found> {
     let (mut knobs, before) = Knobs::open(&knob::default_directory())?;
     let tracefs = Tracefs::open()?;
@@ -77,7 +77,7 @@ pub fn run(options: &Options, per_cpu: bool, mut each: impl FnMut(&Sample)) -> R
             }
             text = rest.to_owned();
         }
-        // Counters are looked at once in a window: reading them interrupts the CPU.
+        // Counters are read once per window: reading them interrupts the CPU.
         if !came.is_empty() || look.at.elapsed() > Duration::from_nanos(options.window.0) {
             let now = Look::now();
             samples.extend(came.into_iter().map(|sample| look.until(&now, sample)));
@@ -103,7 +103,7 @@ struct Look {
     steal: BTreeMap<Cpu, Ns>,
 }
 
-/// A sample with the SMIs and the stolen time about it, of its CPU.
+/// A sample with the SMIs and the stolen time of its CPU around it.
 struct Seen {
     sample: Sample,
     smi: Option<u64>,
@@ -130,7 +130,7 @@ fn set_parameters(knobs: &mut Knobs, options: &Options, per_cpu: bool) -> Result
     let base = Path::new(TRACING);
     let us = |ns: Ns| (ns.0 / 1000).to_string();
     let (window, width) = (base.join("hwlat_detector/window"), base.join("hwlat_detector/width"));
-    // The kernel keeps width below window at every step.
+    // The kernel requires width below window at every step.
     let now: u64 = fs::read_to_string(&window).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     let (first, second) = ((&window, options.window), (&width, options.width));
     let order = if options.window.0 / 1000 >= now { [first, second] } else { [second, first] };

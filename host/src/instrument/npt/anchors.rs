@@ -1,5 +1,5 @@
-//! From ticks of the loop's clock to CLOCK_MONOTONIC: both are read together every few ms, and what lies between is
-//! interpolated. Good to some 20 ns; the clock that is corrected by NTP may change its rate meanwhile.
+//! Converts ticks of the loop's clock to CLOCK_MONOTONIC: both are read together every few ms; times in between are
+//! interpolated. Accurate to some 20 ns, unless NTP changes the rate of the clock in between.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ impl Anchors {
         anchors
     }
 
-    /// The closest of a few pairs of reads.
+    /// Keeps the closest of a few pairs of reads.
     pub fn anchor(&mut self) {
         const KEPT: usize = 4_096;
         let pair = |_| {
@@ -36,7 +36,7 @@ impl Anchors {
         }
     }
 
-    /// `ticks` on CLOCK_MONOTONIC, between the two anchors around it.
+    /// `ticks` on CLOCK_MONOTONIC, interpolated between the anchors around it.
     pub fn mono(&self, ticks: u64) -> Mono {
         if self.read == Read::Gettime {
             return Mono(ticks);
@@ -63,7 +63,7 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(5));
         anchors.anchor();
         let told = anchors.mono(ticks).0;
-        // A µs for a machine that interrupts the reads of an anchor.
+        // 1 µs, for a machine that interrupts the reads of an anchor.
         assert!(
             (before.0.saturating_sub(1_000)..=after.0 + 1_000).contains(&told),
             "{before} {told} {after}"

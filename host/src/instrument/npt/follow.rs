@@ -1,5 +1,5 @@
-//! The other side of the measurement, on a CPU that is not measured: starts probe, recorder and threads, keeps the
-//! kernel's record flowing, turns gaps into answers, and ends all of it.
+//! The other side of the measurement, on a CPU that is not measured: starts probe, recorder and threads, copies the kernel's
+//! record, attributes gaps, and stops everything.
 
 use std::path::Path;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -28,17 +28,17 @@ use crate::topology::Topology;
 use crate::tree::{Tree, LIVE};
 use crate::{arch, sched, signals};
 
-/// The follower looks this often: the flight ring holds 4096 events, and its buffers eight times that.
+/// Polling interval of the follower: the flight ring holds 4096 events, and its buffers eight times that.
 const TURN: Duration = Duration::from_millis(20);
-/// How long the last pieces of the record are awaited.
+/// How long to wait for the last pieces of the record.
 const LAST: Duration = Duration::from_millis(500);
 
-/// How far one CPU is.
+/// Progress of one CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
     /// Where.
     pub cpu: Cpu,
-    /// Turns so far.
+    /// Iterations so far.
     pub done: u64,
     /// Gaps so far.
     pub gaps: u64,
@@ -46,11 +46,11 @@ pub struct Live {
     pub longest: Option<Ns>,
 }
 
-/// Measures until all threads have their turns, or a signal asks for the end, or `live` does by returning true. That is called
-/// every 20 ms, with the gaps above [`Options::late`] that have their answer.
+/// Measures until all threads have done their iterations, a signal asks for the end, or `live` returns true. That is called
+/// every 20 ms, with the gaps above [`Options::late`] that have been attributed.
 ///
 /// # Errors
-/// When probe, CPU or priority cannot be had.
+/// If probe, CPU or priority is refused.
 pub fn measure(options: &Options, mut live: impl FnMut(&[Live], Vec<Peak>) -> bool) -> Result<Found> {
     let topology = Topology::read(Path::new(LIVE))?;
     let mut options = options.clone();
@@ -105,7 +105,7 @@ struct Follower<'a> {
     gaps: Vec<Told>,
     late: Vec<Peak>,
     begin: Mono,
-    over: bool, // whoever follows has ended it
+    over: bool, // a consumer has ended it
 }
 
 impl<'a> Follower<'a> {
@@ -184,7 +184,7 @@ impl<'a> Follower<'a> {
         self.lanes.iter().map(of).collect()
     }
 
-    /// New gaps in, pieces of the record out, answers into the ledger.
+    /// Collects new gaps and pieces of the record, and enters attributions into the ledger.
     fn turn(&mut self) {
         let raws: Vec<Vec<lane::Raw>> =
             self.lanes.iter().map(|lane| std::iter::from_fn(|| lane.shared.take()).collect()).collect();
@@ -240,7 +240,7 @@ impl<'a> Follower<'a> {
         let stopped_by = signals::stop_requested();
         let mut ended_early = None;
         if unfinished > 0 && stopped_by.is_none() && !self.over {
-            ended_early = Some("ended early: the follower was kept from its CPU for 10 s".to_owned());
+            ended_early = Some("ended early: the follower got no CPU time for 10 s".to_owned());
         }
         self.await_record();
         for lane in &mut self.lanes {
@@ -288,7 +288,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The worst of all CPUs; whom the ledger blames is their culprit.
+    /// The worst of all CPUs; the culprit is the one that the ledger names.
     fn worst(&self) -> Vec<Peak> {
         let mut peaks: Vec<Peak> =
             self.lanes.iter().flat_map(|lane| lane.worst.iter().map(|(_, peak)| peak.clone())).collect();

@@ -1,4 +1,4 @@
-//! What is known of one CPU that is measured: its gaps, with their answers, the worst of them.
+//! State of one measured CPU: its gaps, their attribution, the worst of them.
 
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Lane {
             let length = raw.end.wrapping_sub(raw.begin);
             self.begun.get_or_insert_with(|| clock.mono(self.shared.begun.load(Acquire)));
             let (begin, end) = (clock.mono(raw.begin), clock.mono(raw.end));
-            // What the host took since the last look is the largest gap's, as far as anybody can tell.
+            // Steal time since the last check is attributed to the largest gap, the best available guess.
             let steal_ns = steal.map(|steal| if Some(length) == largest { steal } else { Ns::ZERO });
             let smi = raw.smi.checked_sub(1);
             let steal_is_exact = exact.is_some();
@@ -60,32 +60,32 @@ impl Lane {
         }
     }
 
-    /// The largest gap of a second is one of the worst also where it found no room in the queue.
+    /// The largest gap of a second is one of the worst even if it found no room in the queue.
     pub(super) fn keep_dropped(&mut self, priority: i32) {
         for (begin, length) in self.largest.gaps() {
-            // Gaps of one CPU do not overlap: what overlaps is the same one.
+            // Gaps of one CPU do not overlap: if two do, they are the same.
             let same = |peak: &Peak| begin < peak.begin + peak.total_ns && peak.begin < begin + length;
             if self.worst.iter().any(|(_, peak)| same(peak)) || !self.worst.would_keep(length) {
                 continue;
             }
-            let reason = "the queue of gaps was full: no cause is known";
+            let reason = "the queue of gaps was full: the cause is unknown";
             let peak = self.peak(begin, length, Err(reason), priority);
             self.worst.offer(length, peak);
         }
     }
 
-    /// One of the worst, with its explanation.
+    /// Keeps one of the worst, with its explanation.
     pub(super) fn keep(&mut self, seen: &Seen, priority: i32) {
         let total_ns = seen.gap.length();
         if !self.worst.would_keep(total_ns) {
             return;
         }
-        let unseen = "the kernel's record does not hold this gap";
+        let unseen = "the kernel's record does not cover this gap";
         let peak = self.peak(seen.gap.begin, total_ns, seen.explanation.clone().ok_or(unseen), priority);
         self.worst.offer(total_ns, peak);
     }
 
-    /// The gap, where it is above [`Options::late`].
+    /// The gap, if it is above [`Options::late`].
     pub(super) fn late(&self, seen: &Seen, options: &Options) -> Option<Peak> {
         let length = seen.gap.length();
         options.late.filter(|&late| length > late)?;
@@ -96,7 +96,7 @@ impl Lane {
         Some(peak)
     }
 
-    /// A gap with its explanation, or why there is none.
+    /// A gap with its explanation, or the reason why there is none.
     fn peak(
         &self,
         begin: Mono,

@@ -1,7 +1,7 @@
-//! The thread of one CPU: it loops, and hands each gap to the follower through memory that both see.
+//! The thread of one CPU: it loops, and passes each gap to the follower through shared memory.
 //!
-//! It makes no system call while it measures, but in the pauses between bursts and, where SMIs can be counted, at a gap. It ends itself when the follower has not shown itself for [`PATIENCE`]: then this machine has
-//! no CPU left that could stop it.
+//! It makes no system call while it measures, except in the pauses between bursts and, if SMIs can be counted, at a gap. It
+//! ends itself if the follower has been silent for [`PATIENCE`]: then this machine has no CPU left that could stop it.
 
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -21,9 +21,9 @@ use crate::recorder::Freezer;
 use crate::sched::{self, Policy};
 use crate::tree::{Tree, LIVE};
 
-/// Turns between two looks at anything else.
+/// Iterations between two checks of anything else.
 const CHUNK: u64 = 4_096;
-/// Turns before the measurement: caches, branches, the first pages.
+/// Iterations before the measurement: warm caches, branches and the first pages.
 const WARM_UP: u64 = 20_000;
 /// Gaps that may wait for the follower.
 const WAITING: usize = 1 << 14;
@@ -38,14 +38,14 @@ pub(super) struct Raw {
     pub faults: u64,
     /// SMIs + 1; 0: not countable.
     pub smi: u64,
-    /// ns that the host has taken since boot, as of the last timer interrupt; 0: not known.
+    /// Steal time in ns since boot, as of the last timer interrupt; 0: unknown.
     pub stolen: u64,
 }
 
-/// What thread and follower share. Each word has one writer.
+/// Shared by thread and follower. Each word has one writer.
 pub(super) struct Shared {
     pub tid: AtomicU64,
-    /// Looked at in each chunk of turns and at each gap.
+    /// Checked in each chunk of iterations and at each gap.
     pub own_cpu: OwnCpu,
     /// Ticks when the measurement began; 0: not yet.
     pub begun: AtomicU64,
@@ -54,9 +54,9 @@ pub(super) struct Shared {
     pub longest: AtomicU64,
     /// Gaps that found no room.
     pub dropped: AtomicU64,
-    /// The follower's clock, by which the lane sees that it lives; all ones: stop.
+    /// The follower's clock, by which the lane sees that it is alive; all ones: stop.
     pub follower: AtomicU64,
-    /// The largest gap of each of the newest seconds: none of them is lost with the queue.
+    /// The largest gap of each of the newest seconds: none of them is lost when the queue is full.
     seconds: [SecondSlot; SECONDS],
     slots: Box<[[AtomicU64; 5]]>,
     put: AtomicU64,
@@ -66,7 +66,7 @@ pub(super) struct Shared {
 /// Seconds whose largest gaps wait for the follower: more than [`PATIENCE`].
 const SECONDS: usize = 16;
 
-/// Bits that tell one write of a second's gap from the next, so that halves of two are never taken for one.
+/// Bits that distinguish one write of a second's gap from the next, so that halves of two are never combined.
 const WRITES: u32 = 24;
 
 /// The largest gap of a second, in ticks. The follower takes it before the same slot is used again.
@@ -129,8 +129,8 @@ impl Shared {
         slot.second.store((second + 1) << WRITES | writes, Release);
     }
 
-    /// The largest gap of each of the newest seconds so far: second, begin and end. One that is being written is left
-    /// for the next time.
+    /// The largest gap of each of the newest seconds so far: second, start and end. One that is being written is left for the
+    /// next call.
     pub fn of_seconds(&self) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
         self.seconds.iter().filter_map(|slot| {
             let second = slot.second.load(Acquire);
@@ -141,7 +141,7 @@ impl Shared {
         })
     }
 
-    /// The oldest gap that waits.
+    /// The oldest queued gap.
     pub fn take(&self) -> Option<Raw> {
         let taken = self.taken.load(Relaxed);
         if taken == self.put.load(Acquire) {
@@ -158,10 +158,10 @@ impl Shared {
     }
 }
 
-/// What the thread does at a gap.
+/// Handles a gap in the measuring thread.
 struct Gaps<'a> {
     shared: &'a Shared,
-    /// Ticks of a second.
+    /// Ticks per second.
     second: u64,
     recorder: Option<Freezer>,
     faults: u64,
@@ -195,10 +195,10 @@ impl Gaps<'_> {
     }
 }
 
-/// Intel's count of SMIs (SDM volume 4), read on the CPU itself so that no other CPU is interrupted.
+/// Intel's SMI counter (SDM volume 4), read on the CPU itself so that no other CPU is interrupted.
 fn smi_device(cpu: Cpu) -> Option<(std::fs::File, u64)> {
     let tree = Tree::new(std::path::Path::new(LIVE));
-    counters::smi_count(&tree, cpu)?; // there is one, and it means that
+    counters::smi_count(&tree, cpu)?; // the counter exists and has this meaning
     let device = std::fs::File::open(format!("/dev/cpu/{cpu}/msr")).ok()?;
     let now = read_smi(&device)?;
     Some((device, now))
@@ -213,7 +213,7 @@ fn read_smi(device: &std::fs::File) -> Option<u64> {
 /// The thread's body.
 ///
 /// # Errors
-/// When the CPU or the priority cannot be had, or the probe cannot be armed in this thread.
+/// If the CPU or the priority is refused, or the probe cannot be armed in this thread.
 pub(super) fn run(
     cpu: Cpu,
     options: &Options,
@@ -226,7 +226,7 @@ pub(super) fn run(
     shared.tid.store(sched::tid().0 as u64, Relaxed);
     let table = Turns::new(tick_ns, options.threshold);
     let mut lane = Lane { options, tick_ns, shared, table };
-    armed.enter()?; // takes memory: before the priority
+    armed.enter()?; // allocates: before the priority is raised
     if options.priority > 0 {
         sched::set_policy(Policy::Fifo, options.priority)?;
     }
@@ -250,7 +250,7 @@ struct Lane<'a> {
 }
 
 impl Lane<'_> {
-    /// One loop a probe and a way to read the clock.
+    /// One loop per probe and way to read the clock.
     fn through(&mut self, armed: Armed, gaps: Gaps<'_>) {
         match armed {
             Armed::Nothing => self.by(probe::Nothing, gaps),
@@ -304,7 +304,7 @@ impl Lane<'_> {
     }
 }
 
-/// Gaps of the warm-up are nobody's.
+/// Gaps of the warm-up are discarded.
 struct Warm;
 
 impl OnGap for Warm {

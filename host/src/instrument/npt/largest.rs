@@ -1,4 +1,4 @@
-//! The largest gap of each second of one CPU. The measuring thread keeps them itself, so that none is lost when gaps come
+//! The largest gap of each second of one CPU. The measuring thread keeps them itself, so that none is lost if gaps come
 //! faster than the follower takes them.
 
 use std::collections::BTreeMap;
@@ -18,14 +18,14 @@ pub(super) struct Largest {
 
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    /// Begin and end.
+    /// Start and end.
     ticks: (u64, u64),
     begin: Mono,
     length: Ns,
 }
 
 impl Largest {
-    /// Takes seconds with begin and end in ticks, all of them before the newest anchor of `clock`.
+    /// Adds seconds with start and end in ticks, all of them before the newest anchor of `clock`.
     pub fn take(&mut self, gaps: Vec<(u32, u64, u64)>, clock: &Anchors) {
         for (second, begin, end) in gaps {
             let ticks = (begin, end);
@@ -42,13 +42,13 @@ impl Largest {
         self.gaps.iter().map(|(&second, gap)| SecondMax { second, max_ns: gap.length }).collect()
     }
 
-    /// Begin and length of each.
+    /// Start and length of each.
     pub fn gaps(&self) -> impl Iterator<Item = (Mono, Ns)> + '_ {
         self.gaps.values().map(|gap| (gap.begin, gap.length))
     }
 }
 
-/// The loss of gaps that found no room; `None`: there was none.
+/// The loss of gaps that found no room; `None`: none were lost.
 pub(super) fn dropped(count: u64) -> Option<Loss> {
     (count > 0).then(|| Loss {
         counter: GAPS_DROPPED.to_owned(),

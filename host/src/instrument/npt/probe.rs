@@ -1,5 +1,6 @@
-//! What a turn of the loop goes through: nothing, or one event of a tracer with three 64-bit numbers. One file a
-//! tracer; each is set up in a place of its own, so that no session of the user's is touched, and taken down again.
+//! The event in an iteration of the loop: none, or one event of a tracer with three 64-bit numbers. One file per
+//! tracer; each is set up in a session of its own, so that the user's sessions are not touched, and removed
+//! afterwards.
 
 pub mod lathunt;
 pub mod lttng;
@@ -22,8 +23,8 @@ pub enum Kind {
     Nothing,
     /// This tool's own.
     Lathunt {
-        /// A consumer writes all events to disk and what it cannot keep up with is discarded and counted; else the
-        /// newest stay in memory (flight recorder).
+        /// A consumer writes all events to disk, and events that it cannot keep up with are discarded and counted;
+        /// else the newest stay in memory (flight recorder).
         drained: bool,
     },
     /// LTTng-UST, with a consumer that is woken, or that polls.
@@ -46,7 +47,7 @@ impl Kind {
         !matches!(self, Kind::Nothing | Kind::Kernel)
     }
 
-    /// Why it cannot be used here; `None`: it can, as far as can be seen without trying.
+    /// Why it cannot be used here; `None`: it can, as far as is known without trying.
     #[must_use]
     pub fn missing(self) -> Option<String> {
         match self {
@@ -58,7 +59,7 @@ impl Kind {
     }
 }
 
-/// A tracer that runs for this measurement alone, and ftrace where the kernel is traced as well.
+/// A tracer that runs for this measurement only, and ftrace if the kernel is traced too.
 pub(super) struct Session {
     tracer: Tracer,
     #[allow(dead_code)] // held until the end
@@ -83,7 +84,7 @@ pub(super) enum Armed {
 }
 
 impl Session {
-    /// Sets the tracer up. Some of them fork: call it before other threads run. `loops`: events of each CPU to come.
+    /// Sets the tracer up. Some of them fork: call it before other threads run. `loops`: events per CPU to expect.
     pub fn start(kind: Kind, trace_kernel: bool, cpus: &CpuSet, loops: u64) -> Result<Session> {
         if let Some(reason) = kind.missing() {
             return Err(Error::refused("use", format!("the probe {}", kind.name()), reason));
@@ -111,7 +112,7 @@ impl Session {
         Ok(session)
     }
 
-    /// For one more thread.
+    /// Prepares one more thread.
     pub fn arm(&self) -> Result<Armed> {
         Ok(match &self.tracer {
             Tracer::Nothing => Armed::Nothing,
@@ -122,7 +123,7 @@ impl Session {
         })
     }
 
-    /// Takes it down; what became of the events.
+    /// Removes the session; returns what happened to the events.
     pub fn finish(self) -> Result<Option<String>> {
         match self.tracer {
             Tracer::Lathunt(session) => session.finish().map(Some),
@@ -143,7 +144,7 @@ impl Armed {
 }
 
 impl Kind {
-    /// As it is called on the command line and in tables.
+    /// Its name on the command line and in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -169,10 +170,10 @@ impl Probe for Nothing {
 
 /// The third number of every event.
 const THIRD: u64 = 3;
-/// Bytes that an event takes on disk, at most, with its share of the packet's head.
+/// Maximum bytes of an event on disk, including its share of the packet header.
 const EVENT_BYTES: u64 = 48;
 
-/// A directory for what consumers write, or why it does not fit.
+/// A directory for consumers' output, or why it does not fit.
 fn room_for(events: u64) -> Result<std::path::PathBuf> {
     let base = std::env::temp_dir();
     let path = crate::private_directory::below(&base, "lathunt-npt")

@@ -1,5 +1,5 @@
-//! The kernel's record of one CPU over the whole measurement, in pieces: the flight ring is frozen again and again while
-//! the loop runs, consecutive pieces join without a hole, and a piece is forgotten once no gap needs it.
+//! The kernel's record of one CPU over the whole measurement, in pieces: the flight ring is frozen repeatedly while the
+//! loop runs, consecutive pieces join without a hole, and a piece is dropped once no gap needs it.
 
 use std::collections::VecDeque;
 
@@ -14,10 +14,10 @@ use crate::symbols::Symbols;
 
 /// Events that end a gap may be recorded this long after it.
 const AFTER: Ns = Ns::from_us(20);
-/// More pieces than this are not joined: a gap that long is told from what there is.
+/// No more pieces than this are joined: a longer gap is attributed from these.
 const JOINED: usize = 64;
 
-/// A gap with what the record says of it.
+/// A gap with its attribution by the record.
 pub(super) struct Seen {
     pub gap: Gap,
     pub shares: Option<Shares>,
@@ -32,7 +32,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// A gap, in the order of time.
+    /// Adds a gap, in the order of time.
     pub fn wait(&mut self, gap: Gap) {
         self.waiting.push_back(gap);
     }
@@ -41,7 +41,7 @@ impl Pieces {
         !self.waiting.is_empty()
     }
 
-    /// A piece. Gaps that it completes come back; `explain` says which deserve a whole explanation.
+    /// Adds a piece. Returns the gaps that it completes; `explain` selects those that get a full explanation.
     pub fn piece(
         &mut self,
         frozen: &Frozen,
@@ -51,7 +51,7 @@ impl Pieces {
     ) -> Vec<Seen> {
         let Some((header, at)) = last_chunk(&frozen.bytes) else { return Vec::new() };
         if self.held.back().is_some_and(|(id, ..)| id + 1 != header.0) {
-            self.held.clear(); // a hole: what lies before it cannot be joined
+            self.held.clear(); // a hole: earlier pieces cannot be joined
         }
         self.held.push_back((header.0, header.1, frozen.bytes[at..].to_vec()));
         let ready = self.waiting.iter().take_while(|gap| gap.end + AFTER <= header.1).count();
@@ -64,7 +64,7 @@ impl Pieces {
         seen
     }
 
-    /// What will never be answered.
+    /// Gaps that will never be attributed.
     pub fn give_up(&mut self) -> Vec<Seen> {
         self.waiting.drain(..).map(|gap| Seen { gap, shares: None, explanation: None }).collect()
     }
@@ -95,7 +95,7 @@ impl Pieces {
     }
 }
 
-/// Id and time of the newest piece in `bytes`, and where it begins: an older one may stand before it.
+/// Id and time of the newest piece in `bytes`, and its offset: an older one may precede it.
 fn last_chunk(bytes: &[u8]) -> Option<((u64, Mono), usize)> {
     let all = headers(bytes);
     let (last, before) = all.split_last()?;

@@ -1,4 +1,4 @@
-//! Which gap the time belongs to that the host took.
+//! Attributes steal time to gaps.
 
 use lathunt_core::time::Ns;
 
@@ -7,8 +7,8 @@ use super::lane;
 /// The longest time between two timer interrupts of a CPU that is not idle.
 const TICK: Ns = Ns::from_ms(10);
 
-/// What the host took in each gap; `None`: not known. The kernel's count grows in the timer interrupt, so what it grew
-/// by belongs to a gap since the one before: to the longest of them, since a loop that is robbed for long has a long gap.
+/// Steal time in each gap; `None`: unknown. The kernel's counter grows in the timer interrupt, so its growth belongs to a
+/// gap since the previous one: to the longest of them, since a loop that is stolen from for long has a long gap.
 pub(super) fn share_steal(
     raws: &[lane::Raw],
     last: &mut Option<u64>,
@@ -50,11 +50,11 @@ mod tests {
             ..lane::Raw::default()
         };
         let raws = [
-            raw(0, 5, 100),           // what was before nobody knows
-            raw(1_000, 300, 100),     // robbed, and not yet counted
+            raw(0, 5, 100),           // earlier steal time is unknown
+            raw(1_000, 300, 100),     // stolen, and not yet counted
             raw(4_000, 6, 290_100),   // the timer interrupt that counts it
-            raw(8_000, 900, 890_100), // robbed and counted in one
-            raw(99_000, 6, 890_200),  // robbed just now: the long one is over for long
+            raw(8_000, 900, 890_100), // stolen and counted in one
+            raw(99_000, 6, 890_200),  // just stolen: the long one ended long ago
         ];
         let distance = |from: u64, to: u64| Ns(to - from);
         let mut last = None;

@@ -1,6 +1,6 @@
-//! The loop: read the clock, count the distance to the read before, go through the probe, again.
+//! The loop: read the clock, compute the time since the previous read, call the probe, repeat.
 //!
-//! One loop is compiled for each way to read the clock and each kind of probe, all inlined, so that a turn has no
+//! One loop is compiled for each way to read the clock and each kind of probe, all inlined, so that an iteration has no
 //! branch on either.
 
 use lathunt_core::npt::turns::Turns;
@@ -11,16 +11,16 @@ use crate::clock::mono as now;
 use crate::error::{Error, Result};
 use crate::tree::{Tree, LIVE};
 
-/// How a turn reads the clock.
+/// How an iteration reads the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// The processor's counter, as it comes (x86: RDTSC).
+    /// The processor's counter, unordered (x86: RDTSC).
     Plain,
-    /// The counter after everything before it (RDTSCP).
+    /// The counter after all earlier instructions (RDTSCP).
     Ordered,
     /// The counter with fences on both sides.
     Fenced,
-    /// `clock_gettime(CLOCK_MONOTONIC)`: where the counter is not invariant.
+    /// `clock_gettime(CLOCK_MONOTONIC)`: for a counter that is not invariant.
     Gettime,
 }
 
@@ -37,7 +37,7 @@ impl Read {
     /// This way, if it can be trusted.
     ///
     /// # Errors
-    /// When the counter is no clock here.
+    /// If the counter cannot serve as a clock here.
     pub fn checked(self) -> Result<Read> {
         match untrusted() {
             Some(why) if self != Read::Gettime => {
@@ -47,7 +47,7 @@ impl Read {
         }
     }
 
-    /// As it is called on the command line.
+    /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl Read {
     }
 }
 
-/// Why the counter is no clock; `None`: it is one. The kernel's own choice counts: it watches the counter.
+/// Why the counter cannot serve as a clock; `None`: it can. Follows the kernel's own choice, which watches the counter.
 fn untrusted() -> Option<String> {
     if arch::counter_is_invariant() != Some(true) {
         return Some("the processor does not promise a counter of constant rate".to_owned());
@@ -97,24 +97,24 @@ fn untrusted() -> Option<String> {
     }
 }
 
-/// What each turn goes through.
+/// The event in each iteration.
 pub(super) trait Probe {
     /// One event; `turn` and `ticks` are its payload.
     fn fire(&mut self, turn: u64, ticks: u64);
 }
 
-/// What happens at a gap; not part of any turn.
+/// What happens at a gap; not part of any iteration.
 pub(super) trait OnGap {
-    /// A turn from `begin` to `end` was a gap.
+    /// An iteration from `begin` to `end` was a gap.
     fn gap(&mut self, begin: u64, end: u64);
 }
 
-/// What handling a gap takes where nothing interrupts it: the least number of ticks that was seen so far.
+/// Uninterrupted cost of handling a gap: the smallest number of ticks seen so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Handling(Option<u64>);
 
 impl Handling {
-    /// How much of `spent` is the handling itself. The first is believed up to 10 µs.
+    /// The part of `spent` that is the handling itself. The first value is accepted up to 10 µs.
     fn usual(&mut self, spent: u64, turns: &Turns) -> u64 {
         let least = spent.min(self.0.unwrap_or(spent));
         let believed = self.0.is_some() || turns.ns(spent) < Ns::from_us(10);
@@ -127,7 +127,7 @@ impl Handling {
     }
 }
 
-/// `count` turns from the read `last` on; the last read. `read` is a constant at each call.
+/// Runs `count` iterations from the read `last` on; returns the last read. `read` is a constant at each call.
 #[inline(always)]
 pub(super) fn turns(
     read: Read,
@@ -153,14 +153,14 @@ pub(super) fn turns(
             }
             last = now;
         };
-        drop(short); // counts the turn before the gap
+        drop(short); // counts the iteration before the gap
         last = long(read, turns, gaps, handling, (begin, end));
     }
     last
 }
 
-/// A gap. What is done about it here is not measured, unless it is itself interrupted for as long as a gap: what it takes
-/// beyond the usual is the next one.
+/// A gap. Handling it here is not measured, unless the handling itself is interrupted for the length of a gap: the time
+/// beyond the usual is the next gap.
 #[cold]
 #[inline(never)]
 fn long(
@@ -171,11 +171,11 @@ fn long(
     (mut begin, mut end): (u64, u64),
 ) -> u64 {
     loop {
-        // Backwards is no time: the counters of two CPUs would have to differ, and the thread is pinned.
+        // Negative time is ignored: the counters of two CPUs would have to differ, and the thread is pinned.
         let ticks = if (end.wrapping_sub(begin) as i64) < 0 { 0 } else { end - begin };
         turns.long(ticks);
         if !turns.is_long(ticks) {
-            return end; // longer than the table, no gap
+            return end; // beyond the table, not a gap
         }
         gaps.gap(begin, end);
         let after = read.ticks();
@@ -198,7 +198,7 @@ impl OnGap for Nothing {
     fn gap(&mut self, _: u64, _: u64) {}
 }
 
-/// ns that a turn takes without and with statistics, by the clock over `count` turns each: what looking costs.
+/// ns of an iteration without and with statistics, measured over `count` iterations each: the cost of observing.
 #[must_use]
 pub fn cost_of_statistics(count: u64) -> (f64, f64) {
     let tick_ns = Read::Plain.tick_ns();
@@ -235,8 +235,8 @@ mod tests {
         }
     }
 
-    /// Reading a model-specific register takes longer than the shortest threshold: handling must not be a gap for ever,
-    /// and an interruption of it must be one, of its own length.
+    /// Reading a model-specific register takes longer than the shortest threshold: handling must not count as a gap each
+    /// time, and an interruption of it must be one, of its own length.
     #[test]
     fn handling_a_gap_is_none_unless_it_is_interrupted() {
         let mut table = Turns::new(1.0, Ns(1_000));

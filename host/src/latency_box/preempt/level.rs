@@ -1,4 +1,4 @@
-//! A thread of the chain: what it has counted. One thread writes each field.
+//! The counters of one thread of the chain. One thread writes each field.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,25 +21,25 @@ const RELAXED: Ordering = Ordering::Relaxed;
 pub struct WorstPreemption {
     /// When the thread was released.
     pub released: Mono,
-    /// Until it ran.
+    /// From then until it ran.
     pub latency: Ns,
-    /// In which cycle, from 1.
+    /// The cycle, from 1.
     pub cycle: u32,
 }
 
-/// A thread of the chain, as others may read it at any time.
+/// A thread of the chain; readable at any time.
 pub struct Level {
     pub(super) priority: i32,
     pub(super) tid: AtomicI32,
-    /// The futex: number of the cycle that it is released for.
+    /// The futex: number of the cycle of the last release.
     pub(super) word: AtomicU32,
     pub(super) released_at: AtomicU64,
-    /// The last cycle that it finished.
+    /// The last cycle it finished.
     pub(super) done: AtomicU32,
     pub(super) released: AtomicU64,
     pub(super) violations: AtomicU64,
     pub(super) counters: Counters,
-    /// Of the lowest: with the cycles that were due in a stall.
+    /// Of the lowest thread: including the cycles that were due in a stall.
     pub(super) replayed: Option<Counters>,
     pub(super) last: AtomicU64,
     pub(super) seconds: Seconds,
@@ -99,13 +99,13 @@ impl Level {
         Counts { sent, answered, lost: sent - answered, out_of_order, ..Counts::default() }
     }
 
-    /// How often the thread that released it went on before it was done.
+    /// How often its releaser continued before it was done.
     #[must_use]
     pub fn violations(&self) -> u64 {
         self.violations.load(RELAXED)
     }
 
-    /// The last latency.
+    /// The most recent latency.
     #[must_use]
     pub fn last(&self) -> Option<Ns> {
         (self.counters.count.load(RELAXED) > 0).then(|| Ns(self.last.load(RELAXED)))
@@ -117,7 +117,7 @@ impl Level {
         plain(&self.counters)
     }
 
-    /// The worst, the worst first.
+    /// The worst preemptions, worst first.
     #[must_use]
     pub fn worst(&self) -> Vec<WorstPreemption> {
         let mut worst = self.worst.lock().map(|worst| worst.clone()).unwrap_or_default();
@@ -126,14 +126,14 @@ impl Level {
     }
 
     pub(super) fn keep(&self, one: WorstPreemption, most: usize) {
-        // Only the reader of the end holds this lock otherwise: while measuring it is free.
+        // Only the reader at the end also takes this lock: while measuring it is free.
         let Ok(mut worst) = self.worst.lock() else { return };
         if worst.len() < most {
             worst.push(one); // within the capacity
-        } else if let Some(least) = worst.iter_mut().min_by_key(|one| one.latency) {
-            if one.latency > least.latency {
-                *least = one;
-            }
+        } else if let Some(least) = worst.iter_mut().min_by_key(|one| one.latency)
+            && one.latency > least.latency
+        {
+            *least = one;
         }
     }
 }

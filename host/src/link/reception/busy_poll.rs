@@ -1,5 +1,5 @@
-//! Reads that do not block, again and again. The CPU is given back when nothing came for a while, and for a moment after an
-//! answer each half second: a real-time thread that never sleeps would be ended by its own limit (RLIMIT_RTTIME).
+//! Repeated non-blocking reads. It sleeps when nothing has arrived for a while, and briefly after an answer each half
+//! second: a real-time thread that never sleeps would hit its own limit (RLIMIT_RTTIME).
 
 use std::io;
 use std::os::fd::RawFd;
@@ -8,9 +8,9 @@ use super::super::descriptor::is_ready;
 use super::super::Inlet;
 use crate::clock;
 
-/// A call returns after this, so that the end is noticed.
+/// A call returns after this time, so that the end is noticed.
 const CALL_NS: u64 = 1_000_000;
-/// Without anything for so long it waits asleep.
+/// Without any data for this long it blocks instead.
 const PATIENCE_NS: u64 = 100_000_000;
 /// Longest time awake.
 const AWAKE_NS: u64 = 500_000_000;

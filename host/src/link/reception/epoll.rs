@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use super::super::descriptor::done;
 use super::super::Inlet;
 
-/// An inlet behind an epoll set of its own.
+/// An inlet with an epoll set of its own.
 pub(super) struct Epoll {
     inner: Box<dyn Inlet>,
     set: OwnedFd,
@@ -31,7 +31,7 @@ impl Inlet for Epoll {
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut event = libc::epoll_event { events: 0, u64: 0 };
-            // SAFETY: room for one event, as told.
+            // SAFETY: room for one event, as stated.
             done(unsafe { libc::epoll_wait(self.set.as_raw_fd(), &mut event, 1, -1) })?;
             match self.inner.receive_now(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

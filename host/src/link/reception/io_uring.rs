@@ -1,7 +1,7 @@
 //! A recv (sockets) or read (others) of io_uring: submitted and waited for with one system call. include/uapi/linux/io_uring.h.
 //!
-//! One request is under way at a time, into a buffer of this file's own, so that a wait that a signal ends loses nothing. Before
-//! a box is adopted the inlet's own read is used: it learns who sent.
+//! One request is in flight at a time, into a buffer of this file's own, so that a wait interrupted by a signal loses
+//! nothing. Before a box is adopted the inlet's own read is used: it records the sender.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -22,7 +22,7 @@ const OFFSET_ENTRIES: libc::off_t = 0x1000_0000;
 const ENTRIES: u32 = 4;
 /// Longest read.
 const ROOM: usize = 4_096;
-/// What a request and its cancellation are called.
+/// `user_data` of a request and of its cancellation.
 const RECEIVE: u64 = 1;
 const CANCEL: u64 = 2;
 
@@ -112,7 +112,7 @@ impl Mapping {
         }
     }
 
-    /// A word that the kernel changes, too.
+    /// A word that the kernel changes too.
     fn word(&self, offset: u32) -> &AtomicU32 {
         debug_assert!(offset as usize + 4 <= self.length);
         // SAFETY: offsets are the kernel's, within the mapping and aligned; the mapping lives as long as `self`.
@@ -138,7 +138,7 @@ pub(super) struct IoUring {
     rings: Mapping,
     entries: Mapping,
     parameters: Parameters,
-    /// The kernel writes here while a request is under way.
+    /// The kernel writes here while a request is in flight.
     buffer: Box<UnsafeCell<[u8; ROOM]>>,
     under_way: bool,
 }
@@ -239,7 +239,7 @@ impl IoUring {
         self.push(Submission {
             operation: if self.is_socket { OP_RECV } else { OP_READ },
             fd: self.fd,
-            // The file's own position, where it has one; of a socket it must be 0.
+            // The file's own position, if it has one; it must be 0 for a socket.
             offset: if self.is_socket { 0 } else { u64::MAX },
             address,
             length: length.min(ROOM) as u32,
@@ -250,7 +250,7 @@ impl IoUring {
         self.under_way = true;
     }
 
-    /// Takes back a request that is under way; what it received meanwhile is lost, as to a box that has gone.
+    /// Cancels a request in flight; data it received in the meantime is lost, like that for a box that has gone.
     fn cancel(&mut self) {
         if !self.under_way {
             return;
@@ -299,12 +299,12 @@ impl Inlet for IoUring {
         self.enter(submit, 1)?;
         while let Some(completion) = self.completion() {
             if completion.user_data != RECEIVE {
-                continue; // of a cancellation
+                continue; // completion of a cancellation
             }
             self.under_way = false;
             let n = usize::try_from(completion.result)
                 .map_err(|_| io::Error::from_raw_os_error(-completion.result))?;
-            // An empty datagram is one that is damaged, and no end; one that is too long must not pass for one that fits.
+            // An empty datagram is damaged, not the end; one that is too long must not look valid.
             let least = usize::from(self.datagrams);
             let n = n.max(least).min(buffer.len()).min(ROOM);
             // SAFETY: the request is over, so that the kernel writes no more; n is within both.

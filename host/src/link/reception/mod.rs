@@ -1,4 +1,4 @@
-//! Other ways to receive than a read that blocks: one file each. They wrap an [`super::Inlet`] that has a descriptor.
+//! Ways to receive other than a blocking read: one file each. They wrap an [`super::Inlet`] that has a descriptor.
 
 mod busy_poll;
 mod epoll;
@@ -12,8 +12,8 @@ use lathunt_core::latency_box::reception::Reception;
 use super::{Framing, Link};
 use crate::error::{Error, Result};
 
-/// The file behind a descriptor can send signals and take reads of io_uring: sockets, pipes, terminals and other devices. Not
-/// message queues and eventfds.
+/// Whether the file behind a descriptor supports signals and io_uring reads: sockets, pipes, terminals and other devices, but
+/// not message queues and eventfds.
 fn is_stream_or_socket(fd: RawFd) -> bool {
     // SAFETY: stat is plain integers, for which zeros are valid; `stat` is valid to write.
     let mode = unsafe {
@@ -26,10 +26,10 @@ fn is_stream_or_socket(fd: RawFd) -> bool {
     [libc::S_IFSOCK, libc::S_IFIFO, libc::S_IFCHR].contains(&mode)
 }
 
-/// Makes the link receive in this way. One that does already is left as it is.
+/// Makes the link receive in this way, unless it does already.
 ///
 /// # Errors
-/// When the channel has nothing to wait for in this way, or the kernel refuses it.
+/// If the channel cannot be waited for in this way, or the kernel refuses it.
 pub fn with(reception: Reception, mut link: Link) -> Result<Link> {
     if link.reception == reception {
         return Ok(link);
@@ -56,7 +56,7 @@ pub fn with(reception: Reception, mut link: Link) -> Result<Link> {
             })?;
             Box::new(ring)
         }
-        _ => return Err(refused("a channel that receives otherwise does not go back to it")),
+        _ => return Err(refused("a channel that receives in another way cannot switch back")),
     };
     link.reception = reception;
     Ok(link)

@@ -1,5 +1,5 @@
-//! A real-time signal to the thread says that something came (F_SETOWN_EX, F_SETSIG, O_ASYNC: fcntl(2)); then a read. The signal
-//! stays blocked and is waited for, so that none is lost between a read and the wait.
+//! A real-time signal to the thread reports arrival (F_SETOWN_EX, F_SETSIG, O_ASYNC: fcntl(2)); then a read. The signal stays
+//! blocked and is waited for, so that none is lost between a read and the wait.
 
 use std::io;
 use std::mem;
@@ -28,7 +28,7 @@ fn signal() -> libc::c_int {
 pub(super) struct Sigio {
     inner: Box<dyn Inlet>,
     fd: RawFd,
-    /// Thread that gets them; another one serves the next session.
+    /// Thread that gets them; the next session may have another one.
     owner: libc::pid_t,
 }
 
@@ -74,8 +74,8 @@ impl Inlet for Sigio {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
             }
-            // SAFETY: the set is made by sigemptyset; the threads of a channel block both signals. The limit is for a queue of
-            // signals that overflowed.
+            // SAFETY: the set is made by sigemptyset; the threads of a channel block both signals. The time limit covers an
+            // overflowed signal queue.
             let waited = unsafe {
                 let mut set: libc::sigset_t = mem::zeroed();
                 libc::sigemptyset(&mut set);

@@ -1,4 +1,4 @@
-//! What a monitor before this one left behind: windows that it closed and that are gone, and those that it never wrote.
+//! State left by an earlier monitor: windows that it closed and that are missing, and those that it never wrote.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::write::{insert_event, mark};
 
-/// All of it. `closed`: up to when windows were closed, if that is known.
+/// Finds all of it. `closed`: end of the last closed window, if known.
 pub(super) fn left(
     connection: &Connection,
     path: &Path,
@@ -19,7 +19,7 @@ pub(super) fn left(
     Ok(cut_off.flatten().into_iter().chain(not_written(connection, now)?).collect())
 }
 
-/// Keeps `found` and takes away what it was found by. Returned: when the last window that is there ended.
+/// Stores `found` and removes the state that it came from. Returns the end of the last existing window.
 pub(super) fn settle(connection: &mut Connection, found: &[Event]) -> rusqlite::Result<Option<UnixMs>> {
     let transaction = connection.transaction()?;
     found.iter().try_for_each(|event| insert_event(&transaction, event))?;
@@ -33,7 +33,7 @@ fn last_end(connection: &Connection) -> rusqlite::Result<Option<UnixMs>> {
     Ok(last.map(UnixMs))
 }
 
-/// Windows that were closed until `closed` and are not there.
+/// Windows that were closed until `closed` and are missing.
 fn cut_off(
     connection: &Connection,
     path: &Path,
@@ -54,14 +54,14 @@ fn cut_off(
     Ok(Some(Event::new(now, Kind::WindowLost, detail)))
 }
 
-/// Windows from the mark on, which is that of the first one that was not written: the one that ran when the monitor ended,
-/// and before it those that waited for room on the disk.
+/// Windows from the mark on, which is that of the first unwritten one: the one running when the monitor ended, and those
+/// before it that waited for disk space.
 fn not_written(connection: &Connection, now: UnixMs) -> rusqlite::Result<Option<Event>> {
     let query = "SELECT begin_ms FROM running";
     let begin: Option<i64> = connection.query_row(query, [], |row| row.get(0)).optional()?;
     let detail = |begin| {
         format!(
-            "what was recorded from {} until the monitor ended is lost: it was killed, the machine went down, or the database \
+            "the recording from {} until the monitor ended is lost: it was killed, the machine went down, or the database \
              could not be written",
             UnixMs(begin)
         )

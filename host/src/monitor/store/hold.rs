@@ -1,9 +1,9 @@
-//! One daemon a database: a lock that ends with its process, in a file beside the database.
+//! One daemon per database: a lock that ends with its process, in a file beside the database.
 //!
-//! The file is also the sign that a daemon of ours made the database: what cannot be read as one is set aside only where
-//! it lies, so that a mistyped `--database` never moves a file of somebody else.
+//! The file also shows that a daemon of ours created the database: an unreadable file is set aside only if there is a lock
+//! file, so that a mistyped `--database` never moves another program's file.
 //!
-//! And it says up to when windows were closed: SQLite drops what is cut off at the end of its log without a word.
+//! And it stores up to when windows were closed: SQLite silently drops what is cut off at the end of its log.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -17,16 +17,16 @@ use lathunt_core::monitor::window::UnixMs;
 
 use crate::error::{Error, Result};
 
-/// A monitor that was killed holds its lock until its memory is unmapped: the one that is started in its place waits so long.
+/// A killed monitor holds its lock until its memory is unmapped: its successor waits this long.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The lock; it is let go when dropped.
+/// The lock; released when dropped.
 #[derive(Debug)]
 pub(super) struct Hold {
     file: File,
-    /// The lock file was there before: the database is ours.
+    /// The lock file existed before: the database is ours.
     pub was_ours: bool,
-    /// Up to when the monitor before this one had closed windows; `None`: it is not known.
+    /// End of the last window closed by the previous monitor; `None`: unknown.
     pub closed: Option<UnixMs>,
 }
 
@@ -64,7 +64,7 @@ impl Hold {
         Ok(hold)
     }
 
-    /// Windows are closed up to `end`. Who holds it is for people; a full disk does not make the lock less of one.
+    /// Notes that windows are closed up to `end`. The holder's id is for people; on a full disk the lock still holds.
     pub fn note(&mut self, end: Option<UnixMs>) {
         self.closed = end;
         let end = end.map_or_else(String::new, |end| format!("\n{}", end.0));
@@ -73,11 +73,11 @@ impl Hold {
     }
 }
 
-/// The file that `database` is: the lock, SQLite's log and what is set aside lie beside it, by whatever name it is called.
+/// The real path of `database`: the lock, SQLite's log and databases set aside are beside it, whatever name is used.
 ///
 /// # Errors
-/// It is a link to nothing, it has a second name (hard link), whose lock and log would be other ones, or there is no such
-/// directory.
+/// It is a dangling link, it has a second name (hard link), which would have another lock and log, it is not a regular file, or
+/// its directory does not exist.
 pub(super) fn real(database: &Path) -> Result<PathBuf> {
     let shown = database.display();
     match database.canonicalize() {
@@ -86,6 +86,11 @@ pub(super) fn real(database: &Path) -> Result<PathBuf> {
                 "use",
                 format!("{shown} as database: it has {} names (hard links)", file.nlink()),
                 "two monitors could write it, each by another name; remove the others or copy the file",
+            )),
+            Ok(file) if !file.is_file() && !file.is_dir() => Err(Error::refused(
+                "use",
+                format!("{shown} as database: it is not a regular file"),
+                "name a file with --database",
             )),
             _ => Ok(path),
         },
@@ -100,7 +105,7 @@ pub(super) fn real(database: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Whether the lock was to be had within [`GRACE`].
+/// Whether the lock was free within [`GRACE`].
 fn locks(file: &File) -> bool {
     let end = Instant::now() + GRACE;
     loop {

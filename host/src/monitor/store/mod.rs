@@ -1,10 +1,10 @@
-//! The database of a monitor: windows in, never half of one; what cannot be written waits, what is damaged is set aside.
+//! The database of a monitor: windows are written whole or not at all; unwritable ones wait, damaged databases are set aside.
 //!
-//! SQLite in WAL mode: a window and the mark of the next one are one transaction, so a kill at any moment loses the window
-//! that ran, and the mark that is left tells so at the next start. Readers never block the writer.
+//! SQLite in WAL mode: a window and the mark of the next one are one transaction, so a kill at any moment loses only the
+//! running window, and its mark reports that at the next start. Readers never block the writer.
 //!
-//! A disk that is full: windows wait in memory ([`MOST_WAITING`] at most) and are written when there is room again, with an
-//! event that says which were given up. A damaged file is renamed, never deleted, and a new one begun.
+//! On a full disk, windows wait in memory ([`MOST_WAITING`] at most) and are written when there is room again, with an event
+//! that lists the discarded ones. A damaged file is renamed, never deleted, and a new one created.
 
 mod earlier;
 mod hold;
@@ -31,26 +31,26 @@ use hold::{beside, Hold};
 use refusal::{bears_our_mark, is_damage, open, said, set_aside, Refusal};
 use write::{insert, insert_event, mark};
 
-/// Windows that wait for room on the disk: a day of five minutes.
+/// Windows that may wait for disk space: a day of five-minute windows.
 pub const MOST_WAITING: usize = 288;
-/// Events that wait.
+/// Events that may wait.
 const MOST_EVENTS_WAITING: usize = 1_000;
 
-/// How much history is kept.
+/// Limits of the history.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Windows and events older than this are deleted.
     pub keep: Ns,
-    /// The database grows to this at most; the oldest windows make room, and events older than these.
+    /// Maximum size of the database; the oldest windows make room, and events older than these.
     pub bytes: u64,
 }
 
-/// What became of a closed window.
+/// Outcome for a closed window.
 #[derive(Debug)]
 pub enum Saved {
-    /// It is on the disk, and so is all that waited.
+    /// It is on disk, with all that waited.
     Yes,
-    /// It waits in memory; why.
+    /// It waits in memory; the reason.
     Waits(Error),
     /// The database was damaged; it was set aside and the window is in a new one.
     Anew(Event),
@@ -59,7 +59,7 @@ pub enum Saved {
 /// The open database of a running monitor.
 #[derive(Debug)]
 pub struct Store {
-    /// `None`: what was there is damaged or set aside, and nothing new could be opened yet.
+    /// `None`: the old database is damaged or set aside, and no new one could be opened yet.
     connection: Option<Connection>,
     path: PathBuf,
     limits: Limits,
@@ -71,7 +71,7 @@ pub struct Store {
     hold: Hold,
 }
 
-/// Windows that waited too long and were given up, until that is in the database.
+/// Windows that waited too long and were discarded, until that is in the database.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     windows: u64,
@@ -91,12 +91,12 @@ impl Gap {
 }
 
 impl Store {
-    /// Opens or makes the database at `path` and takes it for this process. The events say what was found: a window that
-    /// a killed monitor lost, a damaged database that was set aside. They are in the database already.
+    /// Opens or creates the database at `path` and locks it for this process. The events report a window lost by a killed
+    /// monitor, or a damaged database that was set aside. They are in the database already.
     ///
     /// # Errors
-    /// Another monitor has it, by whatever name, it belongs to somebody else, it is of a newer version, or the place cannot be
-    /// written.
+    /// Another monitor has it, under any name; it belongs to another user or a newer version; or the location is not
+    /// writable.
     pub fn open(path: &Path, limits: Limits, now: UnixMs) -> Result<(Store, Vec<Event>)> {
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory)
@@ -118,7 +118,7 @@ impl Store {
                 return Err(refusal.into_error(path));
             }
         };
-        // One that was set aside has lost all.
+        // One that was set aside has lost everything.
         let closed = hold.closed.filter(|_| found.is_empty());
         let left = earlier::left(&connection, path, closed, now);
         found.extend(left.map_err(|error| said(path, error))?);
@@ -137,8 +137,8 @@ impl Store {
         Ok((store, found))
     }
 
-    /// Puts on record what an earlier monitor left, once: the next start does not find it again. Where that cannot be
-    /// written yet, the mark of that monitor stays until it can.
+    /// Records the state left by an earlier monitor, once: the next start does not find it again. Until that can be written,
+    /// that monitor's mark stays.
     fn tell(&mut self, found: &[Event]) {
         if found.is_empty() {
             return;
@@ -149,7 +149,7 @@ impl Store {
         }
     }
 
-    /// A window begins: should nothing else follow, the next start knows what was lost.
+    /// A window starts: if nothing follows, the next start knows what was lost.
     pub fn begin(&mut self, begin: UnixMs, length: Ns) {
         self.running = Some((begin, length));
         if let Some(connection) = self.connection.as_ref().filter(|_| self.events.is_empty()) {
@@ -157,7 +157,7 @@ impl Store {
         }
     }
 
-    /// Writes a closed window; `next`: the one that begins now, `None` at the end.
+    /// Writes a closed window; `next`: the one that starts now, `None` at the end.
     pub fn close(&mut self, window: Window, next: Option<(UnixMs, Ns)>) -> Saved {
         let now = window.end;
         self.running = next;
@@ -179,7 +179,7 @@ impl Store {
         }
     }
 
-    /// Where this fails, the next closing tries again from where it got to.
+    /// If this fails, the next close continues from where it stopped.
     fn begin_anew(&mut self, why: &str, now: UnixMs) -> Result<Event> {
         self.connection = None;
         let event = set_aside(&self.path, why, now)?;
@@ -188,7 +188,7 @@ impl Store {
         Ok(event)
     }
 
-    /// Everything that waits, or nothing of it.
+    /// Writes everything that waits, or nothing.
     fn write_waiting(&mut self, now: UnixMs) -> std::result::Result<(), Refusal> {
         let opened = match self.connection.take() {
             Some(connection) => connection,
@@ -203,8 +203,8 @@ impl Store {
         retain::by_age(&transaction, now.minus(self.limits.keep), now)?;
         transaction.commit()?;
         self.hold.note(self.waiting.iter().map(|window| window.end).max().or(self.hold.closed));
-        // What is there is kept; more room is looked for again at the next closing. Where that meets damage, all of it is
-        // written once more, into a new database.
+        // The windows are kept; more room is made at the next close. If that meets damage, all of it is written once more,
+        // into a new database.
         match retain::by_size(connection, self.limits.bytes) {
             Err(error) if is_damage(&error) => return Err(error.into()),
             _ => {}
@@ -215,7 +215,7 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps an event, on the disk at once where that is possible.
+    /// Keeps an event, on disk at once if possible.
     pub fn event(&mut self, event: Event) {
         let connection = self.connection.as_ref().filter(|_| self.events.is_empty());
         if connection.is_none_or(|connection| insert_event(connection, &event).is_err()) {
@@ -226,22 +226,22 @@ impl Store {
         }
     }
 
-    /// Windows that wait for room on the disk.
+    /// Windows that wait for disk space.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Windows that waited too long and were given up.
+    /// Windows that waited too long and were discarded.
     #[must_use]
     pub fn given_up(&self) -> u64 {
         self.given_up
     }
 
-    /// Adds what the windows hold that ended in the span before `now`.
+    /// Adds the contents of the windows that ended in the span before `now`.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// An error of SQLite.
     pub fn add_to(&self, exceedances: &mut Exceedances, now: UnixMs) -> Result<()> {
         let from = now.minus(exceedances.span());
         let connection = self.opened()?;
@@ -261,7 +261,7 @@ impl Store {
     /// The largest latencies ever, with their times.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// An error of SQLite.
     pub fn alltime(&self) -> Result<Vec<Alltime>> {
         read::alltime(self.opened()?).map_err(|error| said(&self.path, error))
     }

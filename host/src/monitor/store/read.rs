@@ -1,4 +1,4 @@
-//! The history for readers: beside a running monitor, without its privileges, without a lock.
+//! The history for readers: works beside a running monitor, without its privileges and without a lock.
 
 use std::ffi::CString;
 use std::io::ErrorKind;
@@ -23,13 +23,13 @@ pub struct Reader {
     path: PathBuf,
 }
 
-/// Whether a monitor writes it, or one was killed: what it wrote last lies in the log beside it.
+/// Whether a monitor is writing it, or one was killed: its last writes are in the log beside it.
 fn written_now(path: &Path) -> bool {
     std::fs::metadata(format!("{}-wal", path.display())).is_ok()
 }
 
-/// Its name for SQLite as a file that nobody changes. Otherwise SQLite makes its index of the log beside it, which an
-/// ordinary user may not, and which others leave behind.
+/// Its SQLite URI as an immutable file. Otherwise SQLite creates its index of the log beside it, which an ordinary user may
+/// not, and which others leave behind.
 fn unchanging(path: &Path) -> String {
     let mut name = "file:".to_owned();
     for &byte in path.as_os_str().as_encoded_bytes() {
@@ -43,11 +43,15 @@ fn unchanging(path: &Path) -> String {
     name + "?immutable=1"
 }
 
-/// What SQLite says of all of these is that it is unable to open the file.
+/// Precise errors: for all of these SQLite only reports that it is unable to open the file.
 fn may_be_read(path: &Path) -> Result<()> {
     let refused = |why: &str, hint| Err(Error::refused("read", format!("{}: {why}", path.display()), hint));
     match path.metadata().and_then(|file| access(path).map(|()| file)) {
         Ok(file) if file.is_dir() => refused("it is a directory", "name the database in it"),
+        // Opening a FIFO would wait for its writer.
+        Ok(file) if !file.is_file() => {
+            refused("it is not a regular file", "name a database of 'lathunt monitor'")
+        }
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             refused("there is no such file", "start 'lathunt monitor', or name its database with --database")
@@ -59,7 +63,7 @@ fn may_be_read(path: &Path) -> Result<()> {
     }
 }
 
-/// Not by opening it: to close a file lets go of all locks that this process has on it (fcntl(2)).
+/// Not by opening it: closing a file releases all locks that this process has on it (fcntl(2)).
 fn access(path: &Path) -> std::io::Result<()> {
     let name = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: a string that ends with a NUL and outlives the call.
@@ -73,11 +77,11 @@ impl Reader {
     /// Opens the database at `path`; a monitor may be writing it.
     ///
     /// # Errors
-    /// It is not there, not readable, damaged, of somebody else or of a newer version.
+    /// It is missing, unreadable, damaged, another program's or of a newer version.
     pub fn open(path: &Path) -> Result<Reader> {
         let shown = path.display().to_string();
         may_be_read(path)?;
-        // SQLite's log lies beside the file that a link points to.
+        // SQLite's log is beside the file that a link points to.
         let path = &path.canonicalize().map_err(|error| Error::new("read", &shown, error))?;
         let problem = |error: rusqlite::Error| Error::new("read the database", &shown, error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -97,7 +101,7 @@ impl Reader {
             )),
             Content::Empty | Content::Foreign => Err(Error::refused(
                 "read",
-                hint("it is no database of lathunt monitor"),
+                hint("it is not a database of lathunt monitor"),
                 "name another file with --database",
             )),
         }
@@ -106,15 +110,15 @@ impl Reader {
     /// Everything since `from`.
     ///
     /// # Errors
-    /// What SQLite says, or which record is damaged.
+    /// An error of SQLite, or the damaged record.
     pub fn history(&self, from: UnixMs) -> Result<History> {
         self.history_between(from, None)
     }
 
-    /// The windows that overlap `from` to `until`, what happened meanwhile, and the largest latencies ever.
+    /// The windows that overlap `from` to `until`, the events between, and the largest latencies ever.
     ///
     /// # Errors
-    /// What SQLite says, or which record is damaged.
+    /// An error of SQLite, or the damaged record.
     pub fn history_between(&self, from: UnixMs, until: Option<UnixMs>) -> Result<History> {
         let before = |moment: UnixMs| until.is_none_or(|until| moment < until);
         let mut windows = self.windows(from)?;
@@ -135,7 +139,7 @@ impl Reader {
         })
     }
 
-    /// What the monitor said at its last start before `until`.
+    /// The monitor's message of its last start before `until`.
     fn started(&self, until: Option<UnixMs>) -> Result<Option<String>> {
         let query = "SELECT detail FROM event WHERE kind = ?1 AND at_ms < ?2 ORDER BY id DESC LIMIT 1";
         let until = until.map_or(i64::MAX, |until| until.0);
@@ -146,25 +150,25 @@ impl Reader {
     /// All series of the windows that ended after `from` and began before `until`, in the order of time.
     ///
     /// # Errors
-    /// What SQLite says, or which record is damaged.
+    /// An error of SQLite, or the damaged record.
     pub fn rows(&self, from: UnixMs, until: Option<UnixMs>) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         self.each_row(from, until, |row| rows.push(row))?;
         Ok(rows)
     }
 
-    /// The same one by one: those of a month of a large machine would fill its memory.
+    /// As the method above, but passes the rows to `take` one by one: a month of a large machine would fill the memory.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// An error of SQLite.
     pub fn each_row(&self, from: UnixMs, until: Option<UnixMs>, take: impl FnMut(Row)) -> Result<()> {
         each_row(&self.connection, from, until, take).map_err(|error| self.problem(error))
     }
 
-    /// Begin and end of the windows that ended after `from`, also of those without any sample.
+    /// Start and end of the windows that ended after `from`, including those without samples.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// An error of SQLite.
     pub fn windows(&self, from: UnixMs) -> Result<Vec<(UnixMs, UnixMs)>> {
         let all = || -> rusqlite::Result<Vec<(UnixMs, UnixMs)>> {
             let mut query = self
@@ -177,18 +181,18 @@ impl Reader {
         all().map_err(|error| self.problem(error))
     }
 
-    /// What happened to the monitor since `from`, in the order in which it was noted.
+    /// Events of the monitor since `from`, in the order of recording.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// An error of SQLite.
     pub fn events(&self, from: UnixMs) -> Result<Vec<Event>> {
         events(&self.connection, from).map_err(|error| self.problem(error))
     }
 
-    /// The largest latencies since the database was begun, also of windows that are deleted by now.
+    /// The largest latencies since the database was created, including deleted windows.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// An error of SQLite.
     pub fn alltime(&self) -> Result<Vec<Alltime>> {
         alltime(&self.connection).map_err(|error| self.problem(error))
     }
@@ -198,7 +202,8 @@ impl Reader {
     }
 }
 
-/// Hands over each series of the windows that ended after `from` and began before `until`, in the order of time; memory: one row.
+/// Passes on each series of the windows that ended after `from` and began before `until`, in the order of time; holds one row
+/// in memory.
 pub(super) fn each_row(
     connection: &Connection,
     from: UnixMs,
@@ -268,12 +273,12 @@ fn key(quantity: Quantity, cpu: i64, task: &str) -> SeriesKey {
     }
 }
 
-/// The column; a database that no newer monitor has opened yet has none.
+/// The column; a database that no newer monitor has opened yet does not have it.
 fn task(connection: &Connection) -> rusqlite::Result<&'static str> {
     Ok(if schema::version(connection)? < schema::WITH_TASKS { "''" } else { "task" })
 }
 
-/// The same of these two columns.
+/// The same for these two columns.
 fn held(connection: &Connection) -> rusqlite::Result<&'static str> {
     let has = schema::version(connection)? >= schema::WITH_DEADLINES;
     Ok(if has { "deadline_ns, misses" } else { "NULL, NULL" })

@@ -1,4 +1,4 @@
-//! Why a file is not opened as a database, what is said of it, and how a damaged one is set aside.
+//! Why a file is not opened as a database, the error message, and how a damaged one is set aside.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::hold::beside;
 use super::schema::{self, Content};
 use crate::error::{Error, Result};
 
-/// What SQLite says, with what to do.
+/// SQLite's error, with a remedy.
 pub(super) fn said(path: &Path, error: rusqlite::Error) -> Error {
     let hint = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => "free some space on that disk",
@@ -32,7 +32,7 @@ pub(super) fn bears_our_mark(path: &Path) -> bool {
         && header[68..] == schema::APPLICATION.to_be_bytes()
 }
 
-/// The file itself is broken, rather than its place.
+/// The file itself is damaged, rather than its location.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
@@ -80,7 +80,7 @@ impl From<rusqlite::Error> for Refusal {
     }
 }
 
-/// Opens or makes the database at `path`.
+/// Opens or creates the database at `path`.
 pub(super) fn open(path: &Path) -> std::result::Result<Connection, Refusal> {
     let mut connection = Connection::open(path)?;
     match schema::content(&connection)? {
@@ -115,7 +115,7 @@ pub(super) fn set_aside(path: &Path, why: &str, now: UnixMs) -> Result<Event> {
         .map_err(|error| Error::new("set aside the damaged database", path.display().to_string(), error))?;
     for ending in ["-wal", "-shm"] {
         let with = |file: &Path| PathBuf::from(format!("{}{ending}", file.display()));
-        // They need not be there; without them the database that was set aside lacks its last windows at most.
+        // They may not exist; without them the database that was set aside lacks at most its last windows.
         let _ = std::fs::rename(with(path), with(&target));
     }
     let detail = format!(

@@ -1,15 +1,15 @@
-//! How much history is kept: by age and by size, the newest window always, and never much less at once. The table of the
-//! largest latencies ever stays.
+//! How much history is kept: by age and by size, always the newest window, and with small deletions only. The table of
+//! the largest latencies ever stays.
 //!
-//! Wall clocks are wrong at times, the order of closing never is. So a window goes by age only where one that was closed
-//! after it is young enough: those of a board that booted in 1970, between others of today, stay as long as these.
+//! Wall clocks may be wrong, but the order of closing never is. So only windows closed before the first recent one are
+//! deleted by age: those of a board that booted in 1970, between others of today, stay as long as these.
 
 use lathunt_core::monitor::window::UnixMs;
 use rusqlite::{named_params, params, Connection};
 
-/// Rows of a table that go by age at one closing at most: a clock that is wrong for an hour must not empty the history.
+/// Maximum number of rows deleted by age at one close: a clock that is wrong for an hour must not empty the history.
 const MOST_BY_AGE: u32 = 64;
-/// Windows that make room between two looks at the size, at most.
+/// Maximum number of windows deleted between two checks of the size.
 const MOST_BY_SIZE: i64 = 16;
 
 /// Deletes windows and events from before `oldest`, a few at a time.
@@ -25,15 +25,15 @@ pub(super) fn by_age(connection: &Connection, oldest: UnixMs, now: UnixMs) -> ru
     Ok(())
 }
 
-/// Deletes events that are older than all windows, then the oldest windows, until there are no more than `bytes`.
+/// Deletes events that are older than all windows, then the oldest windows, until the size is at most `bytes`.
 pub(super) fn by_size(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
     let mut deleted = false;
-    // A little room between two deletions: the file itself shrinks only behind them.
+    // Leaves some margin until the next deletion: the file itself shrinks only afterwards.
     while used_bytes(connection)? > bytes / 16 * 15 && delete_oldest(connection)? > 0 {
         deleted = true;
     }
     if deleted {
-        // One page a step: both are run to their end.
+        // One page per step: both are run to completion.
         for pragma in ["PRAGMA incremental_vacuum", "PRAGMA wal_checkpoint(TRUNCATE)"] {
             let mut statement = connection.prepare(pragma)?;
             let mut rows = statement.query([])?;
@@ -43,7 +43,7 @@ pub(super) fn by_size(connection: &Connection, bytes: u64) -> rusqlite::Result<(
     Ok(())
 }
 
-/// Returned: how many rows.
+/// Returns the number of rows.
 fn delete_oldest(connection: &Connection) -> rusqlite::Result<usize> {
     let events = connection.execute(
         "DELETE FROM event WHERE at_ms < (SELECT begin_ms FROM window ORDER BY id LIMIT 1) AND id < coalesce( \
@@ -54,7 +54,7 @@ fn delete_oldest(connection: &Connection) -> rusqlite::Result<usize> {
         return Ok(events);
     }
     let windows: i64 = connection.query_row("SELECT count(*) FROM window", [], |row| row.get(0))?;
-    // Of few large ones one at a time.
+    // A few large ones are deleted one at a time.
     connection.execute(
         "DELETE FROM window WHERE id IN (SELECT id FROM window WHERE id < (SELECT max(id) FROM window) ORDER BY id LIMIT ?1)",
         params![(windows / 16).clamp(1, MOST_BY_SIZE)],

@@ -4,18 +4,18 @@ use rusqlite::Connection;
 
 /// `PRAGMA application_id` of our databases ("LtHm").
 pub(super) const APPLICATION: i32 = 0x4c74_486d;
-/// `PRAGMA user_version`: readers take it and all older ones.
+/// `PRAGMA user_version`: readers accept it and all older ones.
 pub(super) const VERSION: i32 = 3;
 
-/// `cpu` of a series of tasks, which has a name in `task`.
+/// `cpu` of a series of tasks, which has its name in `task`.
 pub(super) const NO_CPU: i64 = -1;
 
-/// Since when series have a `task`.
+/// First version whose series have a `task`.
 pub(super) const WITH_TASKS: i32 = 2;
-/// Since when samples have a `deadline_ns` and `misses`.
+/// First version whose samples have a `deadline_ns` and `misses`.
 pub(super) const WITH_DEADLINES: i32 = 3;
 
-/// From version 1, whose series were those of CPUs alone.
+/// Upgrades version 1, which had series of CPUs only.
 const ADD_TASKS: &str = "
 CREATE TABLE series_2 (
     id INTEGER PRIMARY KEY,
@@ -29,13 +29,13 @@ DROP TABLE series;
 ALTER TABLE series_2 RENAME TO series;
 ";
 
-/// From version 2.
+/// Upgrades version 2.
 const ADD_DEADLINES: &str = "
 ALTER TABLE sample ADD COLUMN deadline_ns INTEGER;
 ALTER TABLE sample ADD COLUMN misses INTEGER;
 ";
 
-/// `running` holds at most one row: the window that is not closed yet. Found at a start, it was lost.
+/// `running` holds at most one row: the window that is not closed yet. If it exists at a start, the window was lost.
 const TABLES: &str = "
 CREATE TABLE window (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -92,12 +92,12 @@ CREATE TABLE running (
 ) STRICT;
 ";
 
-/// Settings of a connection that writes. Nothing here touches a file that is not ours yet.
+/// Settings of a connection that writes. Nothing here touches a file that may be another program's.
 pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.pragma_update(None, "auto_vacuum", "incremental")?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
-    // A closed window is on the disk before the next begins; once in five minutes that costs nothing.
+    // A closed window is on disk before the next starts; once in five minutes that costs nothing.
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update_and_check(None, "journal_size_limit", 4 << 20, |_| Ok(()))?;
@@ -105,24 +105,24 @@ pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -2_000) // KiB
 }
 
-/// What a file turned out to be.
+/// Classification of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// No tables yet.
     Empty,
     /// Ours.
     Ours,
-    /// Ours, of a newer lathunt.
+    /// Ours, from a newer lathunt.
     Newer(i32),
-    /// A database of somebody else.
+    /// A database of another program.
     Foreign,
 }
 
-/// Looks at a database without changing it.
+/// Inspects a database without changing it.
 pub(super) fn content(connection: &Connection) -> rusqlite::Result<Content> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    // A view or a virtual table in place of one of ours could compute without end.
+    // A view or a virtual table instead of one of our tables could compute without end.
     let replaced: i64 = connection.query_row(
         "SELECT count(*) FROM sqlite_schema WHERE name IN ('window', 'series', 'sample', 'alltime', 'event', 'running') \
          AND (type <> 'table' OR sql LIKE 'create virtual%')",
@@ -144,7 +144,7 @@ pub(super) fn upgrade(connection: &mut Connection) -> rusqlite::Result<()> {
     if from >= VERSION {
         return Ok(());
     }
-    // What refers to a table that is replaced would be deleted with it. The pragma does nothing within a transaction.
+    // Rows that refer to a replaced table would be deleted with it. The pragma has no effect within a transaction.
     connection.pragma_update(None, "foreign_keys", false)?;
     let transaction = connection.transaction()?;
     for (since, change) in [(WITH_TASKS, ADD_TASKS), (WITH_DEADLINES, ADD_DEADLINES)] {
@@ -162,7 +162,7 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<i32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Makes the tables, all or none.
+/// Creates the tables, all or none.
 pub(super) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     transaction.execute_batch(TABLES)?;

@@ -1,4 +1,4 @@
-//! Rows of the tables, written.
+//! Writes rows of the tables.
 
 use lathunt_core::monitor::event::Event;
 use lathunt_core::monitor::history::WindowFigures;
@@ -9,7 +9,7 @@ use rusqlite::{params, Connection, Transaction};
 
 use super::schema;
 
-/// The window that runs now, or none.
+/// The running window, or none.
 pub(super) fn mark(connection: &Connection, running: Option<(UnixMs, Ns)>) -> rusqlite::Result<()> {
     match running {
         Some((begin, length)) => connection.execute(
@@ -98,7 +98,7 @@ fn insert_series(
         .map(drop)
 }
 
-/// SQLite's integers end at 2^63: 292 years of ns.
+/// SQLite's integers end at 2^63: 292 years in ns.
 fn to_sql(value: Ns) -> i64 {
     i64::try_from(value.0).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,7 @@
 //! The shared memory of the potential latencies: `struct potential_block` of src/bpf/potential.bpf.c, restated and read.
 //!
-//! The kernel side writes some 100,000 times a second. What is read counts when nothing was written meanwhile, and is read
-//! again when something was: the longest is a whole one, never the length of one with the place of another.
+//! The kernel side writes some 100,000 times a second. A read counts if nothing was written during it, and is repeated
+//! otherwise: the longest is consistent, never the length of one with the location of another.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{fence, AtomicI32, AtomicU32, AtomicU64};
@@ -15,7 +15,7 @@ use crate::recorder::block::{Hist, Shared};
 use crate::recorder::figures;
 
 const STACK: usize = 30;
-/// How often is read again what is being written.
+/// Maximum number of attempts to read while it is being written.
 const ATTEMPTS: usize = 1_000;
 
 #[repr(C)]
@@ -44,17 +44,17 @@ struct Kept {
     stack: [AtomicU64; STACK],
 }
 
-// The same numbers are asserted in src/bpf/potential.bpf.c.
+// src/bpf/potential.bpf.c asserts the same numbers.
 const _: () = {
     assert!(std::mem::offset_of!(PotentialBlock, hist) == 128);
     assert!(size_of::<Kept>() == 312);
     assert!(size_of::<PotentialBlock>() == 278_528);
 };
 
-// SAFETY: as it is laid out above, which both sides assert; what is not atomic is the programs' own.
+// SAFETY: laid out as above, which both sides assert; non-atomic fields are private to the programs.
 unsafe impl Shared for PotentialBlock {}
 
-/// The longest of one kind. Addresses are the kernel's; 0: not known.
+/// The longest of one kind. Addresses are the kernel's; 0: unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Longest {
     pub ns: Ns,
@@ -62,22 +62,22 @@ pub(super) struct Longest {
     pub at: Mono,
     /// Where it was switched off.
     pub begun: u64,
-    /// Who called that.
+    /// Caller of that.
     pub begun_by: u64,
     /// Where it was switched on.
     pub ended: u64,
     pub tid: Tid,
     pub prio: Prio,
     pub comm: Comm,
-    /// Where it ended, the innermost first: our own program and what called it are in front.
+    /// Stack of its end, innermost first: starts with our own program and its callers.
     pub stack: Vec<u64>,
 }
 
-/// What there is of one kind.
+/// Data of one kind.
 #[derive(Debug)]
 pub(super) struct Found {
     pub histogram: Histogram,
-    /// Samples that are not in it, because they could not be read whole.
+    /// Samples that are missing because they could not be read consistently.
     pub lost: u64,
     /// When the first one ended.
     pub begin: Mono,
@@ -91,7 +91,7 @@ impl PotentialBlock {
         if hist.count.load(Relaxed) == 0 {
             return None;
         }
-        // Where it was not quiet even once, the samples of a moment are missing at most, if the extremes fit.
+        // If no attempt was undisturbed, the samples of a moment are missing at most, provided that the extremes fit.
         let (counts, exact) = self.quiet(which, || figures::snapshot(hist));
         let mut histogram = Histogram::new(Layout::LATENCY);
         let lost = match histogram.add_counts(&counts, exact) {
@@ -102,7 +102,7 @@ impl PotentialBlock {
         Some(Found { histogram, lost, begin: Mono(hist.first_ns.load(Relaxed)), longest })
     }
 
-    /// What `read` reads while nothing is written.
+    /// The result of `read` from a moment without writes.
     fn quiet<T>(&self, which: usize, read: impl Fn() -> T) -> T {
         let mut attempt = 1;
         loop {
@@ -184,7 +184,7 @@ mod tests {
         let seen = block.quiet(0, || {
             attempts.set(attempts.get() + 1);
             if attempts.get() == 3 {
-                block.seq[0].store(2, Relaxed); // whole, but not before this attempt
+                block.seq[0].store(2, Relaxed); // consistent, but not before this attempt
             }
             attempts.get()
         });

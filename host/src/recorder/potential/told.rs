@@ -1,4 +1,4 @@
-//! The longest potential latency as a reader is told of it: who, and where in the kernel.
+//! The longest potential latency as reported: the task, and the place in the kernel.
 
 use lathunt_core::peak::Peak;
 use lathunt_core::series::{Quantity, Thread};
@@ -6,11 +6,11 @@ use lathunt_core::time::{Cpu, Mono};
 
 use super::block::Longest;
 
-/// Functions shown of a stack.
+/// Number of functions shown of a stack.
 const SHOWN: usize = 4;
 
-/// Beginnings of the names of what lies between our program and the code that switched: of BPF, of tracepoints, and the
-/// functions that count and tell.
+/// Name prefixes of functions between our program and the code that switched: of BPF, of tracepoints, and of counting
+/// and reporting.
 const MACHINERY: [&str; 9] = [
     "bpf_prog_",
     "bpf_trace_run",
@@ -57,15 +57,15 @@ pub(super) fn peak(
     }
 }
 
-/// The stack from the code that switched on: without our program and what told it.
+/// The stack from the code that switched on: without our program and the reporting code.
 fn switched_on<'s>(longest: &'s Longest, name: &dyn Fn(u64) -> Option<String>) -> &'s [u64] {
     let stack = &longest.stack;
     let is_machinery = |&address: &u64| {
         name(address).is_some_and(|name| MACHINERY.iter().any(|machinery| name.starts_with(machinery)))
     };
-    // The address that the kernel told is the one that its own call returns to.
+    // The address in the event is the return address of its own call.
     let told = stack.iter().position(|&address| address == longest.ended);
-    // In front of the machinery is our own program, which has no name in a table that is older than it.
+    // Before the machinery comes our own program, which has no name in an older symbol table.
     let behind = || {
         let first = stack.iter().position(is_machinery)?;
         Some(first + stack[first..].iter().position(|address| !is_machinery(address))?)
@@ -119,7 +119,7 @@ mod tests {
         let expected =
             "driver/7 (nice 0): off in _raw_spin_lock+0x1; on in _raw_spin_unlock+0x1 < driver_poll+0x1";
         assert_eq!(culprit(&longest(4)), expected);
-        // An address that is not in the stack: what is known to be machinery is left out by its name.
+        // An address that is not in the stack: known machinery is skipped by name.
         assert_eq!(culprit(&longest(0x1234)), expected);
         let by = Longest { begun_by: 7, ..longest(4) };
         assert!(culprit(&by).contains("off in _raw_spin_lock+0x1 < driver_lock+0x1; on"), "{}", culprit(&by));

@@ -46,6 +46,8 @@ pub fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
         stayed: false,
         after_unseen: false,
         at_once: false,
+        was_reserved: false,
+        after_several: false,
         slack: Ns::ZERO,
         blocks: 0,
         late_sleeps: None,

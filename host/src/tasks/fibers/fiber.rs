@@ -23,7 +23,7 @@ pub(super) const BEGINS: u32 = 1;
 /// See [`BEGINS`].
 pub(super) const ENDS: u32 = 2;
 
-/// Bytes that are written at once.
+/// Bytes written at once.
 const AT_ONCE: usize = 64 << 10;
 
 /// A fiber.
@@ -70,7 +70,7 @@ impl Ground for Fiber {
         true
     }
 
-    /// Phases name only CPUs that are shared by all, and one scheduler for the whole set is not changed by them.
+    /// Phases name only CPUs that are shared by all, and do not change the single scheduler of the set.
     fn enter(&mut self, _: Option<Rule>, _: Option<&CpuSet>) -> Result<(), String> {
         Ok(())
     }

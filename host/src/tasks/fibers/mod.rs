@@ -1,8 +1,8 @@
-//! Fibers: all threads of the set in one thread of the kernel, scheduled by `lathunt_runtime`, by fixed priorities or by
-//! deadlines. No right is needed for it; with the right to, that thread is a real-time one.
+//! Fibers: all threads of the set on one kernel thread, scheduled by `lathunt_runtime`, by fixed priorities or by deadlines.
+//! This needs no privilege; with CAP_SYS_NICE, that kernel thread is a real-time one.
 //!
-//! The most urgent fiber starts the others, looks at the flag every 20 ms, and ends the run in time. Why not a process of its own:
-//! decision 0045.
+//! The most urgent fiber starts the others, checks the stop flag every 20 ms, and ends the run on time. Why not a separate
+//! process: decision 0045.
 
 mod fiber;
 mod recording;
@@ -35,12 +35,12 @@ use crate::{clock, sched, signals, threads};
 use fiber::Fiber;
 use tables::{Place, Tables, MAIN};
 
-/// Between two looks of the most urgent fiber.
+/// Between two checks of the most urgent fiber.
 const TURN: Ns = Ns::from_ms(20);
 /// How long fibers may take to end.
 const LAST: Ns = Ns::from_ms(2_000);
 
-/// What the thread of the kernel leaves: the fibers of the program in its order, those that were forked, and itself.
+/// Results of the kernel thread: the fibers of the program in its order, forked ones, and itself.
 type Carried = (Vec<Done>, FiberRun, Option<FiberTrace>);
 
 /// Runs the program.
@@ -66,7 +66,7 @@ pub(super) fn run(
     };
     drop(blocked);
     let Ok(zero) = is_ready.recv_timeout(Duration::from_secs(10)) else {
-        let hint = "the thread of the fibers is not ready after 10 s: is its CPU taken by real-time threads?";
+        let hint = "the thread of the fibers is not ready after 10 s: do real-time threads hold its CPU?";
         let failed = || Error::refused("start", "the set", hint);
         return Err(match carrier.is_finished() {
             true => carrier.join().ok().and_then(std::result::Result::err).unwrap_or_else(failed),
@@ -86,7 +86,7 @@ pub(super) fn run(
         shared.look(zero, &mut so_far, watch);
     }
     let _ = supervisor.join();
-    // It waits as long as the supervisor does, and then leaves those that do not end.
+    // It waits as long as the supervisor does, and then abandons fibers that do not end.
     let last = clock::mono() + LAST;
     while !carrier.is_finished() && clock::mono() < last {
         std::thread::sleep(Duration::from_millis(1));
@@ -136,7 +136,7 @@ fn lost(thread: &Thread, tid: Tid) -> Done {
     }
 }
 
-/// The work of the thread of the kernel.
+/// Body of the kernel thread.
 fn carry(
     shared: &Arc<Shared>,
     program: &Arc<Program>,
@@ -151,7 +151,7 @@ fn carry(
         threads: program.threads.len() + forks + 1,
         main_priority: MAIN,
         kernel_priority: options.fiber_priority,
-        runaway_seconds: 0, // the limit of the whole process stands
+        runaway_seconds: 0, // the limit of the whole process is unchanged
         touch_stacks: true,
         preemption: options.fiber_preemption,
         meter: true,
@@ -163,7 +163,7 @@ fn carry(
     ran.map_err(|error| Error::stated(format!("cannot start the runtime of the fibers: {error}")))?
 }
 
-/// Fibers at work.
+/// Running fibers.
 #[derive(Default)]
 pub(super) struct Crew {
     cpu: Cpu,
@@ -171,7 +171,7 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// Starts a fiber, which is counted as alive; its timers count from the common start, or of a forked one from its own.
+    /// Starts a fiber and counts it as alive; its timers count from the common start, those of a forked one from its own.
     fn start(
         self: &Rc<Crew>,
         shared: &Arc<Shared>,
@@ -192,7 +192,7 @@ impl Crew {
             cpu: self.cpu,
         };
         let ring = {
-            let _held = lock_scheduler(); // of a lock that other threads of the kernel take
+            let _held = lock_scheduler(); // with a lock that other kernel threads take
             shared.ring(&thread)
         };
         let worker = Worker::new(shared, program, &thread, ground, ring);
@@ -239,14 +239,14 @@ impl Crew {
     }
 }
 
-/// Work of a fiber.
+/// Body of a fiber.
 fn work(shared: &Arc<Shared>, mut worker: Worker<Fiber>, thread: &Thread, is_forked: bool) -> Done {
     let base = if is_forked { clock::mono() } else { shared.zero() };
     let ended = worker.go(base);
     let account = this().and_then(|own| own.account()).unwrap_or_default();
     if let Some(why) = ended {
         let why = format!("{}: {why}", thread.name);
-        let _held = lock_scheduler(); // of a lock that other threads of the kernel take
+        let _held = lock_scheduler(); // with a lock that other kernel threads take
         shared.end_at(clock::mono(), Some(why));
     }
     let done = Done {
@@ -254,7 +254,7 @@ fn work(shared: &Arc<Shared>, mut worker: Worker<Fiber>, thread: &Thread, is_for
         lost: 0,
         preemptions: account.preemptions,
         migrations: Some(0),
-        ended: None, // said of the whole run
+        ended: None, // reported once for the whole run
         ..lost(thread, sched::tid())
     };
     shared.alive.fetch_sub(1, Ordering::AcqRel);
@@ -272,7 +272,7 @@ fn main(
     let refused = |why: String| Error::refused("start", "the fibers of the set", why);
     if !allocator_holds() {
         return Err(refused(
-            "this program's allocator may not be interrupted (FiberAlloc is not set)".to_owned(),
+            "this program's allocator is not safe to interrupt (FiberAlloc is not set)".to_owned(),
         ));
     }
     let tables = Rc::new(Tables::new(program).map_err(|error| refused(error.to_string()))?);
@@ -281,7 +281,7 @@ fn main(
     for thread in &program.threads {
         let started = crew.start(shared, program, &tables, thread.clone(), false);
         if let Err(why) = started {
-            shared.stop.store(true, Ordering::Release); // those that are there end as soon as they run
+            shared.stop.store(true, Ordering::Release); // those that exist end as soon as they run
             crew.cancel();
             return Err(refused(format!("tasks.{}: {why}", thread.name)));
         }
@@ -298,14 +298,14 @@ fn main(
         let turn = clock::mono() + TURN;
         let until = planned.map_or(turn, |planned| planned.min(turn));
         let _ = sleep_until(until.0);
-        let held = lock_scheduler(); // of a lock that other threads of the kernel take
+        let held = lock_scheduler(); // with a lock that other kernel threads take
         supervisor::look(shared, planned);
         drop(held);
     }
     crew.cancel();
     let last = clock::mono() + LAST;
     let mut done = Vec::new();
-    // One that ends may have forked another before.
+    // A fiber that ends may have forked another before.
     let mut ids = Vec::new();
     while let Some((thread, handle)) = crew.first() {
         ids.push((handle.thread().id(), thread.name.clone()));

@@ -1,4 +1,4 @@
-//! What the scheduler of the fibers has recorded, by the names of the set.
+//! Events recorded by the fibers' scheduler, with the names of the set.
 
 use lathunt_core::tasks::fiber_trace::{FiberEvent, FiberTrace, What, Who};
 use lathunt_core::tasks::program::Program;
@@ -12,11 +12,11 @@ use super::fiber::{BEGINS, ENDS};
 use super::tables::{Levels, MAIN};
 use crate::sched;
 
-/// The recorded events, where any are. `ids`: the fibers in the order of the result, with their names.
+/// The recorded events, if any. `ids`: the fibers in the order of the result, with their names.
 pub(super) fn trace(program: &Program, ids: &[(ThreadId, String)]) -> Option<FiberTrace> {
     let (events, overwritten) = recorded().ok().filter(|(events, _)| !events.is_empty())?;
     let levels = Levels::of(program);
-    // Those that end the run come after the last job.
+    // Events that end the run come after the last job.
     let events = events.iter().filter_map(|event| told(event, ids, &levels)).collect();
     Some(FiberTrace {
         carrier: sched::tid(),

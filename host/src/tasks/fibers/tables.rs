@@ -1,8 +1,7 @@
-//! What fibers wait for: the mutexes of the runtime, and conditions, semaphores and barriers whose waiters are released by
-//! name, with the time of the release, as those of the kernel's threads ([`super::super::queues`]).
+//! Objects that fibers wait for: the mutexes of the runtime, and conditions, semaphores and barriers whose waiters are
+//! released individually, with the time of the release, like those of kernel threads ([`super::super::queues`]).
 //!
-//! All of it belongs to one thread of the kernel. Whatever looks at a queue holds the scheduler, so that no fiber sees another's
-//! half.
+//! All of them belong to one kernel thread. Any access to a queue holds the scheduler, so no fiber sees a partial update.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,11 +16,11 @@ use lathunt_runtime::{Error, Thread};
 
 /// Priority of the fiber that starts and ends the others.
 pub const MAIN: u8 = 98;
-/// Of all that have deadlines, and of those without.
+/// Priority of all fibers with deadlines, and of those without.
 const EDF: u8 = 2;
 const BACKGROUND: u8 = 1;
 
-/// Priorities of the set, as the runtime has them: their rank, from 1 on.
+/// Priorities of the set as ranks for the runtime, from 1 on.
 #[derive(Debug)]
 pub struct Levels(Vec<i32>);
 
@@ -35,7 +34,7 @@ impl Levels {
         Levels(all)
     }
 
-    /// 1 to 97. Of more different ones than that, neighbours share one.
+    /// 1 to 97. With more different priorities than that, neighbours share one.
     pub fn of_priority(&self, priority: i32) -> u8 {
         let most = usize::from(MAIN - 1);
         let rank = self.0.partition_point(|known| *known < priority);
@@ -43,7 +42,7 @@ impl Levels {
         u8::try_from(rank + 1).unwrap_or(MAIN - 1).min(MAIN - 1)
     }
 
-    /// The priority of the set that has this level; one that no thread has, as it is.
+    /// The priority of the set that has this level; the level itself if no thread has it.
     pub fn priority(&self, level: u8) -> i32 {
         let known = self.0.iter().copied().filter(|priority| *priority > 0);
         known.into_iter().find(|priority| self.of_priority(*priority) == level).unwrap_or(i32::from(level))
@@ -60,13 +59,13 @@ impl Levels {
     }
 }
 
-/// Where one fiber sleeps until it is released, and what decides its turn.
+/// Where one fiber sleeps until it is released, and its urgency.
 pub struct Place {
     sleep: Semaphore,
     released: Cell<Option<Mono>>,
-    /// Once it runs.
+    /// Set once it runs.
     pub thread: Cell<Option<Thread>>,
-    /// By deadlines; else by its priority.
+    /// Scheduled by deadlines; else by its priority.
     is_edf: bool,
     priority: u8,
     deadline: Cell<u64>,
@@ -93,7 +92,7 @@ impl Place {
         let deadline = relative.map_or(NEVER, |relative| release.0.saturating_add(relative.0));
         self.deadline.set(deadline);
         if let Some(thread) = self.thread.get().filter(|_| self.is_edf) {
-            // Only a thread that is no EDF thread, or has ended, is refused.
+            // Fails only for a thread that is not an EDF thread, or has ended.
             let _ = thread.set_job(release.0, deadline);
         }
     }
@@ -113,7 +112,7 @@ impl Place {
     fn release(&self, at: Mono) {
         self.signalled(at);
         self.released.set(Some(at));
-        // It counts to one: a place is released once, and then slept at again.
+        // It counts to one: a place is released once before the next sleep.
         let _ = self.sleep.post();
     }
 
@@ -123,10 +122,10 @@ impl Place {
         self.released.take()
     }
 
-    /// The smaller, the sooner its turn.
+    /// Smaller is more urgent.
     fn turn(&self, at: Mono) -> u64 {
         match (self.is_edf, self.on_signal.get()) {
-            // Beside those with deadlines one that has none comes last.
+            // Among threads with deadlines one without comes last.
             (false, _) => NEVER - u64::from(self.priority),
             (true, None) => self.deadline.get(),
             (true, Some(relative)) => relative.map_or(NEVER, |relative| at.0.saturating_add(relative.0)),
@@ -134,7 +133,7 @@ impl Place {
     }
 }
 
-/// Waiters. The most urgent goes first, the first of equal ones.
+/// Waiters. The most urgent goes first, then the first to arrive.
 #[derive(Default)]
 pub struct Queue(RefCell<VecDeque<Rc<Place>>>);
 
@@ -150,7 +149,7 @@ impl Queue {
         self.0.borrow_mut().push_back(Rc::clone(place));
     }
 
-    /// Releases one; false: nobody waits.
+    /// Releases one; false: no waiter.
     pub fn signal(&self, at: Mono) -> bool {
         self.pop(at).is_some_and(|place| {
             place.release(at);
@@ -166,12 +165,12 @@ impl Queue {
 /// A counting semaphore that starts at 0.
 #[derive(Default)]
 pub struct Counter {
-    /// Times of posts that nobody has taken.
+    /// Times of posts that are not taken yet.
     times: RefCell<VecDeque<Mono>>,
     waiters: Queue,
 }
 
-/// Posts that nobody takes are kept so far.
+/// Maximum number of posts kept.
 const MOST_POSTS: usize = 1 << 20;
 
 impl Counter {
@@ -220,7 +219,7 @@ impl Gate {
     }
 }
 
-/// All of them.
+/// The tables of all objects.
 pub struct Tables {
     pub mutexes: Vec<MutexByHand>,
     pub conditions: Vec<Queue>,

@@ -1,4 +1,4 @@
-//! What each event does.
+//! Executes each event.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl<G: Ground> Worker<G> {
             Step::SemPost(semaphore) => match self.ground.post(*semaphore)? {
                 true => Ok(()),
                 false => Err(Leave::Failed(format!(
-                    "semaphore \"{}\" has a million posts that nobody waits for",
+                    "semaphore \"{}\" has a million posts without a waiter",
                     self.program.semaphores[*semaphore]
                 ))),
             },
@@ -97,7 +97,7 @@ impl<G: Ground> Worker<G> {
     fn shared_timer(&mut self, timer: usize, period: Ns) -> Done {
         let cell = &self.shared.timers[timer];
         let unset = cell.compare_exchange(0, self.base.0, Ordering::Relaxed, Ordering::Relaxed);
-        let _ = unset; // whoever comes first sets it
+        let _ = unset; // the first to arrive sets it
         let due = Mono(self.shared.timers[timer].fetch_add(period.0, Ordering::Relaxed)) + period;
         let now = self.end(self.thread.deadline.or(Some(period)));
         let absolute = self.program.timers[timer].absolute;
@@ -114,7 +114,7 @@ impl<G: Ground> Worker<G> {
         match self.ground.lock(mutex) {
             Ok(waited) => waited.into_iter().for_each(|time| self.figures.blocked(time)),
             Err(refused) => {
-                // It waits still: so far.
+                // Still waiting: counts so far.
                 self.figures.blocked(clock::mono().since(begun));
                 return Err(refused.into());
             }
@@ -122,7 +122,7 @@ impl<G: Ground> Worker<G> {
         Ok(())
     }
 
-    /// Without a predicate, as in rt-app: a signal that came before is not seen.
+    /// Without a predicate, as in rt-app: a signal before the wait is missed.
     fn wait(&mut self, condition: usize, mutex: usize) -> Done {
         self.leave_job();
         self.ground.join(condition)?;
@@ -134,7 +134,7 @@ impl<G: Ground> Worker<G> {
         self.released(at)
     }
 
-    /// Before a wait for others: where these separate jobs, one ends here.
+    /// Before a wait for others: if these separate jobs, one ends here.
     fn leave_job(&mut self) {
         if self.thread.boundary == Boundary::Signal {
             self.end(self.thread.deadline);
@@ -159,8 +159,8 @@ fn done(all: bool) -> Done {
     }
 }
 
-/// The release that a thread gets at its timer, which is `due`, and the releases that pass without a job. In time: `due`.
-/// Late: `due` where the timer is absolute, so that the backlog is worked off; else now, as in rt-app.
+/// The release that a thread gets at its timer, which is `due`, and the releases that pass without a job. On time: `due`.
+/// Late: `due` if the timer is absolute, so that the backlog is worked off; else now, as in rt-app.
 fn served(due: Mono, now: Mono, period: Ns, absolute: bool) -> (Mono, u64) {
     match now <= due || absolute {
         true => (due, 0),

@@ -182,10 +182,10 @@ proptest! {
         sched.new_condition();
         sched.new_barrier(3).unwrap();
         for event in &events {
-            if let Event::Pass(ns) = event {
-                if !pass(&mut sched, &mut now, *ns) {
-                    return Ok(());
-                }
+            if let Event::Pass(ns) = event
+                && !pass(&mut sched, &mut now, *ns)
+            {
+                return Ok(());
             }
             apply(&mut sched, event, now);
             sched.reschedule(now);
@@ -193,7 +193,7 @@ proptest! {
                 return Ok(());
             }
             check_table(&sched, now);
-            // A mutex that is free has nobody who waits for it.
+            // A free mutex has no waiters.
             for mutex in 0..MUTEXES {
                 if sched.owner(mutex).is_none() {
                     prop_assert!(sched.mutex_waiters(mutex).first().is_none());
@@ -238,7 +238,7 @@ proptest! {
                     sched.wake(id, now);
                     queue.push_back(id);
                 }
-                // A visitor of higher priority: whoever it preempts goes on before its equals.
+                // A visitor of higher priority: the preempted thread continues before others of equal priority.
                 3 => {
                     let visitor = sched.spawn(now, &Params { priority: 9, ..Params::default() }).unwrap();
                     sched.reschedule(now);

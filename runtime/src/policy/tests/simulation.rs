@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// Acts that take no time, until the running thread works or nobody can run.
+    /// Actions without duration, until the running thread works or no thread is ready.
     fn settle(&mut self) {
         for _ in 0..10_000 {
             self.sched.reschedule(self.now);
@@ -149,8 +149,8 @@ impl World {
     }
 }
 
-/// Nobody who is ready is more urgent than the running thread; each has the urgency that its policy and the mutexes it holds
-/// give it; the lists hold exactly the threads that belong there.
+/// No ready thread has a higher priority than the running one; each has the urgency that its policy and the mutexes it
+/// holds give it; the lists hold exactly the threads that belong there.
 pub fn check_table(sched: &Scheduler, now: u64) {
     let threads = &sched.threads;
     for (id, thread) in threads.iter().enumerate() {

@@ -1,5 +1,4 @@
-//! Both parts of latmon's protocol on top of a channel of ours: `lathunt respond --latmon` is latmus, `lathunt box --latmon` is
-//! latmon.
+//! Both roles of latmon's protocol on our channels: `lathunt respond --latmon` is latmus, `lathunt box --latmon` is latmon.
 
 pub mod monitor;
 pub mod respond;

@@ -1,4 +1,4 @@
-//! `lathunt box --latmon`: latmus connects, says which period it wants, and gets the latencies. Each of its measurements is a
+//! `lathunt box --latmon`: latmus connects, selects the period, and receives the latencies. Each of its measurements is a
 //! session of the box.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -29,17 +29,17 @@ use crate::file::target;
 
 /// latmus gives up after five seconds without a byte.
 const MOST_TIMEOUT: Ns = Ns::from_ms(3_000);
-/// Below this the box would do nothing but send.
+/// With a shorter period the box would be busy sending.
 const SHORTEST_PERIOD_US: u32 = 10;
-/// Measurements of one run; each is kept whole until the end.
+/// Maximum measurements of one run; each is kept in memory until the end.
 const MOST_MEASUREMENTS: usize = 1_000;
-/// Refusals that are printed for one client.
+/// Maximum refusals printed per client.
 const MOST_REFUSALS: u64 = 3;
 
 /// Serves one latmus after another.
 ///
 /// # Errors
-/// One line: the address is in use, or nobody came.
+/// One line: the address is in use, or no client came.
 pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     if args.channels.len() != 1 {
         bail!("latmon measures over one channel: name one");
@@ -91,7 +91,7 @@ fn address(text: Option<&str>) -> Result<SocketAddrV4> {
 
 struct Serving<'a> {
     args: &'a BoxArgs,
-    /// Of the client that is connected.
+    /// Refusals for the connected client.
     refusals: u64,
     prepared: &'a Prepared,
     begun: Instant,
@@ -99,11 +99,11 @@ struct Serving<'a> {
     measured: Ns,
 }
 
-/// A measurement under way.
+/// A running measurement.
 struct Running {
     session: Session,
     feed: Arc<Feed>,
-    /// Answers later than the time limit: overruns for latmus.
+    /// Answers after the time limit: overruns for latmus.
     late: u64,
     told: u64,
 }
@@ -122,7 +122,7 @@ impl Serving<'_> {
         }
     }
 
-    /// Until it leaves. Whatever it sends, it is answered as latmon does.
+    /// Serves it until it leaves. Every request is answered as latmon does.
     fn client(&mut self, mut peer: Peer, server: &Server) {
         let mut monitor = Monitor::default();
         let mut running: Option<Running> = None;
@@ -157,12 +157,12 @@ impl Serving<'_> {
                 break Some(format!("takes nothing more: {error}"));
             }
         };
-        // The end of ours: latmus gets what there is.
+        // We end: latmus gets the results so far.
         let _ = self.stop(&mut running, &mut monitor, &mut peer);
         if let Some(left) = left {
             let rest = match monitor.rest() {
                 0 => String::new(),
-                bytes => format!(", after {bytes} bytes that are no request"),
+                bytes => format!(", after {bytes} bytes that are not a request"),
             };
             let refused = match self.refusals {
                 0 => String::new(),
@@ -204,7 +204,7 @@ impl Serving<'_> {
         request.period_us >= SHORTEST_PERIOD_US && self.finished.len() < MOST_MEASUREMENTS
     }
 
-    /// Says why, but not without end: a peer may send anything.
+    /// Reports why, up to a limit: a peer may send anything.
     fn refuse(&mut self, request: Request, name: &str) {
         self.refusals += 1;
         if self.refusals > MOST_REFUSALS {
@@ -271,7 +271,7 @@ impl Serving<'_> {
 }
 
 impl Running {
-    /// Sends the records that are full.
+    /// Sends the complete records.
     fn pass_on(&mut self, timeout: Ns, monitor: &mut Monitor, peer: &mut Peer) -> std::io::Result<()> {
         let overruns = (self.session.given_up() + self.late + self.feed.dropped()).saturating_sub(self.told);
         monitor.overruns(overruns);

@@ -1,4 +1,4 @@
-//! `lathunt respond --latmon`: connects to a latmon, answers its pulses on a channel, takes its figures.
+//! `lathunt respond --latmon`: connects to a latmon, answers its pulses on a channel, receives its figures.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::latency_box::latmon::text::{self, Head, Machine};
 use lathunt_core::latency_box::latmon::wire::Request;
@@ -29,10 +29,10 @@ use crate::cmd::respond::RespondArgs;
 use crate::file::write_atomic;
 use crate::{exit, out};
 
-/// How long a box that does not listen yet is tried.
+/// How long to retry a box that is not listening yet.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// How long, with -D, an address is waited for that latmon broadcasts every five seconds.
+/// With -D, how long to wait for latmon's address, which is broadcast every five seconds.
 const WAIT_FOR_BROADCAST: Duration = Duration::from_secs(16);
 
 struct Files {
@@ -43,7 +43,7 @@ struct Files {
 /// Measures once.
 ///
 /// # Errors
-/// One line: no such box, or a box that gave nothing; a channel that is absent.
+/// One line: no such box, or a box without results; an absent channel.
 pub fn run(args: &RespondArgs, latmon: &str) -> Result<ExitCode> {
     if args.channels.len() != 1 {
         bail!("latmon sends its pulses on one channel: name one");
@@ -61,7 +61,7 @@ pub fn run(args: &RespondArgs, latmon: &str) -> Result<ExitCode> {
     };
     let mut conditions = gather(&cpus);
     conditions.notes.extend(rights.lines);
-    let Some(mut peer) = connect(args, &host, port)? else { bail!("ended before a latmon was found") };
+    let Some(mut peer) = connect(args, &host, port)? else { bail!("stopped before a latmon was found") };
     let mut post = post(args, &args.channels[0], place)?;
     let (channel, served) = (post.channel.to_string(), Arc::clone(&post.served));
     let over = AtomicBool::new(false);
@@ -128,7 +128,7 @@ fn place_of(text: &str) -> Result<(String, u16)> {
     match port {
         Some(port) if !host.is_empty() && !host.contains(':') => Ok((host.to_owned(), port)),
         _ => bail!(
-            "'{text}' is not the place of a latmon: write HOST, HOST:PORT or broadcast; latmon has IPv4 only"
+            "'{text}' is not the address of a latmon: write HOST, HOST:PORT or broadcast; latmon has IPv4 only"
         ),
     }
 }
@@ -140,10 +140,10 @@ fn files(args: &RespondArgs) -> Result<Files> {
     Ok(Files { run: args.output.as_deref().map(output).transpose()?, plot: args.plot.clone() })
 }
 
-/// `None`: told to end first.
+/// `None`: stopped first.
 fn connect(args: &RespondArgs, host: &str, port: u16) -> Result<Option<Peer>> {
     let begun = Instant::now();
-    // -D is the length of the measurement. Without it, a box that is switched on later is waited for.
+    // -D is the length of the measurement. Without it, waits for a box that is switched on later.
     let is_over = || {
         let late = args.duration.is_some() && begun.elapsed() > WAIT_FOR_BROADCAST;
         late || signals::stop_requested().is_some()
@@ -185,7 +185,7 @@ fn nothing(measured: &Measured, pulses: u64) -> String {
         End::Stalled | End::Asked => "it measured none".to_owned(),
     };
     let hint = match pulses {
-        0 => "; no pulse came on the channel: check the wire, the line and the edge",
+        0 => "; no pulse arrived on the channel: check the wire, the line and the edge",
         _ => "; pulses were answered: check the wire of the answers, and its edge",
     };
     how + hint
@@ -246,9 +246,9 @@ fn write(
     files: &Files,
 ) -> Result<()> {
     if args.json {
-        out::print(&(run.to_json() + "\n")).context("cannot write to stdout")?;
+        out::print(&(run.to_json() + "\n"))?;
     } else if args.format.is_none() {
-        out::print(&table::of(run, args.quiet)).context("cannot write to stdout")?;
+        out::print(&table::of(run, args.quiet))?;
     }
     if let Some(file) = &files.run {
         write_atomic(file, run.to_json().as_bytes())?;

@@ -1,4 +1,4 @@
-//! The run of a measurement by latmon: one series, and what limits it.
+//! The run of a measurement by latmon: one series, and its caveats.
 
 use lathunt_core::comm::Comm;
 use lathunt_core::conditions::Conditions;
@@ -8,7 +8,7 @@ use lathunt_core::time::{Ns, Prio, Tid};
 
 use super::session::{End, Measured};
 
-/// What is known besides the box's figures.
+/// Facts besides the box's figures.
 pub(super) struct Answered {
     pub(super) channel: String,
     pub(super) period: Ns,
@@ -18,7 +18,7 @@ pub(super) struct Answered {
     pub(super) box_name: String,
 }
 
-/// Makes it.
+/// Creates the run.
 pub(super) fn run(mut conditions: Conditions, measured: &Measured, answered: &Answered) -> Run {
     let totals = &measured.totals;
     let (histogram, _) = totals.histogram(measured.cells.as_deref());
@@ -50,18 +50,18 @@ pub(super) fn run(mut conditions: Conditions, measured: &Measured, answered: &An
     run
 }
 
-/// What had to be done about the firmware of the box, and where its figures contradict each other, a line each.
+/// Workarounds for the firmware of the box, and contradictions in its figures, one line each.
 pub(super) fn doubts(measured: &Measured) -> Vec<String> {
     let mut lines = measured.totals.histogram(measured.cells.as_deref()).1;
     let totals = &measured.totals;
     match &measured.end {
         End::Stalled if totals.overruns > 0 => lines.push(format!(
-            "the box stopped after a late reply: no pulse and no record for 2 s, then {} overruns in what it had when it was \
-             stopped (Zephyr's latmon ends at the first reply later than 1 ms); that latency is not in the figures",
+            "the box stopped after a late reply: no pulse and no record for 2 s, and its results have {} overruns \
+             (Zephyr's latmon ends at the first reply later than 1 ms); that latency is not in the figures",
             totals.overruns
         )),
         End::Stalled => lines.push(
-            "the box stopped by itself: no pulse and no record for 2 s; what it had was asked for (Zephyr's latmon ends at the \
+            "the box stopped by itself: no pulse and no record for 2 s; its results so far were requested (Zephyr's latmon ends at the \
              first reply later than 1 ms)"
                 .to_owned(),
         ),
@@ -69,7 +69,7 @@ pub(super) fn doubts(measured: &Measured) -> Vec<String> {
             "the box ended the measurement by itself, as latmon does with a period or a number of cells that it does not take"
                 .to_owned(),
         ),
-        End::Closed(why) => lines.push(format!("the box went away before it was asked to stop: {why}")),
+        End::Closed(why) => lines.push(format!("the box disconnected before it was asked to stop: {why}")),
         End::Unresponsive => lines.push("latmon is unresponsive: no answer to stop within 5 s".to_owned()),
         End::Asked => {}
     }
@@ -81,7 +81,7 @@ pub(super) fn doubts(measured: &Measured) -> Vec<String> {
     }
     if totals.odd > 0 {
         lines.push(format!(
-            "{} records have another number of latencies than {}: a record of an earlier measurement may come first; they count",
+            "{} records do not have {} latencies: the first may be of an earlier measurement; they are included",
             totals.odd,
             totals.bulk()
         ));

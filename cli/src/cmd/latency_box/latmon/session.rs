@@ -1,4 +1,4 @@
-//! One measurement of a latmon, seen by latmus: request, records, stop, histogram. It ends, whatever the box does.
+//! One measurement of a latmon, as latmus: request, records, stop, histogram. It ends, whatever the box does.
 
 use std::time::{Duration, Instant};
 
@@ -7,27 +7,28 @@ use lathunt_core::latency_box::latmon::totals::Totals;
 use lathunt_core::latency_box::latmon::wire::{Record, Request};
 use lathunt_host::latency_box::latmon::Peer;
 
-/// Zephyr's latmon stops for good after one late reply, and says nothing: no pulse and no record for so long.
+/// Zephyr's latmon stops permanently after one late reply, without a message: no pulse and no record for this
+/// long.
 const SILENCE: Duration = Duration::from_secs(2);
-/// How long the answer to a stop is waited for, as latmus does.
+/// How long to wait for the answer to a stop, as latmus does.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// We asked for it, and everything came.
+    /// On our request, with all results.
     Asked,
-    /// The box had stopped to measure; everything came when it was asked for.
+    /// The box had stopped measuring; all results came on request.
     Stalled,
     /// The box ended it.
     Box,
     /// The box closed the connection, or it broke.
     Closed(String),
-    /// Nothing came any more.
+    /// No more data.
     Unresponsive,
 }
 
-/// What it gave.
+/// Its results.
 pub(super) struct Measured {
     pub(super) totals: Totals,
     pub(super) cells: Option<Vec<u32>>,
@@ -36,13 +37,13 @@ pub(super) struct Measured {
     pub(super) elapsed: Duration,
 }
 
-/// What goes on around it.
+/// Callbacks.
 pub(super) struct Around<'a> {
-    /// Whether it shall end.
+    /// Whether to stop.
     pub(super) is_over: &'a dyn Fn(Duration) -> bool,
     /// Pulses so far.
     pub(super) pulses: &'a dyn Fn() -> u64,
-    /// A record came.
+    /// A record arrived.
     pub(super) on_record: &'a mut dyn FnMut(&Record, &Totals, Duration),
 }
 
@@ -97,7 +98,7 @@ pub(super) fn measure(peer: &mut Peer, request: Request, around: &mut Around) ->
                 listener.stop();
                 end = peer.send(&Request::STOP.encode()).err().map(|error| End::Closed(error.to_string()));
             }
-            // Also where it floods us with anything but an end.
+            // Also if it floods us with anything but an end.
             Some(at) if at.elapsed() > PATIENCE && end.is_none() => end = Some(End::Unresponsive),
             _ => {}
         }

@@ -1,7 +1,8 @@
-//! `--log DIR`: a file for each thread in the columns of rt-app, for the scripts that read those.
+//! `--log DIR`: one file per thread in the columns of rt-app, for scripts that read those.
 //!
-//! Differences: a line is a job, not a repetition of a phase; `run` is the CPU time of the job; `perf` is 0, no loops are
-//! counted; and `wu_lat` is how late the job started, also where its thread was late already (rt-app has 0 there).
+//! Differences: a line is a job, not a repetition of a phase; `run` is the CPU time of the job; `perf` is 0, because
+//! loops are not counted; and `wu_lat` is how late the job started, even if its thread was late already (rt-app has 0
+//! there).
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -28,18 +29,18 @@ struct Log {
     file: BufWriter<File>,
     budget: Ns,
     period: Ns,
-    /// Its line lacks the start of the next job.
+    /// Its line still needs the start of the next job.
     last: Option<Job>,
 }
 
 impl Logs {
-    /// Makes the files. None that is there is touched.
+    /// Creates the files. Existing files are not touched.
     ///
     /// # Errors
-    /// One line: which file cannot be made.
+    /// One line: the file that cannot be created.
     pub fn create(path: &Path, program: &Program) -> Result<Logs> {
         let directory = file::directory(path, Readers::Umask)
-            .with_context(|| format!("cannot make the directory of the logs, {}", path.display()))?;
+            .with_context(|| format!("cannot create the directory of the logs, {}", path.display()))?;
         let mut logs = Logs { directory, threads: Vec::new(), begin: Mono(0), error: None };
         for thread in &program.threads {
             logs.add(&thread.name, Some(thread))?;
@@ -48,14 +49,14 @@ impl Logs {
     }
 
     fn add(&mut self, name: &str, thread: Option<&Thread>) -> Result<()> {
-        // A name of the file may hold a slash.
+        // A name in the set may contain a slash.
         let safe: String =
             name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect();
         let name = OsString::from(format!("rt-app-{safe}-{}.log", self.threads.len()));
         let made = self.directory.create_new(&name, Readers::Umask);
         let shown = self.directory.path().join(&name);
         let made = made.map_err(|error| {
-            anyhow!("cannot make {}: {error}; name a directory without logs", shown.display())
+            anyhow!("cannot create {}: {error}; name a directory without logs", shown.display())
         })?;
         let mut file = BufWriter::new(made);
         let heading = ["perf", "run", "period"].map(|name| format!("{name:>8}")).join(" ");
@@ -76,7 +77,7 @@ impl Logs {
         self.begin = at;
     }
 
-    /// A job of a thread. An error is kept for the end.
+    /// Adds a job of a thread. An error is kept for the end.
     pub fn job(&mut self, thread: usize, job: &Job) {
         while self.threads.len() <= thread {
             if let Err(error) = self.add("forked", None) {
@@ -92,10 +93,10 @@ impl Logs {
         }
     }
 
-    /// The last lines.
+    /// Writes the last lines.
     ///
     /// # Errors
-    /// The first error of all, with its place.
+    /// The first error, with its place.
     pub fn finish(mut self) -> Result<()> {
         let begin = self.begin;
         for (at, log) in self.threads.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! On which CPUs the threads of a set run, and which one is left to everything else.
+//! Assigns CPUs to the threads of a set, and leaves one to everything else.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use lathunt_host::tree::LIVE;
 /// CPUs of a run.
 #[derive(Debug)]
 pub struct Places {
-    /// What threads may name.
+    /// CPUs that threads may name.
     pub within: CpuSet,
-    /// Threads that name none.
+    /// CPUs of threads that name none.
     pub default: CpuSet,
-    /// All that any thread may use.
+    /// All CPUs that any thread may use.
     pub used: CpuSet,
     /// CPUs that no thread uses; `None`: there are none.
     pub housekeeping: Option<CpuSet>,
@@ -26,13 +26,14 @@ pub struct Places {
 }
 
 impl Places {
-    /// `wanted`: those of the command line.
+    /// `wanted`: the CPUs of the command line.
     ///
     /// # Errors
-    /// When one of these does not exist.
+    /// If one of these does not exist.
     pub fn of(set: &TaskSet, wanted: Option<&CpuSet>) -> Result<Places> {
         let allowed = match wanted {
-            // A CPU that is named need not be inherited: with isolcpus= a shell has the other CPUs only.
+            // A named CPU need not be in the inherited affinity: with isolcpus= a shell has only the other
+            // CPUs.
             Some(wanted) => Topology::read(Path::new(LIVE))?.select(Some(wanted))?,
             None => sched::affinity()?,
         };
@@ -57,10 +58,10 @@ impl Places {
         })
     }
 
-    /// The kernel takes reservations (`SCHED_DEADLINE`) only for all CPUs of a root domain.
+    /// The kernel accepts reservations (`SCHED_DEADLINE`) only for all CPUs of a root domain.
     ///
     /// # Errors
-    /// When some were chosen.
+    /// If some were selected.
     pub fn for_reservations(mut self, any: bool) -> Result<Places> {
         if !any {
             return Ok(self);
@@ -73,7 +74,7 @@ impl Places {
                 self.default
             );
         }
-        // None is free, but the kernel admits no more than 95 % of them.
+        // None is free, but the kernel admits at most 95 % of their time.
         (self.default, self.used, self.housekeeping, self.is_reserved) = (all.clone(), all, None, true);
         Ok(self)
     }
@@ -81,7 +82,7 @@ impl Places {
     /// Fibers share one CPU.
     ///
     /// # Errors
-    /// When the CPUs of this process cannot be read.
+    /// If the CPUs of this process cannot be read.
     pub fn for_fibers(mut self, cpu: Cpu) -> Result<Places> {
         let one = CpuSet::from_iter([cpu]);
         let rest = sched::affinity()?.minus(&one);
@@ -96,7 +97,7 @@ impl Places {
         self.housekeeping.is_none() && !self.is_reserved
     }
 
-    /// What that means for real-time threads.
+    /// The consequence for real-time threads.
     #[must_use]
     pub fn crowded(&self, realtime: bool) -> Option<String> {
         (realtime && self.is_crowded()).then(|| {
@@ -109,7 +110,7 @@ impl Places {
     }
 }
 
-/// All but the first that no thread names; all where there is one.
+/// All but the first that no thread names; all if there is only one.
 fn left_free(allowed: &CpuSet, named: &CpuSet) -> CpuSet {
     let free: Option<Cpu> = allowed.iter().find(|cpu| !named.contains(*cpu)).filter(|_| allowed.len() > 1);
     allowed.iter().filter(|cpu| Some(*cpu) != free).collect()

@@ -1,5 +1,5 @@
-//! Keeps the jobs of all threads around the worst one, for a chart. The worst is the latest against its deadline; without a
-//! late one, that which used most of its deadline, or took longest.
+//! Keeps the jobs of all threads around the worst one, for a chart. The worst is the one with the largest lateness; without
+//! a late one, that which used most of its deadline, or took longest.
 
 use std::collections::VecDeque;
 
@@ -7,16 +7,16 @@ use lathunt_core::set_run::ChartJob;
 use lathunt_core::tasks::jobs::Job;
 use lathunt_core::time::{Mono, Ns};
 
-/// Jobs that are remembered.
+/// Maximum number of jobs remembered.
 const KEPT: usize = 8_000;
-/// Jobs in a chart.
+/// Maximum number of jobs in a chart.
 const SHOWN: usize = 400;
-/// Least time before and after the worst job.
+/// Minimum time before and after the worst job.
 const LEAST: Ns = Ns::from_ms(5);
-/// Most of it.
+/// Maximum time.
 const MOST: Ns = Ns::from_ms(200);
 
-/// The stretch so far.
+/// The jobs so far.
 #[derive(Default)]
 pub struct Stretch {
     recent: VecDeque<ChartJob>,
@@ -36,7 +36,7 @@ struct Window {
 }
 
 impl Stretch {
-    /// Looks at a job.
+    /// Adds a job.
     pub fn job(&mut self, thread: usize, job: &Job) {
         let response = job.response();
         let share = job.deadline.map_or(0, |deadline| response.0.saturating_mul(1_000) / deadline.0.max(1));
@@ -53,7 +53,7 @@ impl Stretch {
         if self.worst.is_none_or(|(known, _)| rank > known) {
             let beside = Ns(response.0).clamp(LEAST, MOST);
             let from = Mono(job.release.0.saturating_sub(beside.0));
-            // Of a job that took long, its end is the stretch.
+            // Of a long job, only its end is shown.
             let from = from.max(Mono(job.end.0.saturating_sub(2 * MOST.0)));
             self.worst = Some((rank, Window { from, to: job.end + beside, middle: job.end }));
             self.open = true;
@@ -70,7 +70,7 @@ impl Stretch {
         let Some((_, window)) = self.worst else { return };
         let inside = |job: &&ChartJob| job.end >= window.from && job.release <= window.to;
         self.taken = self.recent.iter().filter(inside).cloned().collect();
-        // The nearest to the end of the worst one.
+        // The nearest to the end of the worst one first.
         self.taken.sort_by_key(|job| job.end.0.abs_diff(window.middle.0));
         self.taken.truncate(SHOWN);
         self.taken.sort_by_key(|job| (job.release, job.thread));

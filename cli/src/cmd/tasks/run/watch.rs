@@ -1,4 +1,4 @@
-//! Observers of a running set: progress on a terminal, the logs, the stretch around the worst job.
+//! Observers of a running set: progress on a terminal, the logs, the jobs around the worst one.
 
 use lathunt_core::tasks::jobs::Job;
 use lathunt_core::tasks::outcome::Executed;
@@ -10,7 +10,7 @@ use super::log::Logs;
 use super::stretch::Stretch;
 use crate::out;
 
-/// A line a second, on a terminal; elsewhere at SIGUSR1 alone.
+/// One line per second on a terminal; elsewhere only at SIGUSR1.
 pub struct Display<'a> {
     duration: Option<Ns>,
     draws: bool,
@@ -23,7 +23,7 @@ pub struct Display<'a> {
 }
 
 impl<'a> Display<'a> {
-    /// `quiet`: no line. `save`: keeps the run as it stands.
+    /// `quiet`: no line. `save`: receives the run so far.
     pub fn new(
         duration: Option<Ns>,
         quiet: bool,

@@ -157,7 +157,7 @@ const ASLEEP: &str = "
     1000 c1 switch worker/50@50:S > idle
 ";
 
-/// `perf record -e sched:*` and the like record no interrupts; the events' flags tell of them.
+/// `perf record -e sched:*` and the like record no interrupts; the events' flags show them.
 #[test]
 fn who_was_interrupted_by_what_is_not_recorded_is_not_taken_for_the_waker() {
     let said = |events: &str| {

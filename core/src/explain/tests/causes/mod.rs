@@ -4,6 +4,7 @@ mod blocked;
 mod damage;
 mod interrupts;
 mod late;
+mod stalls;
 mod standstill;
 mod stolen;
 mod threads;

@@ -1,6 +1,7 @@
-//! The CPU stood still, or an interrupt took long outside what is known of it.
+//! The CPU stalled, or an interrupt took long outside its recorded handlers.
 
 use super::super::{expect, explained, notation, told};
+use crate::explain::standstill::BOTH;
 use crate::explain::Standstills;
 use crate::time::{Cpu, Mono};
 
@@ -155,7 +156,7 @@ fn nobody_is_blamed_where_two_cpus_took_no_interrupt_at_the_same_time() {
     };
     for place in ["kernel down_read", "kernel+ driver_write f", "kernel _raw_spin_unlock_irqrestore f"] {
         let both = case(place, &other(150, 1_700, "kernel vfs_write"));
-        assert_eq!(both.cause, "unexplained", "{place}");
+        assert_eq!(both.cause, BOTH, "{place}");
         let says = "no timer interrupt came although a timer was due on CPU 1, nor did one on CPU 0";
         assert!(both.sentence.contains(says), "{}", both.sentence);
         assert!(Standstills::default().note(Cpu(1), &both).is_empty(), "likely is not proved");
@@ -173,7 +174,7 @@ fn nobody_is_blamed_where_two_cpus_took_no_interrupt_at_the_same_time() {
         }
     }
     let sleeps = other(150, 1_700, "kernel schedule_rtlock rt_spin_lock vfs_write");
-    assert_eq!(case("kernel down_read", &sleeps).cause, "unexplained", "a lock that sleeps");
+    assert_eq!(case("kernel down_read", &sleeps).cause, BOTH, "a lock that sleeps");
     let waits = case("kernel+ multi_cpu_stop cpu_stopper_thread", &other(150, 1_700, "kernel vfs_write"));
     assert!(waits.cause.starts_with("irqs off"), "{waits:#?}");
 }
@@ -286,7 +287,7 @@ fn nobody_is_blamed_for_late_interrupts_after_a_waking_either() {
     assert_eq!(Standstills::default().note(Cpu(1), &late).len(), 1, "for the cases of other CPUs");
     let running = "50 c0 switch idle > sh/44";
     let both = of(unknown, unknown, running, "350");
-    assert_eq!(both.cause, "unexplained");
+    assert_eq!(both.cause, BOTH);
     assert!(both.sentence.contains("nor did one on CPU 0"), "{}", both.sentence);
     assert!(Standstills::default().note(Cpu(1), &both).is_empty(), "likely is not proved");
     for (other, due) in
@@ -296,7 +297,7 @@ fn nobody_is_blamed_for_late_interrupts_after_a_waking_either() {
     }
 }
 
-/// As a virtual machine is stopped behind its interrupt: the record ends before the next one, which alone would say since
+/// A virtual machine is stopped after its interrupt: the trace ends before the next one, which alone would show since
 /// when it was due. But a CPU that runs a thread ticks.
 #[test]
 fn a_tick_that_did_not_come_is_missed_also_where_the_record_ends_without_it() {
@@ -331,7 +332,7 @@ fn a_tick_that_did_not_come_is_missed_also_where_the_record_ends_without_it() {
     let together = cause(&[1_500, 2_500, 3_500], "4200 c0 still 19900");
     assert_eq!(together.cause, "the CPU stood still");
     assert!(together.unexplained_ns.0 >= 15_400_000, "{together:#?}");
-    // It went on ticking; it did not tick before, either; there was but one tick to go by.
+    // It kept ticking; it did not tick before, either; there was only one earlier tick.
     let ticking: String = (0..15).map(|n| tick(4_500 + 1_000 * n)).collect();
     assert_eq!(cause(&[1_500, 2_500, 3_500], &ticking).cause, "preemption off: reader");
     assert_eq!(cause(&[1_500, 2_500], "").cause, "preemption off: reader");
@@ -344,7 +345,7 @@ fn a_tick_that_did_not_come_is_missed_also_where_the_record_ends_without_it() {
     assert!(!cause(&[1_500, 2_500, 3_500], "5000 c1 lost 12").cause.contains("no interrupts"));
 }
 
-/// Not that of a softirq, which may be late itself; and not where most of the time came after.
+/// Not that of a softirq, which may itself be late; and not if most of the time came after.
 #[test]
 fn a_timer_that_is_not_pending_when_an_interrupt_returns_proves_that_nothing_there_kept_it_away() {
     let proved = |text: &str| {

@@ -2,7 +2,7 @@
 
 use super::super::expect;
 
-/// A timer due at 100 µs whose interrupt comes at 510 µs, over `stack`, with the host's account at its end.
+/// A timer due at 100 µs whose interrupt comes at 510 µs, in `stack`, with the steal time at its end.
 fn late(stack: &str, account: &str) -> String {
     format!(
         "

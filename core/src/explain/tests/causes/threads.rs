@@ -1,4 +1,4 @@
-//! Threads that had the CPU.
+//! Threads that ran on the CPU.
 
 use super::super::expect;
 

@@ -41,7 +41,7 @@ impl Parser {
         }
     }
 
-    /// So many levels more than what is in them: names for types that hold named ones may be chained without end.
+    /// Adds `levels` of nesting: names of types that refer to named types could be chained without end.
     fn nest(&mut self, levels: usize) -> Parsed<()> {
         self.height += levels;
         if self.height > DEEPEST {
@@ -56,7 +56,7 @@ impl Parser {
         Some(found)
     }
 
-    /// The longest run of words that is the name of a type; the rest is the field's name.
+    /// The longest sequence of words that is the name of a type; the rest is the field name.
     fn named_type(&mut self) -> Parsed<Type> {
         let words: Vec<String> = self.tokens[self.at..]
             .iter()
@@ -119,7 +119,7 @@ impl Parser {
         Ok(Type::Float { bits: bits as u32, align, order })
     }
 
-    /// The name behind `struct`, `variant` or `enum`, if there is one.
+    /// The name after `struct`, `variant` or `enum`, if there is one.
     fn tag_name(&mut self, kind: &str) -> Option<String> {
         self.at += 1;
         match self.peek() {
@@ -175,7 +175,7 @@ impl Parser {
             let own = self.height;
             self.height = own.max(of_others);
             if self.eat(";") {
-                continue; // a struct, variant or enum that is only named here
+                continue; // a struct, variant or enum that is only referenced here
             }
             loop {
                 let of_others = std::mem::replace(&mut self.height, own);

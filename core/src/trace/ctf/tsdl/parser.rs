@@ -1,4 +1,4 @@
-//! Words of the metadata one after the other, and the names of types in reach.
+//! The token stream of the metadata, and the type names in scope.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::super::super::item::Damage;
 use super::super::lexer::Token;
 use super::super::types::Type;
 
-/// Reads on through the words.
+/// State of the parser.
 pub(super) struct Parser {
     pub tokens: Vec<(usize, Token)>,
     pub at: usize,
@@ -15,7 +15,7 @@ pub(super) struct Parser {
     pub scopes: Vec<HashMap<String, (Type, usize)>>,
     pub native: Order,
     pub depth: usize,
-    /// Levels of structs, variants and arrays in what was declared so far of a type.
+    /// Nesting of structs, variants and arrays in the current type so far.
     pub height: usize,
 }
 

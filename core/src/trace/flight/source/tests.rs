@@ -26,6 +26,22 @@ fn the_source_tells_what_the_decoder_tells() {
     }
 }
 
+/// Names are numbered in the order in which each reader comes to them; the time since when events are lost is the walk's.
+fn without_names(mut kind: Kind) -> Kind {
+    match &mut kind {
+        Kind::Switch { prev, next, .. } => (prev.comm, next.comm) = (None, None),
+        Kind::Waking { task, .. } | Kind::Migrate { task, .. } | Kind::PiSetprio { task, .. } => {
+            task.comm = None
+        }
+        Kind::TimerExpireEntry { function, .. } | Kind::CsdEntry { function, .. } => *function = None,
+        Kind::IrqEntry { name, .. } => *name = None,
+        // Zero is as unknown as none.
+        Kind::Lost { after, count } => (*after, *count) = (None, count.filter(|&count| count > 0)),
+        _ => {}
+    }
+    kind
+}
+
 fn agree(bytes: &[u8]) {
     let flight = Flight::open(bytes, Symbols::default()).unwrap();
     let decoded = decode(bytes, |_| None).unwrap();
@@ -33,15 +49,7 @@ fn agree(bytes: &[u8]) {
     assert_eq!(read.len(), decoded.events.len());
     for (ours, other) in read.iter().zip(&decoded.events) {
         assert_eq!((ours.at, ours.cpu, ours.current), (other.at, other.cpu, other.current));
-        match (ours.kind, other.kind) {
-            (Kind::Switch { prev, left_as, next }, Kind::Switch { prev: p, left_as: l, next: n }) => {
-                assert_eq!(
-                    (prev.tid, prev.prio, left_as, next.tid, next.prio),
-                    (p.tid, p.prio, l, n.tid, n.prio)
-                );
-            }
-            (a, b) => assert_eq!(std::mem::discriminant(&a), std::mem::discriminant(&b), "{a:?} {b:?}"),
-        }
+        assert_eq!(without_names(ours.kind), without_names(other.kind));
     }
     assert!(read.iter().any(|event| event.current.is_some_and(|tid| tid != Tid::IDLE)));
 }

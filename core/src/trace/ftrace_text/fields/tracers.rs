@@ -1,10 +1,10 @@
-//! Lines of the kernel's tracers, as the tracer prints them and as trace-cmd's plug-ins do.
+//! Lines of the kernel's tracers, as printed by the kernel and by trace-cmd's plug-ins.
 
 use super::FieldValue::{Number, Text};
 use super::{field, Fields};
 
 /// `#12    context    irq timer_latency     93768 ns`.
-pub(super) fn timerlat(text: &str) -> Option<Fields> {
+pub(super) fn timerlat(text: &str) -> Option<Fields<'_>> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let behind =
         |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1).copied());
@@ -22,19 +22,19 @@ pub(super) fn timerlat(text: &str) -> Option<Fields> {
 
 /// `seq:2 context:0 timer_latency:2933429`, `cnt:1 ts:1795679642.0093 inner:24467 outer:189 count:3` of trace-cmd's
 /// plug-ins, under the kernel's names.
-pub(super) fn plugin(text: &str) -> Option<Fields> {
-    let named = |name: &str| match name {
-        "seq" | "cnt" => "seqnum".to_owned(),
-        "inner" => "duration".to_owned(),
-        "outer" => "outer_duration".to_owned(),
-        name => name.to_owned(),
+pub(super) fn plugin(text: &str) -> Option<Fields<'_>> {
+    let named = |name| match name {
+        "seq" | "cnt" => "seqnum",
+        "inner" => "duration",
+        "outer" => "outer_duration",
+        name => name,
     };
     let pairs = text.split_whitespace().filter_map(|word| word.split_once(':'));
-    Some(pairs.filter_map(|(name, value)| Some(field(&named(name), Number(value.parse().ok()?)))).collect())
+    Some(pairs.filter_map(|(name, value)| Some(field(named(name), Number(value.parse().ok()?)))).collect())
 }
 
 /// `local_timer:236 start 28.621892111 duration 170948 ns`: the times in nanoseconds, as they are recorded.
-pub(super) fn noise(name: &str, text: &str) -> Option<Fields> {
+pub(super) fn noise<'t>(name: &str, text: &'t str) -> Option<Fields<'t>> {
     let (who, rest) = text.rsplit_once("start ")?;
     let (start, rest) = rest.split_once(" duration ")?;
     let (seconds, nanos) = start.trim().split_once('.')?;
@@ -48,7 +48,7 @@ pub(super) fn noise(name: &str, text: &str) -> Option<Fields> {
     }
     if let Some((label, number)) = who.trim().rsplit_once(':') {
         let (text, place) = if name == "thread_noise" { ("comm", "pid") } else { ("desc", "vector") };
-        fields.push(field(text, Text(label.to_owned())));
+        fields.push(field(text, Text(label)));
         fields.push(field(place, Number(number.trim().parse().ok()?)));
     }
     Some(fields)

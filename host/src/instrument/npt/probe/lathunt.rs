@@ -1,6 +1,6 @@
-//! One 32-byte event of this tool's own tracer, whose consumer runs as a process of its own, as in every session.
+//! One 32-byte event of this tool's own tracer, whose consumer runs as a separate process, as in every session.
 //!
-//! The event is registered when it is wanted and not by a constructor: other commands of this program have no share.
+//! The event is registered on use and not by a constructor: other commands of this program have no share.
 
 use std::ffi::CStr;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ impl Probe for Event {
     }
 }
 
-/// Memory for this thread.
+/// Allocates memory for this thread.
 pub(super) fn enter() -> Result<()> {
     match lathunt_tracer::thread_init(None) && EVENT.wanted() {
         true => Ok(()),
@@ -61,7 +61,7 @@ pub(super) fn enter() -> Result<()> {
     }
 }
 
-/// The consumer and its places.
+/// The consumer and its directories.
 pub struct Session {
     place: Place,
     memory: PathBuf,
@@ -85,7 +85,8 @@ impl Session {
         wanted.overwrite = !drained;
         wanted.pids = vec![std::process::id()];
         let session = Session { place, memory, output, drained };
-        std::env::set_var("LATHUNT_TRACE_DIR", &session.memory);
+        // SAFETY: no other thread of ours reads or changes the environment meanwhile: the probe starts before them.
+        unsafe { std::env::set_var("LATHUNT_TRACE_DIR", &session.memory) };
         daemon::start_bound(&session.place, &wanted)?;
         register(&EVENT);
         Ok(session)
@@ -109,7 +110,7 @@ impl Drop for Session {
     }
 }
 
-/// What a killed run left in memory.
+/// Removes the memory left by a killed run.
 fn remove_left_behind() {
     for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

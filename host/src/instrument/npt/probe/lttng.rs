@@ -1,5 +1,5 @@
-//! One event of LTTng-UST with the same payload. Its provider is C, compiled when it is wanted and loaded into this
-//! process; the event is reached through one indirect call.
+//! One event of LTTng-UST with the same payload. Its provider is C, compiled on use and loaded into this process;
+//! the event is emitted through one indirect call.
 
 use std::ffi::CString;
 use std::fs;
@@ -22,7 +22,7 @@ impl Probe for Call {
     }
 }
 
-/// What is not there; `None`: all is.
+/// What is missing; `None`: nothing.
 pub(super) fn missing() -> Option<String> {
     let found = |name: &str| programs::find(name).is_some();
     let header = ["/usr/include", "/usr/local/include"]
@@ -85,7 +85,7 @@ impl Session {
     }
 
     pub(super) fn finish(mut self) -> Result<String> {
-        // What is not known of the events does not spoil the measurement.
+        // Missing counts do not invalidate the measurement.
         let listed = lttng(&["stop", &self.name]).and_then(|_| lttng(&["list", &self.name]));
         self.end();
         let discarded = match &listed {
@@ -141,7 +141,7 @@ impl Drop for Session {
 /// its destructors never run: LTTng-UST's wait for threads of its own, which may wait for a daemon that is gone.
 fn load(library: &Path) -> Result<Call> {
     use std::os::unix::ffi::OsStrExt;
-    extern "C" {
+    unsafe extern "C" {
         fn on_exit(
             act: extern "C" fn(libc::c_int, *mut libc::c_void),
             argument: *mut libc::c_void,
@@ -164,7 +164,7 @@ fn load(library: &Path) -> Result<Call> {
         on_exit(leave_at_once, std::ptr::null_mut());
         let function = libc::dlsym(handle, c"lathunt_npt_lttng".as_ptr());
         if function.is_null() {
-            return Err(Error::refused("load", "the event for LTTng-UST", "its function is not there"));
+            return Err(Error::refused("load", "the event for LTTng-UST", "its function is missing"));
         }
         Ok(Call(std::mem::transmute::<*mut libc::c_void, extern "C" fn(u64, u64, u64)>(function)))
     }

@@ -1,11 +1,11 @@
-//! A session daemon of LTTng for one measurement alone, with places of its own, so that neither the user's daemon, sessions
+//! An LTTng session daemon for one measurement, with directories of its own, so that neither the user's daemon, sessions
 //! and settings nor another measurement's are touched, and nothing outlives this process.
 //!
-//! An ordinary user's daemon lives below `LTTNG_HOME`. Root's lives in `/var/run/lttng` whatever the environment says:
-//! there a mount that only this process and its children see hides that directory. Where such a mount is refused (in a
-//! container), a daemon of root's that runs already is used as it is.
+//! An ordinary user's daemon uses `LTTNG_HOME`. Root's uses `/var/run/lttng` regardless of the environment: a mount visible
+//! only to this process and its children hides that directory. If such a mount is refused (in a container), a running
+//! daemon of root's is used as it is.
 //!
-//! Every command of lttng has a time limit: its daemon was seen not to answer while it ended (2.13).
+//! Every lttng command has a time limit: the daemon of 2.13 sometimes does not answer while it ends.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -17,23 +17,24 @@ use crate::child::bound_to_parent;
 use crate::error::{Error, Result};
 use crate::programs;
 
-/// How long one command of lttng, the daemon's start and its end may take.
+/// Time limit of one lttng command, and of the daemon's start and end.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Where root's daemon has its sockets.
 const SYSTEM_PLACE: &std::ffi::CStr = c"/var/run/lttng";
 
 /// The daemon; ended when this is dropped.
 pub struct Daemon {
-    child: Option<Child>, // `None`: somebody else's
+    child: Option<Child>, // `None`: another user's
 }
 
 impl Daemon {
-    /// Starts it and waits until it answers. Before any other thread runs: it changes the environment, and what this
-    /// thread and those it starts later see of the file system.
+    /// Starts it and waits until it answers. Call it before any other thread runs: it changes the environment, and the file
+    /// system as seen by this thread and those it starts later.
     pub fn start(work: &Path) -> Result<Daemon> {
         let home = work.join("home");
         fs::create_dir_all(&home).map_err(|source| Error::new("make", home.display().to_string(), source))?;
-        std::env::set_var("LTTNG_HOME", &home);
+        // SAFETY: no other thread runs yet, as the caller must see to.
+        unsafe { std::env::set_var("LTTNG_HOME", &home) };
         if hide_system_place().is_err() && lttng(&["list"]).is_ok() {
             return Ok(Daemon { child: None });
         }
@@ -79,7 +80,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Hides root's place from here on. Nothing to do for other users.
+/// Hides root's directory from now on. Nothing to do for other users.
 fn hide_system_place() -> std::io::Result<()> {
     // SAFETY: no preconditions.
     if unsafe { libc::geteuid() } != 0 {
@@ -91,7 +92,7 @@ fn hide_system_place() -> std::io::Result<()> {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     };
-    // SAFETY: plain calls with NUL-terminated texts. The mounts are this thread's alone from the first call on.
+    // SAFETY: plain calls with NUL-terminated texts. The mounts are visible to this thread only from the first call on.
     unsafe {
         done(libc::unshare(libc::CLONE_NEWNS))?;
         let none = std::ptr::null();
@@ -118,7 +119,7 @@ fn ended(child: &mut Child, patience: Duration) -> bool {
     true
 }
 
-/// Runs one command of lttng, which must not start a daemon by itself; its output.
+/// Runs one lttng command, which must not start a daemon by itself; returns its output.
 pub(super) fn lttng(arguments: &[&str]) -> Result<String> {
     let shown = || format!("lttng {}", arguments.join(" "));
     let mut child = programs::command("lttng")

@@ -12,7 +12,7 @@ impl Probe for Write {
     #[inline(always)]
     fn fire(&mut self, _: u64, _: u64) {
         const TEXT: &[u8; 24] = b"npt:turn of a busy loop.";
-        // SAFETY: an open descriptor and the bytes of a constant. What does not fit is the trace's loss.
+        // SAFETY: an open descriptor and the bytes of a constant. A failed write is the trace's loss.
         unsafe { libc::write(self.0.as_raw_fd(), TEXT.as_ptr().cast(), TEXT.len()) };
     }
 }

@@ -1,4 +1,4 @@
-//! A private instance of the kernel's trace buffer, which the probes write to and the kernel's own events.
+//! A private instance of the kernel's trace buffer, for the probes and the kernel's own events.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
@@ -6,10 +6,10 @@ use std::io::ErrorKind;
 use crate::error::{Error, Result};
 use crate::tracefs::{self, Tracefs};
 
-/// What a trace of the kernel records for questions of latency.
+/// Event groups of a kernel trace for latency questions.
 const GROUPS: [&str; 4] = ["sched", "irq", "irq_vectors", "timer"];
 
-/// Why there can be no instance here (or no `file`); `None`: there can.
+/// Why an instance (or `file`) is unavailable here; `None`: it is available.
 pub(super) fn missing(file: Option<&str>) -> Option<String> {
     let tracefs = match Tracefs::open() {
         Ok(tracefs) => tracefs,
@@ -29,7 +29,7 @@ pub(super) fn missing(file: Option<&str>) -> Option<String> {
 
 /// An instance that records; removed when dropped.
 pub struct Instance {
-    instance: tracefs::Instance, // dropped before the mount that it lies in
+    instance: tracefs::Instance, // dropped before the mount that contains it
     tracefs: Tracefs,
 }
 
@@ -49,7 +49,7 @@ impl Instance {
         self.instance.set(file, value)
     }
 
-    /// From now on scheduler, interrupts and timers are recorded. Groups that this kernel lacks are left out.
+    /// Records scheduler, interrupts and timers from now on. Groups that this kernel lacks are left out.
     pub(super) fn trace_kernel(&self) -> Result<()> {
         let mut there =
             GROUPS.iter().filter(|group| self.instance.path().join("events").join(group).exists());

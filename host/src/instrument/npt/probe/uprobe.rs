@@ -8,9 +8,9 @@ use super::tracefs::Instance;
 use super::THIRD;
 use crate::error::{Error, Result};
 
-/// The function with the breakpoint. It begins as a place made for probes does (USDT): with the five-byte no-operation
-/// that the kernel need not execute out of line, and since 6.18 replaces by a call. Anything else would be single-stepped,
-/// which makes a uprobe look worse than it is, on virtual machines ten times.
+/// The function with the breakpoint. It starts like a USDT site: with the five-byte no-operation that the kernel need not
+/// execute out of line, and since 6.18 replaces by a call. Any other instruction would be single-stepped, which makes a
+/// uprobe look worse than it is, on virtual machines ten times.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 extern "C" fn probed(turn: u64, ticks: u64, third: u64) {
@@ -59,7 +59,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The kernel is traced beside it, into the same instance.
+    /// Traces the kernel into the same instance.
     pub(super) fn trace_kernel(&self) -> Result<()> {
         self.instance.as_ref().map_or(Ok(()), Instance::trace_kernel)
     }
@@ -79,13 +79,13 @@ impl Drop for Session {
     }
 }
 
-/// Adds or removes a probe; the file is shared by everybody, so only our own group is named.
+/// Adds or removes a probe; the file is shared by all users, so only our own group is named.
 fn command(instance: &Instance, line: &str) -> std::io::Result<()> {
     let mut file = OpenOptions::new().append(true).open(instance.tracefs().root().join("uprobe_events"))?;
     file.write_all(line.as_bytes())
 }
 
-/// Probes of runs that were killed.
+/// Removes probes of runs that were killed.
 fn remove_left_behind(instance: &Instance) {
     let text = fs::read_to_string(instance.tracefs().root().join("uprobe_events")).unwrap_or_default();
     for line in text.lines() {
@@ -98,7 +98,7 @@ fn remove_left_behind(instance: &Instance) {
     }
 }
 
-/// The file of this program, and where in it the function lies.
+/// The file of this program, and the offset of the function in it.
 fn place() -> Result<(String, u64)> {
     let address = probed as *const () as u64;
     let maps = fs::read_to_string("/proc/self/maps")

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* Workers that take turns at jobs, as the runtimes of Go and tokio have them: one waits for events in an epoll instance, the
+ * others park in a futex each. Who takes an event wakes another one to wait for the next, does the job, and parks. */
+#include "hidden.h"
+
+#define TAKERS 3
+
+static struct {
+	int events, timer, parked[TAKERS]; /* 1: waits in its word */
+	unsigned count;
+	ns next;
+	pthread_mutex_t lock;
+} turns = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static long late_ones;
+
+static void park(int *word)
+{
+	while (__atomic_load_n(word, __ATOMIC_ACQUIRE))
+		syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 1, 0, 0, 0);
+}
+
+static void unpark_one(void)
+{
+	for (int i = 0; i < TAKERS; i++) {
+		int parked = 1;
+
+		if (__atomic_compare_exchange_n(&turns.parked[i], &parked, 0, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+			syscall(SYS_futex, &turns.parked[i], FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+			return;
+		}
+	}
+}
+
+static void *taker(void *of)
+{
+	int *word = &turns.parked[(long)of];
+
+	init("taker");
+	while (now() < truth->end) {
+		struct epoll_event v;
+		unsigned long long times;
+
+		park(word);
+		if (epoll_wait(turns.events, &v, 1, 200) != 1 || read(turns.timer, &times, 8) != 8) {
+			*word = 1;
+			unpark_one();
+			continue;
+		}
+		ns r = turns.next, w = late_ones && turns.count % 3 == 1 ? LATE : MS;
+		turns.count++;
+		turns.next += PERIOD;
+		unpark_one();
+		work(w);
+		job(r);
+		__atomic_store_n(word, 1, __ATOMIC_RELEASE);
+	}
+	unpark_one();
+	return 0;
+}
+
+static void *take_turns(void)
+{
+	pthread_t t[TAKERS];
+	struct itimerspec every = {at(PERIOD), at(turns.next = now() + PERIOD)};
+
+	turns.events = epoll_create1(0);
+	turns.timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+	timerfd_settime(turns.timer, TFD_TIMER_ABSTIME, &every, 0);
+	epoll_ctl(turns.events, EPOLL_CTL_ADD, turns.timer, &(struct epoll_event){EPOLLIN, {0}});
+	for (long i = 0; i < TAKERS; i++) {
+		turns.parked[i] = i > 0;
+		pthread_create(&t[i], 0, taker, (void *)i);
+	}
+	for (int i = 0; i < TAKERS; i++)
+		pthread_join(t[i], 0);
+	return 0;
+}
+
+/* One of three jobs is late, or none. */
+static void *taketurns(void *unused)
+{
+	(void)unused;
+	late_ones = 1;
+	return take_turns();
+}
+
+static void *goodturns(void *unused)
+{
+	(void)unused;
+	return take_turns();
+}

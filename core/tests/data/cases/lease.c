@@ -1,0 +1,4 @@
+// lease: open of FIFO-80 "opener" (CPU 0) waits until "holder" (CPU 1), another process, gives its lease of the file back: SIGIO wakes it, it computes 4 ms first the third time
+#include "markers.h"
+enum{N=3};
+int main(void){ const char*f="/tmp/lathunt_lease"; close(open(f,O_CREAT|O_RDWR,0600)); ns_t T0=now()+300*MS; pid_t p=fork(); if(!p){ who("opener"); pin(0); fifo(80); for(int i=0;i<N;i++){ until(T0+i*60*MS); mark(600,i); int fd=open(f,O_RDWR); mark(601,i); close(fd);} _exit(0);} who("holder"); pin(1); fifo(50); sigset_t s; sigemptyset(&s); sigaddset(&s,SIGIO); sigprocmask(SIG_BLOCK,&s,0); for(int i=0;i<N;i++){ until(T0+i*60*MS-5*MS); int fd=open(f,O_RDONLY); if(fcntl(fd,F_SETLEASE,F_RDLCK)) perror("lease"); int g; sigwait(&s,&g); spin_cpu(i==2?4*MS:100*US); fcntl(fd,F_SETLEASE,F_UNLCK); close(fd);} waitpid(p,0,0); unlink(f); return 0; }
