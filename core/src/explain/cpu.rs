@@ -113,10 +113,13 @@ impl Timeline {
         Timeline { slices, last, wakers, recorded_until, complete_from }
     }
 
-    /// The slices of `[a, b)`, clipped, covering it exactly.
+    /// The slices of `[a, b)`, clipped, covering it exactly; none has length 0.
     #[must_use]
     pub fn between(&self, a: Mono, b: Mono) -> Vec<Slice> {
         let mut found = Vec::new();
+        if a >= b {
+            return found;
+        }
         let mut at = a;
         let start = self.slices.partition_point(|slice| slice.end <= a);
         for slice in self.slices[start..].iter().take_while(|slice| slice.begin < b) {
