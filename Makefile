@@ -10,7 +10,7 @@ DURATION ?= 60s
 HUNT_ARGS ?=
 BINARY := target/release/lathunt
 
-.PHONY: help setup build hunt test lab lab-all lab-potential bench fuzz mutants torture kills many-runs dist deb test-deb check install uninstall
+.PHONY: help setup build hunt test lab lab-all lab-potential bench fuzz mutants torture kills many-runs dist deb test-deb test-fresh check install uninstall
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -67,6 +67,9 @@ deb: dist ## Debian packages of the binaries of dist, for amd64 and arm64, in ta
 
 test-deb: ## Install, upgrade and purge the packages of make deb in a chroot with Debian 13 (as root; needs debootstrap)
 	@scripts/test-deb
+
+test-fresh: ## README's two commands on a fresh Debian 12 and 13, each in a chroot (as root; needs debootstrap; an hour)
+	@scripts/test-fresh
 
 many-runs: ## Query 1,000 run files with DuckDB (from PyPI) and check the results: docs/howto/many-runs.md
 	@scripts/many-runs
