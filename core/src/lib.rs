@@ -37,6 +37,7 @@ pub mod elf;
 pub mod explain;
 
 pub mod export;
+pub mod glob;
 pub mod histogram;
 pub mod hwlat;
 pub mod idle;

@@ -11,7 +11,7 @@ use crate::conditions::Conditions;
 use crate::histogram::NoSum;
 use crate::peak::Peak;
 use crate::run::{Interference, Loss, MergedRun, MergedSeries, Run};
-use crate::series::{maxima_in_time, Quantity, Series, Thread};
+use crate::series::{longest_stretch, maxima_in_time, Quantity, Series, Thread};
 use crate::time::Ns;
 
 pub mod pair;
@@ -202,8 +202,9 @@ fn listed(name: &str, run: &Run) -> MergedRun {
     let main = verdict::judged(run);
     for one in series.iter_mut().filter(|one| Some(one.quantity) == main) {
         let of_it: Vec<&Series> = all_series(run).filter(|series| series.quantity == one.quantity).collect();
-        let Ok(maxima) = maxima_in_time(&of_it) else { continue };
-        one.maxima_stretch = of_it.iter().map(|series| series.seconds_stretch).max().unwrap_or(1).max(1);
+        let stretch = longest_stretch(of_it.iter().copied());
+        let Ok(maxima) = maxima_in_time(&of_it, stretch) else { continue };
+        one.maxima_stretch = stretch;
         one.maxima_ns = maxima.into_iter().map(|max| Ns(max as u64)).collect();
     }
     MergedRun {

@@ -17,6 +17,18 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// `job` for a count of 1, else `jobs`.
+#[must_use]
+pub fn plural(count: u64, noun: &str) -> String {
+    format!("{noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// `1 job`, `23400 jobs`.
+#[must_use]
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {}", plural(count, noun))
+}
+
 /// A duration, or `–` for `None`.
 #[must_use]
 pub fn or_dash(value: Option<Ns>) -> String {

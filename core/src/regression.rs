@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::histogram::{Histogram, NoSum};
+use crate::numbers::counted;
 use crate::run::Run;
 use crate::series::labels::Labels;
 use crate::series::{Quantity, SecondMax, Series};
@@ -246,11 +247,12 @@ fn one(pair: &Pair, limit: Limit, alpha: f64) -> Finding {
         return finding;
     }
     if reference.lost > 0 && reference.lost_at_most().is_none_or(|most| most > level) {
-        finding.detail = format!("the reference lost {} samples of unknown size", reference.lost);
+        finding.detail = format!("the reference lost {} of unknown size", counted(reference.lost, "sample"));
         return finding;
     }
     if let Some(missed) = reference.missed.filter(|&missed| missed > 0 && reference.activations().is_none()) {
-        finding.detail = format!("the reference missed {missed} activations, whose latencies are not known");
+        finding.detail =
+            format!("the reference missed {}, with unknown latencies", counted(missed, "activation"));
         return finding;
     }
     let (of_reference, of_run, unit) = beyond(reference, run, level, allowed);
@@ -309,9 +311,9 @@ fn hidden_beyond(run: &Series, allowed: Ns, figure: Figure) -> Option<String> {
         }
     };
     hides.then(|| match lost {
-        true => format!("{} samples were lost, their values are not known", run.lost),
+        true => format!("lost {}, with unknown values", counted(run.lost, "sample")),
         false => {
-            format!("{} activations were missed, their latencies are not known", run.missed.unwrap_or(0))
+            format!("missed {}, with unknown latencies", counted(run.missed.unwrap_or(0), "activation"))
         }
     })
 }

@@ -5,7 +5,7 @@ pub mod labels;
 mod quantity;
 mod sum;
 
-pub use in_time::maxima_in_time;
+pub use in_time::{longest_stretch, maxima_in_time};
 pub use quantity::{Facts, Quantity};
 
 use serde::{Deserialize, Serialize};

@@ -30,6 +30,16 @@ impl Outcome {
     }
 }
 
+/// Order of outcomes: the larger is the worse.
+pub(crate) fn badness(outcome: Option<Outcome>) -> u8 {
+    match outcome {
+        Some(Outcome::Pass) => 0,
+        None => 1, // no claim
+        Some(Outcome::Inconclusive) => 2,
+        Some(Outcome::Fail) => 3,
+    }
+}
+
 /// The rules that gave a verdict, so that it can be recomputed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::numbers::{grouped, plural};
 use crate::peak::Peak;
 use crate::series::Series;
 use crate::time::Ns;
@@ -44,9 +45,10 @@ impl WarmUp {
             _ => max.to_string(),
         };
         format!(
-            "not judged: the warm-up of {}, {} samples, {missed} missed, largest {beyond}",
+            "not judged: the warm-up of {}, {} {}, {missed} missed, largest {beyond}",
             self.length_ns,
-            crate::numbers::grouped(samples)
+            grouped(samples),
+            plural(samples, "sample")
         )
     }
 }

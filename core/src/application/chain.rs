@@ -10,10 +10,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::deadlines::fits;
 use super::places::Places;
 use super::sums::{layout, Sums};
 use super::Task;
+use crate::glob::fits;
 use crate::histogram::Histogram;
 use crate::series::{Quantity, Series, Thread};
 use crate::time::{Mono, Ns, Tid};

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::job::Due;
 use super::others::OTHERS;
 use super::task::Task;
+use crate::glob::{fits, Glob};
 use crate::time::Ns;
 
 /// Maximum bytes of a thread name (TASK_COMM_LEN - 1).
@@ -223,24 +224,10 @@ fn name(pattern: &str) -> Result<String, String> {
     if name.is_empty() {
         return Err(format!("'{pattern}=' names no thread"));
     }
-    if shortest_match(name.as_bytes()) > NAME {
+    if Glob::new(name.as_bytes()).shortest() > NAME {
         return Err(format!("'{name}' matches no thread: the kernel keeps {NAME} bytes of a name"));
     }
     Ok(name.to_owned())
-}
-
-/// Number of bytes of the shortest name that matches a pattern.
-fn shortest_match(pattern: &[u8]) -> usize {
-    match pattern {
-        [] => 0,
-        [b'*', rest @ ..] => shortest_match(rest),
-        [b'\\', _, rest @ ..] => 1 + shortest_match(rest),
-        [b'[', set @ ..] => match set.iter().skip(1).position(|&byte| byte == b']') {
-            Some(end) => 1 + shortest_match(&set[end + 2..]),
-            None => 1 + shortest_match(set),
-        },
-        [_, rest @ ..] => 1 + shortest_match(rest),
-    }
 }
 
 /// The period as a deadline. If it changed, each job was judged by the period of its time; `None` then if all met it,
@@ -253,51 +240,6 @@ fn period_of(task: &Task) -> Option<Ns> {
 /// By the policy: a real-time priority may be a PI boost.
 fn is_real_time(task: &Task) -> bool {
     matches!(task.policy.as_str(), "SCHED_FIFO" | "SCHED_RR" | "SCHED_DEADLINE")
-}
-
-/// Whether `name` matches the shell `pattern`, see [`fits_bytes`].
-pub(super) fn fits(pattern: &str, name: &str) -> bool {
-    fits_bytes(pattern.as_bytes(), name.as_bytes())
-}
-
-/// Whether `name` matches the shell `pattern`: `*`, `?`, `[a-z]`, `[!a-z]`; `\` escapes the next character.
-fn fits_bytes(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern, name) {
-        ([], []) => true,
-        ([b'*', rest @ ..], _) => {
-            fits_bytes(rest, name) || !name.is_empty() && fits_bytes(pattern, &name[1..])
-        }
-        ([b'?', rest @ ..], [_, more @ ..]) => fits_bytes(rest, more),
-        ([b'\\', wanted, rest @ ..], [given, more @ ..]) => wanted == given && fits_bytes(rest, more),
-        ([b'[', set @ ..], [given, more @ ..]) => match set.iter().skip(1).position(|&byte| byte == b']') {
-            Some(end) => in_set(&set[..=end], *given) && fits_bytes(&set[end + 2..], more),
-            None => *given == b'[' && fits_bytes(set, more),
-        },
-        ([wanted, rest @ ..], [given, more @ ..]) => wanted == given && fits_bytes(rest, more),
-        _ => false,
-    }
-}
-
-fn in_set(set: &[u8], given: u8) -> bool {
-    let (set, inverted) = match set {
-        [b'!' | b'^', rest @ ..] if !rest.is_empty() => (rest, true),
-        _ => (set, false),
-    };
-    let mut rest = set;
-    let mut found = false;
-    while let Some((&first, more)) = rest.split_first() {
-        match more {
-            [b'-', last, after @ ..] => {
-                found |= (first..=*last).contains(&given);
-                rest = after;
-            }
-            _ => {
-                found |= first == given;
-                rest = more;
-            }
-        }
-    }
-    found != inverted
 }
 
 #[cfg(test)]
@@ -365,20 +307,6 @@ mod tests {
         let late = parse("*=10us,main=1us,comm:x=2us").unwrap();
         assert_eq!(late.unused(&main), ["main", "x"], "an earlier one decides");
         assert!(parse("main=1us,*=none").unwrap().unused(&main).is_empty(), "nothing else ran");
-    }
-
-    #[test]
-    fn patterns_are_those_of_the_shell() {
-        let is_of = |pattern: &str, name: &str| fits_bytes(pattern.as_bytes(), name.as_bytes());
-        for (pattern, yes, no) in [
-            ("io-*", "io-", "io"),
-            ("?b", "ab", "b"),
-            ("[!a-c]x", "dx", "bx"),
-            ("\\*", "*", "a"),
-            ("[x", "[x", "x"),
-        ] {
-            assert!(is_of(pattern, yes) && !is_of(pattern, no), "{pattern}");
-        }
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::cycles::is_regular;
-use super::deadlines::fits;
 use super::places::{Id, Places};
 use super::point::Class;
+use crate::glob::fits;
 use crate::time::Mono;
 use crate::trace::activation::{Activation, Via};
 

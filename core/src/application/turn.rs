@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::candidates::Candidates;
 use super::chain::Seen;
 use super::cycles::Cycles;
-use super::deadlines::{fits, Deadlines};
+use super::deadlines::Deadlines;
 use super::job::{Due, Job, Jobs};
 use super::main_wait::main_wait;
 use super::misses::Finished;
@@ -22,6 +22,7 @@ use super::sums::Sums;
 use super::task::Task;
 use super::unfinished::{State, Unfinished};
 use crate::comm::Comm;
+use crate::glob::fits;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, LateSleeps, Point, Via, Who};
 

@@ -247,7 +247,7 @@ fn fitted(
         tail.threshold + gpd::level_interval(cells, fit, t.max(1e-9), request.two_sided()).0.unwrap_or(0.0),
         limit.upper,
         level,
-        answer.observed.theta,
+        if tail.declustered { 1.0 } else { answer.observed.theta.unwrap_or(1.0) },
         request,
     );
     answer.gates.extend(gate);

@@ -6,6 +6,7 @@ use super::gate::{condition, tested_or_not};
 use super::gev::{self, Fit, Fixed};
 use super::order;
 use super::tail::Distribution;
+use crate::numbers::counted;
 use crate::stats::{clusters, model_free};
 
 /// Minimum number of blocks of the cross-check, if there are as many values.
@@ -17,29 +18,33 @@ pub(super) struct Blocks {
     samples_each: f64,
 }
 
-/// Block maxima of samples, or of the maxima of shorter blocks. All blocks have the same length; values at the end that do
-/// not fill a block are left out.
+/// Block maxima of samples, or of the maxima of shorter blocks. No value is left out: the lengths of the blocks differ by at
+/// most one value.
 pub(super) fn of(order: &Order) -> Blocks {
     let (values, each) = match order {
         Order::Unknown(_) => return Blocks { maxima: Vec::new(), samples_each: 1.0 },
         Order::Values(values) => (values, 1.0),
         Order::Maxima { values, per_block } => (values, *per_block),
     };
-    let length = (values.len() / BLOCKS).max(1);
-    let maxima = values.chunks_exact(length).map(|block| block.iter().copied().fold(f64::MIN, f64::max));
-    Blocks { maxima: maxima.collect(), samples_each: each * length as f64 }
+    let blocks = values.len() / (values.len() / BLOCKS).max(1);
+    let maxima = parts(values, blocks).map(|block| block.iter().copied().fold(f64::MIN, f64::max));
+    Blocks { maxima: maxima.collect(), samples_each: each * values.len() as f64 / blocks.max(1) as f64 }
+}
+
+/// `values` in `n` parts, whose lengths differ by at most one.
+fn parts(values: &[f64], n: usize) -> impl Iterator<Item = &[f64]> {
+    (0..n).map(move |at| &values[at * values.len() / n..(at + 1) * values.len() / n])
 }
 
 impl Blocks {
     /// Text on the tenth of the time that differs most.
     pub(super) fn drift(&self) -> String {
-        let tenth = self.maxima.len() / 10;
-        if tenth == 0 {
+        if self.maxima.len() < 10 {
             return String::new();
         }
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let whole = mean(&self.maxima);
-        let parts: Vec<f64> = self.maxima.chunks_exact(tenth).take(10).map(mean).collect();
+        let parts: Vec<f64> = parts(&self.maxima, 10).map(mean).collect();
         let worst =
             (0..parts.len()).max_by(|a, b| (parts[*a] - whole).abs().total_cmp(&(parts[*b] - whole).abs()));
         worst.map_or(String::new(), |at| {
@@ -51,20 +56,22 @@ impl Blocks {
         })
     }
 
-    /// Whether the level by block maxima agrees with the interval `low..high` of the level over a threshold.
+    /// Whether the level by block maxima agrees with the interval `low..high` of the level over a threshold. Clusters
+    /// count `theta` times: 1 if `level` counts each cluster once. Not agreed if the profile has no end on either side.
     pub(super) fn agree(
         &self,
         low: f64,
         high: Option<f64>,
         level: f64,
-        theta: Option<f64>,
+        theta: f64,
         request: &Request,
     ) -> (Option<Gate>, Option<Gev>) {
         if self.maxima.is_empty() {
             return (None, None);
         }
         if self.maxima.len() < 50 {
-            let detail = format!("{} blocks, 50 are needed: measure longer", self.maxima.len());
+            let blocks = counted(self.maxima.len() as u64, "block");
+            let detail = format!("{blocks}, 50 are needed: measure longer");
             return (Some(condition("block maxima", false, detail)), None);
         }
         let Some(fit) = gev::fit(&self.maxima) else {
@@ -73,10 +80,12 @@ impl Blocks {
                 None,
             );
         };
-        let p = -f64::exp_m1(self.samples_each * theta.unwrap_or(1.0) * f64::ln_1p(-level));
+        let p = -f64::exp_m1(self.samples_each * theta * f64::ln_1p(-level));
         let q = request.two_sided();
         let other = gev::interval(&self.maxima, &fit, Fixed::Level(p), q);
-        let overlap = other.0.is_none_or(|from| high.is_none_or(|high| from <= high))
+        let tested = other.0.is_some() || other.1.is_some();
+        let overlap = tested
+            && other.0.is_none_or(|from| high.is_none_or(|high| from <= high))
             && other.1.is_none_or(|to| to >= low);
         let shown = |end: Option<f64>| end.map_or("open".to_owned(), |end| format!("{end:.1}"));
         let detail =
@@ -104,9 +113,8 @@ fn described(maxima: &[f64], fit: &Fit, q: f64) -> Gev {
 /// Extremal index of a run at the level that a fifth of the blocks reach: within blocks from the number with an
 /// exceedance, across blocks from their gaps. `None` if it is not identifiable.
 pub(super) fn extremal_index(all: &Distribution, maxima: &[f64], per_block: f64) -> Option<f64> {
-    let level = all.grid.edge_from(clusters::level_of_maxima(maxima)?);
-    let zeta = super::tail::total(&all.excesses(level)) as f64 / all.samples as f64;
-    clusters::index_of_maxima(maxima, per_block, level, zeta)
+    let share = |edge: f64| super::tail::total(&all.excesses(edge)) as f64 / all.samples as f64;
+    clusters::of_maxima(maxima, per_block, |level| all.grid.edge_from(level), share)
 }
 
 /// The answer from block maxima alone: `level` and `samples` then count blocks. `None` without maxima.
@@ -151,7 +159,7 @@ pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<
                 box_test.map_or(String::new(), |(q, _)| format!("Ljung-Box(10) {q:.2}")),
                 "fewer than 30 block maxima, or all equal",
             ),
-            condition("size", n >= 50, format!("{n} blocks (50)")),
+            condition("size", n >= 50, format!("{} (50)", counted(n, "block"))),
         ],
         criteria: Vec::new(),
         gpd: None,
@@ -194,4 +202,35 @@ fn with_fit(answer: &mut Answer, maxima: &[f64], fit: &Fit, request: &Request) {
     answer.extrapolated.assumes = Some(super::mechanisms::ASSUMES.to_owned());
     answer.extrapolated.reason = format!("generalised extreme-value distribution of {} block maxima; upper limit of the profile likelihood at {} %", maxima.len(), model_free::percent(request.confidence));
     answer.gev = Some(described(maxima, fit, request.two_sided()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_is_in_a_block_also_the_last_worst_one() {
+        for n in (1..700).chain([9_999, 10_001]) {
+            let mut values: Vec<f64> = (0..n).map(|at| f64::from(at % 7)).collect();
+            values[n as usize - 1] = 1e6;
+            let blocks = of(&Order::Values(values));
+            assert_eq!(blocks.maxima.last(), Some(&1e6), "{n}");
+            assert!(blocks.maxima.len() < 200 && blocks.maxima.len() >= (n as usize).min(100), "{n}");
+            let all = blocks.samples_each * blocks.maxima.len() as f64;
+            assert!((all - f64::from(n)).abs() < 1e-6, "{n}: {all}");
+            assert!(n < 10 || blocks.drift().starts_with("; tenth 10 of"), "{n}: {}", blocks.drift());
+        }
+        assert!(of(&Order::Values(Vec::new())).maxima.is_empty());
+    }
+
+    #[test]
+    fn block_maxima_without_a_profile_do_not_agree() {
+        // Of equal or nearly equal maxima no end of the profile is found.
+        let request = Request::default();
+        for maxima in [vec![3.0; 80], (0..80).map(|at| if at == 40 { 9.0 } else { 3.0 }).collect()] {
+            let blocks = Blocks { maxima, samples_each: 1_000.0 };
+            let (gate, _) = blocks.agree(1.0, None, 1e-9, 1.0, &request);
+            assert!(gate.is_some_and(|gate| !gate.passed));
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::analyse::Input;
 use super::answer::Gate;
 use super::gate::condition;
+use crate::numbers::counted;
 use crate::peak::Peak;
 use crate::time::Ns;
 
@@ -55,8 +56,9 @@ pub const ASSUMES: &str = "no mechanism appears later that is not in this record
 /// mechanism appears after the record: two in five of its limits are too small.
 pub(super) fn gates(input: &Input, assumed: bool) -> Vec<Gate> {
     let mut gates = Vec::new();
-    let named =
-        |one: &Mechanism| format!("{} ({}, up to {})", one.cause, times(one.peaks), one.largest.rounded_up());
+    let named = |one: &Mechanism| {
+        format!("{} ({}, up to {})", one.cause, counted(one.peaks, "peak"), one.largest.rounded_up())
+    };
     let all: Vec<String> = input.mechanisms.iter().map(named).collect();
     match all.as_slice() {
         [] => {}
@@ -74,13 +76,6 @@ pub(super) fn gates(input: &Input, assumed: bool) -> Vec<Gate> {
         }));
     }
     gates
-}
-
-fn times(n: u64) -> String {
-    match n {
-        1 => "1 peak".to_owned(),
-        n => format!("{n} peaks"),
-    }
 }
 
 #[cfg(test)]

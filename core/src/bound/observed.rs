@@ -4,6 +4,7 @@ use super::analyse::{Input, Order, Request};
 use super::answer::Observed;
 use super::tail::{Cell, Grid};
 use super::{blocks, order};
+use crate::stats::activations::Activations;
 use crate::stats::model_free;
 
 /// The extremal index at a threshold; `None` if it is not identifiable.
@@ -30,15 +31,10 @@ pub(super) fn observed(input: &Input, theta: Option<f64>, request: &Request) -> 
     let may = |cell: &&Cell| if classes { cell.hi - 1.0 > level } else { may_exceed(cell) };
     let seen = if all.max <= level { 0 } else { all.cells.iter().filter(may).map(|c| c.count).sum::<u64>() };
     let (samples, above) = (all.samples.saturating_add(input.unknown), seen.saturating_add(input.unknown));
-    let effective = theta.map(|theta| ((theta * all.samples as f64).floor() as u64).max(1));
+    let activations = Activations { all: samples, missed: 0, above, unknown: input.unknown };
     // Each cluster counts once, in samples and in exceedances.
-    let (n, k) = match (theta, effective) {
-        (Some(theta), Some(n)) => (
-            n.saturating_add(input.unknown),
-            ((theta * seen as f64).ceil() as u64).saturating_add(input.unknown),
-        ),
-        _ => (samples, above),
-    };
+    let effective = theta.map(|theta| model_free::effective(activations, theta));
+    let (n, k) = effective.unwrap_or((samples, above));
     let reason = match &input.order {
         Order::Unknown(why) => format!("assuming independent late samples, which cannot be tested: {why}"),
         _ if theta.is_none() => {
@@ -55,7 +51,7 @@ pub(super) fn observed(input: &Input, theta: Option<f64>, request: &Request) -> 
     };
     Observed {
         samples,
-        effective_samples: effective,
+        effective_samples: effective.map(|(n, _)| n.saturating_sub(input.unknown)),
         theta,
         max_ns: all.max,
         level_ns: level,

@@ -10,8 +10,9 @@ use super::mechanisms;
 use super::tail::Distribution;
 use crate::histogram::Histogram;
 use crate::judge::criteria;
+use crate::numbers::{counted, plural};
 use crate::run::Run;
-use crate::series::{maxima_in_time, Quantity, Series};
+use crate::series::{longest_stretch, maxima_in_time, Quantity, Series};
 use crate::time::{Cpu, Ns};
 
 /// Paths of the conditions in which two runs differ (`kernel.release`). Runs with different conditions do not have one
@@ -94,6 +95,7 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
     let mut all: Option<Histogram> = None;
     let mut by_cpu: BTreeMap<Cpu, Histogram> = BTreeMap::new();
     let (mut unknown, mut maxima, mut why) = (0u64, Vec::new(), None);
+    let stretch = longest_stretch(runs.iter().flat_map(|run| run.of(quantity).filter(wanted)));
     for run in runs {
         let series: Vec<&Series> = run.of(quantity).filter(wanted).collect();
         unknown = unknown.saturating_add(taken_elsewhere(run, cpus));
@@ -119,7 +121,7 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
                 None => all = Some(histogram.clone()),
             }
         }
-        match maxima_in_time(&series) {
+        match maxima_in_time(&series, stretch) {
             Ok(values) => maxima.extend(values),
             Err(reason) => why = Some(reason),
         }
@@ -136,15 +138,13 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
         None => Order::Maxima { values: maxima, per_block },
     };
     let whose = cpus.map_or("all CPUs".to_owned(), |cpus| {
-        let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
-        format!("{noun} {}", cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+        format!(
+            "{} {}",
+            plural(cpus.len() as u64, "CPU"),
+            cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+        )
     });
-    let about = format!(
-        "{} of {whose}, {} run{}",
-        quantity.name(),
-        runs.len(),
-        if runs.len() == 1 { "" } else { "s" }
-    );
+    let about = format!("{} of {whose}, {}", quantity.name(), counted(runs.len() as u64, "run"));
     let each =
         by_cpu.iter().filter_map(|(cpu, all)| Some((*cpu, Distribution::of_histogram(all)?))).collect();
     let peaks = runs.iter().flat_map(|run| &run.peaks);
@@ -181,6 +181,43 @@ mod tests {
     use crate::conditions::{Conditions, LeftCpu};
     use crate::histogram::Layout;
     use crate::time::Ns;
+
+    /// `seconds` seconds of 1,000 samples; each fifth has one late sample on average, independently.
+    fn steady(seconds: u32, seed: u64) -> Run {
+        let mut random = crate::random::Random::new(seed);
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        let mut maxima = Vec::new();
+        for second in 0..seconds {
+            (0..999).for_each(|n| histogram.record(Ns(5_000 + 10 * n)));
+            let late = if random.below(5) == 0 { 100_000 + random.below(400_000) } else { 15_000 };
+            histogram.record(Ns(late));
+            maxima.push(crate::series::SecondMax { second, max_ns: Ns(late) });
+        }
+        let mut series = Series::new(Quantity::Cyclic, Some(Cpu(0)), histogram);
+        series.set_seconds(maxima);
+        let mut run = Run::new(Conditions::default());
+        run.series.push(series);
+        run
+    }
+
+    #[test]
+    fn runs_of_different_durations_have_blocks_of_one_length() {
+        let (short, long) = (steady(400, 1), steady(20_000, 2));
+        assert_eq!((short.series[0].seconds_stretch, long.series[0].seconds_stretch), (1, 8));
+        let of = |runs: &[&Run]| match input(runs, Quantity::Cyclic, None).unwrap().order {
+            Order::Maxima { values, per_block } => (values.len(), per_block),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of(&[&short]), (400, 1_000.0));
+        assert_eq!(of(&[&long, &short]), (2_500 + 50, 8_000.0));
+        let theta = |runs: &[&Run]| {
+            let input = input(runs, Quantity::Cyclic, None).unwrap();
+            crate::bound::observed::index(&input, None).unwrap()
+        };
+        for runs in [&[&short][..], &[&long], &[&long, &short], &[&short, &long, &short]] {
+            assert!(theta(runs) > 0.8, "independent: {}", theta(runs));
+        }
+    }
 
     #[test]
     fn samples_that_were_taken_on_another_cpu_are_unknown_of_their_own() {

@@ -14,6 +14,7 @@ use crate::judge::criteria_of_samples;
 use crate::monitor::history::Row;
 use crate::monitor::packed::{self, Damaged};
 use crate::monitor::window::UnixMs;
+use crate::numbers::counted;
 
 /// The windows of one quantity, of the requested CPUs or of the tasks of one name.
 #[derive(Debug, Default)]
@@ -68,7 +69,7 @@ impl Windows {
         let between =
             from.zip(to).map_or(String::new(), |(from, to)| format!(" from {} to {}", from.0, to.1));
         let input = Input {
-            about: format!("{about}, {} windows{between}", values.len()),
+            about: format!("{about}, {}{between}", counted(values.len() as u64, "window")),
             unit: "ns".to_owned(),
             distribution,
             order: Order::Maxima { values, per_block },

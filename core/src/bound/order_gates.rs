@@ -8,6 +8,7 @@ use super::observed::times_above;
 use super::special::poisson_at_least;
 use super::tail::{total, Distribution, Grid};
 use super::{blocks, gpd, order};
+use crate::numbers::counted;
 use crate::time::Cpu;
 
 /// Gates over all samples.
@@ -20,7 +21,8 @@ pub(super) fn order_gates(input: &Input, blocks: &blocks::Blocks) -> Vec<Gate> {
         match lost {
             0 => "no sample lost, no activation missed, none taken on another CPU".to_owned(),
             n => format!(
-                "at least {n} activations without a latency of their CPU: they may be the worst; measure without losses"
+                "at least {} without a latency of the CPU: any may be the worst; measure without losses",
+                counted(n, "activation")
             ),
         },
     ));
@@ -99,7 +101,11 @@ pub(super) fn holdout_gate(order: &Order, threshold: f64) -> Gate {
     let zeta = n as f64 / first.len() as f64;
     let t = (zeta * second.len() as f64 / 5.0).ln();
     if t <= 0.0 || n < 15 {
-        return condition("hold-out", false, format!("{n} exceedances in the first half: measure longer"));
+        return condition(
+            "hold-out",
+            false,
+            format!("{} in the first half: measure longer", counted(n, "exceedance")),
+        );
     }
     let predicted = threshold + gpd::level(&fit, t);
     let seen = second.iter().filter(|v| **v > predicted).count() as u64;
@@ -135,7 +141,7 @@ fn rate(name: &str, counts: &[(u64, f64)], part: impl Fn(usize) -> String, advic
         let (sum, samples) = counts.iter().fold((0, 0.0), |(n, all), one| (n + one.0, all + one.1));
         let expected = sum as f64 * of / samples;
         let part = part(worst);
-        format!("chi-square {chi2:.1}; {part} differs most: {seen} exceedances, {expected:.1} expected; where it refuses, {advice}")
+        format!("chi-square {chi2:.1}; {part} differs most: {}, {expected:.1} expected; where it refuses, {advice}", counted(seen, "exceedance"))
     });
     tested_or_not(name, found.map(|(_, p, _)| p), detail, "too few exceedances of each part: measure longer")
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::answer::{Answer, Observed};
+use crate::numbers::counted;
 use crate::stats::model_free::percent;
 use crate::time::Ns;
 
@@ -84,10 +85,9 @@ fn observed(o: &Observed, shown: &impl Fn(f64) -> String) -> String {
         _ => String::new(),
     };
     format!(
-        "largest {} of {} sample{}{effective}; {} above {}: with {} % confidence {claim} exceed it, {}",
+        "largest {} of {}{effective}; {} above {}: with {} % confidence {claim} exceed it, {}",
         shown(o.max_ns),
-        o.samples,
-        if o.samples == 1 { "" } else { "s" },
+        counted(o.samples, "sample"),
         o.above,
         shown(o.level_ns),
         percent(o.confidence),

@@ -6,6 +6,7 @@ use super::intervals::{Found, FoundInterval};
 use super::segment::{Explanation, Segment};
 use super::text::{render, wrap, Options, WIDTH};
 use super::tracers::Report;
+use crate::numbers::counted;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 
@@ -345,11 +346,6 @@ impl Answers {
         }
         text
     }
-}
-
-/// `1 interval`, `2 intervals`.
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn cut(line: &str) -> String {

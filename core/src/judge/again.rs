@@ -10,10 +10,11 @@ use serde::Deserialize;
 
 use super::application::Pools;
 use super::{judge, judge_recording, Asked, Rules};
+use crate::numbers::counted;
 use crate::run::{Contradiction, MergedRun, NotARun, Run, FORMAT, VERSION};
 use crate::series::{Quantity, Series};
 use crate::time::{Ns, Tid};
-use crate::verdict::{JudgedBy, Outcome, Verdict};
+use crate::verdict::{badness, JudgedBy, Outcome, Verdict};
 
 impl Run {
     /// Reads a run file, and recomputes its verdict from its samples: it is never taken from the file.
@@ -110,16 +111,6 @@ fn of_parts(run: &Run, stored: &Verdict) -> Verdict {
     judged
 }
 
-/// Order of outcomes: the larger is the worse.
-fn badness(outcome: Option<Outcome>) -> u8 {
-    match outcome {
-        Some(Outcome::Pass) => 0,
-        None => 1, // no claim
-        Some(Outcome::Inconclusive) => 2,
-        Some(Outcome::Fail) => 3,
-    }
-}
-
 /// A sample or a worst case above the deadline, in a file whose verdict is not FAIL.
 fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
     let deadline = stored.deadline_ns?;
@@ -169,8 +160,9 @@ fn consistent(series: &Series) -> Result<(), Contradiction> {
         let all = replayed.count();
         if all < series.histogram.count() || replayed.max() < series.histogram.max() {
             return refuse(format!(
-                "{} samples up to {max}, but {all} activations with the missed ones up to {}",
-                series.histogram.count(),
+                "{} up to {max}, but {} with the missed ones up to {}",
+                counted(series.histogram.count(), "sample"),
+                counted(all, "activation"),
                 replayed.max().unwrap_or(Ns::ZERO)
             ));
         }
@@ -201,8 +193,8 @@ fn adds_up(run: &Run) -> Result<(), Contradiction> {
         let Some(&part) = parts.get(&series.quantity).filter(|&&part| part != whole) else { continue };
         let shown = |max: Option<Ns>| max.map_or("none".to_owned(), |max| max.to_string());
         return Err(Contradiction(format!(
-            "{} samples of {}, the largest {}, but the merged runs have {}, the largest {}",
-            whole.0,
+            "{} of {}, the largest {}, but the merged runs have {}, the largest {}",
+            counted(whole.0, "sample"),
             series.quantity.name(),
             shown(whole.1),
             part.0,

@@ -13,10 +13,11 @@ pub(super) use self::pools::Pools;
 use super::criteria::criteria;
 use super::{judge, Rules};
 use crate::application::{State, Task};
+use crate::numbers::counted;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::{Ns, Prio};
-use crate::verdict::{Outcome, Verdict};
+use crate::verdict::{badness, Outcome, Verdict};
 
 /// Loss counters for activations that are missing in the figures of all threads.
 const NOT_IN_TASKS: [&str; 3] = ["threads_beyond_limit", "activations_overwritten", "waking_not_remembered"];
@@ -178,12 +179,7 @@ fn judge_group(run: &Run, tasks: &[Task], deadline: Option<Ns>) -> Verdict {
 
 /// The worse of two verdicts, with the reasons of both.
 fn together(a: Verdict, b: Verdict) -> Verdict {
-    let badness = |verdict: &Verdict| match verdict.outcome {
-        Some(Outcome::Fail) => 2,
-        Some(Outcome::Inconclusive) => 1,
-        _ => 0,
-    };
-    let (worse, other) = if badness(&b) > badness(&a) { (b, a) } else { (a, b) };
+    let (worse, other) = if badness(b.outcome) > badness(a.outcome) { (b, a) } else { (a, b) };
     let passes_alone = other.outcome == Some(Outcome::Pass) && worse.outcome != Some(Outcome::Pass);
     let mut reasons: Vec<String> = worse.split().0.iter().chain(other.split().0).cloned().collect();
     let failures = reasons.len();
@@ -225,7 +221,9 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns, poo
     };
     for task in tasks.iter().filter(certain).filter(|task| !seen_late(task)) {
         let most = task.miss_max_ns.map(|most| format!(", by {most} at most")).unwrap_or_default();
-        verdict.fails(format!("{}: {} jobs missed their deadline{most}", task.thread, task.misses));
+        let their = if task.misses == 1 { "its" } else { "their" };
+        let jobs = counted(task.misses, "job");
+        verdict.fails(format!("{}: {jobs} missed {their} deadline{most}", task.thread));
     }
     for (task, end) in tasks.iter().filter_map(|task| Some((task, task.late_end()?))) {
         let reason = format!("{}: {end}", task.thread);

@@ -3,6 +3,7 @@
 //! A rule uses facts in the run. A fact that could not be read is not a doubt by itself: the conditions name it.
 
 use super::Rules;
+use crate::numbers::{counted, plural};
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::stats::model_free::{percent, samples_needed};
@@ -78,9 +79,9 @@ pub(super) fn violated<'r>(run: &'r Run, rules: &Rules) -> impl Iterator<Item = 
         };
         let whom = series.thread.as_ref().map_or("the released thread".to_owned(), ToString::to_string);
         Some(format!(
-            "{}: order violated {times} in {} releases: the lower-priority thread continued before {whom} had finished",
+            "{}: order violated {times} in {}: the lower-priority thread continued before {whom} had finished",
             series.label(),
-            counts.sent
+            counted(counts.sent, "release")
         ))
     })
 }
@@ -140,10 +141,11 @@ fn samples_lost(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> {
         .filter(|series| series.lost > 0 && !series.lost_below_max)
         .filter(|series| !series.lost_at_most().is_some_and(in_time))
         .map(|series| {
-            let were = if series.lost == 1 { "sample was" } else { "samples were" };
+            let were = if series.lost == 1 { "was" } else { "were" };
             let most =
                 series.lost_within_ns.map(|most| format!(", within at most {most}")).unwrap_or_default();
-            format!("{}: {} {were} lost{most}; the worst may be among them", series.label(), series.lost)
+            let lost = counted(series.lost, "sample");
+            format!("{}: {lost} {were} lost{most}; the worst may be among them", series.label())
         })
         .filter(|doubt| told.insert(doubt.clone())) // one wake-up is part of several quantities
         .map(void)
@@ -252,8 +254,10 @@ fn activations_missing(run: &Run, rules: &Rules) -> Vec<Doubt> {
             let short = taken > 0 && (taken as f64) < due * rules.least_share;
             short.then(|| {
                 weak(format!(
-                    "{}: {taken} samples of {due} expected activations ({} counted as missed)",
+                    "{}: {} of {due} expected {} ({} counted as missed)",
                     series.label(),
+                    counted(taken, "sample"),
+                    plural(due as u64, "activation"),
                     series.missed.map_or("an unknown number".to_owned(), |missed| missed.to_string())
                 ))
             })
@@ -363,7 +367,7 @@ fn fibers_away(run: &Run, _: &Rules) -> Vec<Doubt> {
 fn overheated(run: &Run, _: &Rules) -> Vec<Doubt> {
     let throttled = run.conditions.during.thermal_throttle.iter().flatten().filter(|on| on.count > 0);
     throttled
-        .map(|on| weak(format!("CPU {} was throttled {} times by overheating", on.cpu, on.count)))
+        .map(|on| weak(format!("CPU {} was throttled {} by overheating", on.cpu, counted(on.count, "time"))))
         .collect()
 }
 

@@ -15,6 +15,7 @@ pub use claimed::{claimed, claimed_of_recording};
 pub use criteria::{criteria, criteria_of_samples};
 use doubts::Doubt;
 
+use crate::numbers::counted;
 use crate::peak::Peak;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
@@ -178,8 +179,7 @@ fn exceedance(run: &Run, deadline: Ns, rules: &Rules, series: &Series, max: Ns) 
     let surely = series.histogram.count_from(deadline + Ns(1)).max(1);
     let possibly = possibly_above(&series.histogram, deadline);
     let count = match (surely, possibly) {
-        (1, 1) => "1 sample".to_owned(),
-        (surely, possibly) if surely == possibly => format!("{surely} samples"),
+        (surely, possibly) if surely == possibly => counted(surely, "sample"),
         (surely, possibly) => format!("{surely} to {possibly} samples"),
     };
     let of = series.histogram.count();

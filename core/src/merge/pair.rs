@@ -7,6 +7,7 @@ use crate::explain::{Explanation, Kind, Segment, SENDING};
 use crate::judge::{judge, Rules};
 use crate::latency_box::session::{End, Known, SessionMark};
 use crate::latency_box::Counts;
+use crate::numbers::counted;
 use crate::peak::Peak;
 use crate::run::{Loss, Run};
 use crate::series::{Quantity, Series};
@@ -129,8 +130,9 @@ fn consistent(half: &Half, other: &Half, seen_all: bool) -> Result<(), NoPair> {
     }
     if half.counts.answered > other.counts.answered && seen_all {
         return refuse(format!(
-            "the box has {} answers, and the responder sent {}",
-            half.counts.answered, other.counts.answered
+            "the box has {}, and the responder sent {}",
+            counted(half.counts.answered, "answer"),
+            other.counts.answered
         ));
     }
     Ok(())

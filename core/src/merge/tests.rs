@@ -94,6 +94,24 @@ fn the_verdict_is_never_better_than_the_worst() {
 }
 
 #[test]
+fn a_fail_names_the_misses_of_all_runs_first_and_counts_them() {
+    let failed = |host: &str, deadline_us| {
+        let (name, mut run) = run(host, &[6], None, None);
+        run.series.iter_mut().for_each(|series| series.lost = 0);
+        run.verdict = Some(judge(&run, Some(Ns::from_us(deadline_us)), &Rules::instrument(Quantity::Cyclic)));
+        (name, run)
+    };
+    let of = |runs: &[(String, Run)]| merge(runs).unwrap().verdict.unwrap();
+    let verdict = of(&[failed("a", 4), run("b", &[3], Some(Outcome::Pass), Some(5)), failed("c", 5)]);
+    assert_eq!((verdict.outcome, verdict.failures), (Some(Outcome::Fail), 4), "{verdict:?}");
+    let (misses, caveats) = verdict.split();
+    assert!(misses.iter().all(|reason| reason.contains("1 sample of 1 above")), "{misses:?}");
+    assert!(caveats[0].contains("different deadlines"), "{caveats:?}");
+    let again = of(&[("x".to_owned(), merge(&[failed("a", 4), failed("c", 4)]).unwrap()), failed("d", 4)]);
+    assert_eq!(again.failures, 6, "{again:?}");
+}
+
+#[test]
 fn response_times_of_threads_are_merged_and_are_what_an_application_s_verdict_speaks_of() {
     let application = |host: &str, us: &[u64]| {
         let (name, mut run) = run(host, &[5], Some(Outcome::Pass), Some(5_000));

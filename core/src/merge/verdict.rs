@@ -30,14 +30,21 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
         Some(_) => Some(Outcome::Inconclusive),
     };
     let mut reasons = Vec::new();
+    let of_each = || {
+        let all = runs.iter().zip(&verdicts).map(|((name, _), verdict)| (name, verdict));
+        all.filter(|(_, verdict)| outcome.is_none() || verdict.outcome == outcome)
+    };
+    for (name, verdict) in of_each() {
+        reasons.extend(verdict.split().0.iter().map(|reason| format!("{name}: {reason}")));
+    }
+    let failures = reasons.len();
     if !same {
         reasons.push(
             "the runs have different deadlines: no single deadline is claimed for all of them".to_owned(),
         );
     }
-    for ((name, _), verdict) in runs.iter().zip(&verdicts) {
-        let told = outcome.is_none() || verdict.outcome == outcome;
-        reasons.extend(verdict.reasons.iter().filter(|_| told).map(|reason| format!("{name}: {reason}")));
+    for (name, verdict) in of_each() {
+        reasons.extend(verdict.split().1.iter().map(|reason| format!("{name}: {reason}")));
     }
     let quantities = || merged.series.iter().map(|series| series.quantity);
     let judged = quantities().filter(|&quantity| runs.iter().all(|(_, run)| is_judged(run, quantity)));
@@ -57,7 +64,7 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
         quantity: main,
         judged_by,
         reasons,
-        failures: 0,
+        failures,
         model_free,
         rule_of_thumb: None,
         criteria: main.map(|main| criteria(&[merged], main)).unwrap_or_default(),
@@ -65,17 +72,23 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
     }
 }
 
-/// Extremal index of `sum`: from the maxima of the seconds of all runs, one run after the other. `None` if one has no
-/// maxima, or stretches of another length.
+/// Extremal index of `sum`: from the maxima of the longest stretch of all runs, one run after the other. `None` if one has
+/// no maxima.
 fn theta(merged: &Run, sum: &Series) -> Option<f64> {
     let of_runs = merged.merged.iter().flat_map(|run| &run.series);
     let of_runs = || of_runs.clone().filter(|one| one.quantity == sum.quantity && one.samples > 0);
-    let stretch = of_runs().next()?.maxima_stretch;
-    if of_runs().any(|one| one.maxima_ns.is_empty() || one.maxima_stretch != stretch) {
-        return None;
+    let stretch = of_runs().map(|one| one.maxima_stretch).max()?;
+    let mut maxima = Vec::new();
+    for one in of_runs() {
+        if one.maxima_ns.is_empty() || one.maxima_stretch == 0 || !stretch.is_multiple_of(one.maxima_stretch)
+        {
+            return None;
+        }
+        // Neighbours: stretches without a sample are absent, and rare.
+        let together = one.maxima_ns.chunks((stretch / one.maxima_stretch) as usize);
+        maxima.extend(together.filter_map(|part| part.iter().max()).map(|max| max.0 as f64));
     }
-    let maxima: Vec<f64> = of_runs().flat_map(|one| &one.maxima_ns).map(|max| max.0 as f64).collect();
-    clusters::of_maxima(&maxima, sum.activations().unwrap_or(&sum.histogram))
+    clusters::of_histogram(&maxima, sum.activations().unwrap_or(&sum.histogram))
 }
 
 /// The verdict of one run. A run without one is judged, because its measurement may be invalid (lost samples).

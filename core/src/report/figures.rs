@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::histogram::Histogram;
-use crate::numbers::{grouped, or_dash, quantile};
+use crate::numbers::{grouped, or_dash, plural, quantile};
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::Ns;
@@ -102,8 +102,7 @@ pub fn quantities(run: &Run) -> Vec<Quantity> {
 /// `1 response`, `1 234 responses`.
 #[must_use]
 pub fn counted(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", grouped(count))
+    format!("{} {}", grouped(count), plural(count, noun))
 }
 
 /// A count in at most `width` characters (at least 6): grouped, else in digits, else as `1.2e12`.

@@ -5,7 +5,7 @@
 //! seconds with an exceedance, theta across seconds from their gaps. It is an estimate, and needs about fifty seconds.
 
 use crate::histogram::Histogram;
-use crate::series::{maxima_in_time, Series};
+use crate::series::{longest_stretch, maxima_in_time, Series};
 use crate::time::Ns;
 
 /// Extremal index by the intervals estimator, from the times of the exceedances in units of samples (Ferro and Segers,
@@ -61,25 +61,31 @@ pub fn index_of_counts(blocks: &[(u64, u64)]) -> Option<f64> {
 const FEWEST: u64 = 10;
 
 /// The level that a fifth of the maxima reach; `None` without maxima.
-#[must_use]
-pub fn level_of_maxima(maxima: &[f64]) -> Option<f64> {
+fn level_of_maxima(maxima: &[f64]) -> Option<f64> {
     let mut sorted = maxima.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() * 4 / 5).copied()
 }
 
 /// Extremal index from the maxima of blocks in time order, with `per_block` samples each: the index within blocks times that
-/// across them. `zeta`: share of all samples at or above `level`. `None` if fewer than ten blocks reach the level, or all
-/// do.
+/// across them, at the class edge from which a fifth of the blocks reach. `edge`: the first class edge at or above a level;
+/// `share`: share of all samples at or above an edge, so that samples and maxima are counted alike. `None` if fewer than
+/// ten blocks reach the edge, or all do.
 #[must_use]
-pub fn index_of_maxima(maxima: &[f64], per_block: f64, level: f64, zeta: f64) -> Option<f64> {
+pub fn of_maxima(
+    maxima: &[f64],
+    per_block: f64,
+    edge: impl FnOnce(f64) -> f64,
+    share: impl FnOnce(f64) -> f64,
+) -> Option<f64> {
+    let level = edge(level_of_maxima(maxima)?);
     let times: Vec<f64> =
         (0u32..).zip(maxima).filter(|(_, max)| **max >= level).map(|(at, _)| f64::from(at)).collect();
     let hit = times.len() as u64;
     if hit < FEWEST {
         return None;
     }
-    let inside = index_by_blocks(maxima.len() as u64, hit, per_block, zeta)?;
+    let inside = index_by_blocks(maxima.len() as u64, hit, per_block, share(level))?;
     Some(inside * extremal_index(&times).unwrap_or(1.0))
 }
 
@@ -87,7 +93,7 @@ pub fn index_of_maxima(maxima: &[f64], per_block: f64, level: f64, zeta: f64) ->
 /// identifiable, or without maxima of the seconds. Cost: one sum of the histograms.
 #[must_use]
 pub fn of_series(series: &[&Series]) -> Option<f64> {
-    let maxima = maxima_in_time(series).ok()?;
+    let maxima = maxima_in_time(series, longest_stretch(series.iter().copied())).ok()?;
     let mut all: Option<Histogram> = None;
     for one in series {
         let histogram = one.activations().unwrap_or(&one.histogram);
@@ -96,22 +102,21 @@ pub fn of_series(series: &[&Series]) -> Option<f64> {
             None => all = Some(histogram.clone()),
         }
     }
-    of_maxima(&maxima, &all?)
+    of_histogram(&maxima, &all?)
 }
 
 /// Extremal index from the maxima of stretches of equal length, in time order, and the sum of the histograms.
 #[must_use]
-pub fn of_maxima(maxima: &[f64], all: &Histogram) -> Option<f64> {
-    if all.count() == 0 {
-        return None;
-    }
-    let level = Ns(level_of_maxima(maxima)? as u64);
-    // At the edge of a class, so that samples and maxima are counted alike.
+pub fn of_histogram(maxima: &[f64], all: &Histogram) -> Option<f64> {
     let layout = all.layout();
-    let class = layout.index(level);
-    let edge = if layout.lower(class) == level { level } else { Ns(layout.upper(class).0.saturating_add(1)) };
-    let zeta = all.count_from(edge) as f64 / all.count() as f64;
-    index_of_maxima(maxima, all.count() as f64 / maxima.len() as f64, edge.0 as f64, zeta)
+    let edge = |level: f64| {
+        let (level, class) = (Ns(level as u64), layout.index(Ns(level as u64)));
+        let edge =
+            if layout.lower(class) == level { level } else { Ns(layout.upper(class).0.saturating_add(1)) };
+        edge.0 as f64
+    };
+    let share = |edge: f64| all.count_from(Ns(edge as u64)) as f64 / all.count() as f64;
+    of_maxima(maxima, all.count() as f64 / maxima.len() as f64, edge, share)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@
 //! clusters; if the extremal index theta is known ([`super::clusters`]), `N` becomes `theta * N`. If it is not, the
 //! limit is optimistic, and the output says so next to it. CPUs and machines that are merged count as one workload.
 
+use crate::numbers::counted;
 use crate::stats::activations::Activations;
 use crate::time::Ns;
 use crate::verdict::ModelFree;
@@ -82,7 +83,7 @@ pub(crate) fn statement(
     let (n, k) = effective.unwrap_or((samples, above));
     let probability_below = upper_limit(n, k.min(n), confidence)?;
     let effective_samples = effective.map(|(n, _)| n);
-    let counted = match above {
+    let late = match above {
         0 => "none".to_owned(),
         n => n.to_string(),
     };
@@ -95,15 +96,15 @@ pub(crate) fn statement(
     let percent = percent(confidence);
     let shown = level.rounded_up(); // "none above 85.3 µs" is wrong when one took 85.349 µs
     let of = match missed {
-        0 => format!("{samples} samples"),
-        missed => format!("{samples} activations ({missed} missed)"),
+        0 => counted(samples, "sample"),
+        missed => format!("{} ({missed} missed)", counted(samples, "activation")),
     };
     let of = match effective_samples.filter(|n| *n < samples) {
         Some(n) => format!("{of} (equivalent to {n} independent ones)"),
         None => of,
     };
     let unknown = if unknown > 0 { " or not known" } else { "" };
-    let sentence = format!("{of}, {counted} above {shown}{unknown}: with {percent} % confidence {claim}");
+    let sentence = format!("{of}, {late} above {shown}{unknown}: with {percent} % confidence {claim}");
     Some(ModelFree {
         samples,
         theta,

@@ -1,5 +1,7 @@
 //! How the kernel side recognizes threads that join a selection: `struct followed` of src/bpf/follow.h, restated.
 
+use lathunt_core::glob::{Glob, Place};
+
 /// What selects a thread, besides being forked by a measured one.
 #[derive(Clone, Debug)]
 pub enum Follow {
@@ -28,33 +30,24 @@ pub struct Names {
     states: u32,
 }
 
-/// One position of a pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// `*`
-    Any,
-    /// One byte of these.
-    One(Box<[bool; 256]>),
-}
-
 impl Names {
     /// `None`: together they need more than 64 states.
     #[must_use]
-    pub fn of(patterns: &[Vec<Place>]) -> Option<Names> {
+    pub fn of(patterns: &[Glob]) -> Option<Names> {
         let mut names = Names { accepts: Box::new([0; 256]), begin: 0, loops: 0, end: 0, states: 0 };
         patterns.iter().try_for_each(|pattern| names.add(pattern))?;
         Some(names)
     }
 
-    fn add(&mut self, pattern: &[Place]) -> Option<()> {
+    fn add(&mut self, pattern: &Glob) -> Option<()> {
         self.begin |= self.state()?;
-        for place in pattern {
+        for place in pattern.places() {
             match place {
                 Place::Any => self.loops |= self.state()?,
                 Place::One(bytes) => {
                     let state = self.state()?;
-                    let fits = self.accepts.iter_mut().zip(bytes.iter()).filter(|&(_, &fits)| fits);
-                    fits.for_each(|(accepts, _)| *accepts |= state);
+                    let all = (0..=u8::MAX).zip(self.accepts.iter_mut());
+                    all.filter(|(byte, _)| bytes.contains(*byte)).for_each(|(_, accepts)| *accepts |= state);
                     self.states += 1;
                 }
             }
@@ -109,14 +102,12 @@ mod tests {
 
     #[test]
     fn patterns_beyond_64_states_are_none() {
-        let byte = || Place::One(Box::new([true; 256]));
-        let long = |places: usize| (0..places).map(|_| byte()).collect::<Vec<_>>();
+        let long = |places: usize| Glob::new("?".repeat(places).as_bytes());
         assert!(Names::of(&[long(63)]).is_some_and(|names| names.matches(&[b'x'; 63])));
         assert_eq!(Names::of(&[long(64)]), None);
         assert!(Names::of(&[long(31), long(31)]).is_some_and(|names| names.matches(&[b'x'; 31])));
         assert_eq!(Names::of(&[long(31), long(32)]), None);
-        let mut open = long(63);
-        open.push(Place::Any);
+        let open = Glob::new(("?".repeat(63) + "*").as_bytes());
         assert!(Names::of(&[open]).is_some_and(|names| names.matches(&[b'x'; 70])));
     }
 }

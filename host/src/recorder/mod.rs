@@ -46,7 +46,7 @@ use plan::{Kernel, Plan};
 pub use capability::capability;
 pub use figures::{Interference, Source};
 pub use floor::Floor;
-pub use follow::{Follow, Names, Place};
+pub use follow::{Follow, Names};
 pub use freezer::Freezer;
 pub use frozen::{Frozen, Trigger};
 pub use names::parse_interrupts;

@@ -1,15 +1,15 @@
 //! Thread names selected by a list of shell patterns.
 
-use std::ffi::{CStr, CString};
+use lathunt_core::glob::{self, Glob};
 
-use crate::recorder::{Names, Place};
+use crate::recorder::Names;
 
 /// Bytes of the longest name of a thread (TASK_COMM_LEN - 1).
 const NAME: usize = 15;
 
 /// A list of shell patterns: `hog,vic*`, `[a-c]x`. A comma within `[…]` or after a `\` is part of a name; blanks around an
 /// entry are not, and neither is a repeated `comm:`.
-pub(super) fn patterns(list: &str) -> Result<Vec<CString>, String> {
+pub(super) fn patterns(list: &str) -> Result<Vec<String>, String> {
     let (mut globs, mut begin, mut at) = (Vec::new(), 0, 0);
     let bytes = list.as_bytes();
     while at <= bytes.len() {
@@ -18,13 +18,15 @@ pub(super) fn patterns(list: &str) -> Result<Vec<CString>, String> {
             begin = at + 1;
             at += 1;
         } else {
-            at = end_of_place(bytes, at).ok_or_else(|| {
+            let (_, end) = glob::place(bytes, at).ok_or_else(|| {
                 format!("'{list}' has a '[' without its ']'; write '\\[' for the bracket itself")
             })?;
+            at = end;
         }
     }
-    let glob = |glob: &&str| CString::new(named(glob)).ok().filter(|glob| !glob.is_empty());
-    let read: Option<Vec<CString>> = globs.iter().map(glob).collect();
+    let glob =
+        |glob: &&str| Some(named(glob).to_owned()).filter(|glob| !glob.is_empty() && !glob.contains('\0'));
+    let read: Option<Vec<String>> = globs.iter().map(glob).collect();
     if let Some(other) = globs.iter().map(|glob| named(glob)).find(|name| is_of_another_kind(name)) {
         return Err(format!(
             "'comm:{list}' mixes kinds of tasks: name all by comm:A,B or all by pid:1,2; a thread called '{other}' is '\\{other}'"
@@ -34,14 +36,8 @@ pub(super) fn patterns(list: &str) -> Result<Vec<CString>, String> {
     let read = read
         .filter(|_| begin > bytes.len())
         .ok_or_else(|| format!("'{list}' is not a list of names (comm:NAME,GLOB,…)"))?;
-    let shortest = |glob: &&CString| {
-        places(glob.as_bytes()).iter().filter(|place| matches!(place, Place::One(_))).count()
-    };
-    match read.iter().find(|glob| shortest(glob) > NAME) {
-        Some(long) => Err(format!(
-            "'{}' matches no thread: the kernel keeps {NAME} bytes of a name",
-            long.to_string_lossy()
-        )),
+    match read.iter().find(|glob| Glob::new(glob.as_bytes()).shortest() > NAME) {
+        Some(long) => Err(format!("'{long}' matches no thread: the kernel keeps {NAME} bytes of a name")),
         None => Ok(read),
     }
 }
@@ -57,71 +53,17 @@ fn is_of_another_kind(name: &str) -> bool {
     ["pid:", "cgroup:"].iter().any(|kind| name.starts_with(kind))
 }
 
-/// End of the element for one character, or of a `*`; `None`: an unterminated set.
-fn end_of_place(bytes: &[u8], at: usize) -> Option<usize> {
-    match bytes[at] {
-        b'\\' => Some(at + 2),
-        b'[' => end_of_set(bytes, at).map(|end| end + 1),
-        _ => Some(at + 1),
-    }
-}
-
-/// End of the set that begins with the `[` at `at`: a `]` that comes first in it is one of its characters, and so is that
-/// of a class (`[[:digit:]]`).
-fn end_of_set(bytes: &[u8], at: usize) -> Option<usize> {
-    let first = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'!' | b'^')));
-    let mut at = if bytes.get(first) == Some(&b']') { first + 1 } else { first };
-    loop {
-        at += match (*bytes.get(at)?, bytes.get(at + 1)) {
-            (b']', _) => return Some(at),
-            (b'\\', _) => 2,
-            (b'[', Some(&kind @ (b':' | b'.' | b'='))) => {
-                let inside = &bytes[at + 2..];
-                4 + inside.windows(2).position(|pair| pair == [kind, b']'])?
-            }
-            _ => 1,
-        };
-    }
-}
-
-/// Matches like the shell.
-pub(super) fn matches(glob: &CStr, name: &CStr) -> bool {
-    // SAFETY: both texts end with a NUL and outlive the call.
-    unsafe { libc::fnmatch(glob.as_ptr(), name.as_ptr(), 0) == 0 }
-}
-
-/// The same for the kernel side; `None`: too long for it.
-pub(super) fn machine(globs: &[CString]) -> Option<Names> {
-    Names::of(&globs.iter().map(|glob| places(glob.as_bytes())).collect::<Vec<_>>())
-}
-
-fn places(glob: &[u8]) -> Vec<Place> {
-    let (mut places, mut at) = (Vec::new(), 0);
-    while at < glob.len() {
-        let end = end_of_place(glob, at).unwrap_or(glob.len()).min(glob.len());
-        places.push(match &glob[at..end] {
-            b"*" => Place::Any,
-            place => Place::One(Box::new(fitting(place))),
-        });
-        at = end;
-    }
-    places
-}
-
-/// The bytes that `place` matches.
-fn fitting(place: &[u8]) -> [bool; 256] {
-    let mut fits = [false; 256];
-    let Ok(place) = CString::new(place) else { return fits };
-    for byte in 1..=u8::MAX {
-        let name = [byte, 0];
-        fits[usize::from(byte)] = CStr::from_bytes_with_nul(&name).is_ok_and(|name| matches(&place, name));
-    }
-    fits
+/// For the kernel side; `None`: too long for it.
+pub(super) fn machine(globs: &[String]) -> Option<Names> {
+    Names::of(&globs.iter().map(|glob| Glob::new(glob.as_bytes())).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+
     use proptest::prelude::*;
+    use proptest::string::bytes_regex;
 
     use super::*;
 
@@ -150,8 +92,7 @@ mod tests {
         ] {
             let globs = patterns(list).unwrap();
             let machine = machine(&globs).unwrap();
-            let name = CString::new(name).unwrap();
-            assert_eq!(globs.iter().any(|glob| matches(glob, &name)), yes, "{list} {name:?}");
+            assert_eq!(globs.iter().any(|glob| glob::fits(glob, name)), yes, "{list} {name:?}");
             assert_eq!(machine.matches(name.as_bytes()), yes, "in the kernel: {list} {name:?}");
         }
         for open in ["[", "a,[b", "[]", "[!]", r"[\]", "[[:digit:]", "[[:"] {
@@ -159,7 +100,36 @@ mod tests {
         }
     }
 
+    fn by_libc(glob: &[u8], name: &[u8]) -> bool {
+        let [glob, name] = [glob, name].map(|text| CString::new(text).unwrap());
+        // SAFETY: both texts end with a NUL and outlive the call.
+        unsafe { libc::fnmatch(glob.as_ptr(), name.as_ptr(), 0) == 0 }
+    }
+
+    /// Whether each `[` has its `]`, and none of the named differences of [`glob`] occurs.
+    fn is_of_both(pattern: &[u8]) -> bool {
+        let mut at = Some(0);
+        while let Some(begin) = at.filter(|begin| *begin < pattern.len()) {
+            at = glob::place(pattern, begin).map(|(_, end)| end);
+        }
+        let has = |text: &[u8]| pattern.windows(text.len()).any(|part| part == text);
+        at.is_some() && ![&b"[."[..], b"[=", b"-[:"].into_iter().any(has)
+    }
+
+    const PATTERN: &str = r"(?s-u)([ab*?\\!^:z\x80\[\]-]|\\[^\x00]|\[[!^]?[\]ab^!]?([ab]-[bz]|[:az\x80-]|\[:(lower|punct|digit):\]|\\[^\x00]){0,3}\]){0,6}";
+
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn patterns_are_those_of_fnmatch(
+            pattern in bytes_regex(PATTERN).unwrap(),
+            name in bytes_regex(r"(?s-u)[ab*?\\!^:z1\x80\xff\[\]-]{0,6}").unwrap(),
+        ) {
+            prop_assume!(is_of_both(&pattern));
+            prop_assert_eq!(Glob::new(&pattern).matches(&name), by_libc(&pattern, &name));
+        }
+
         #[test]
         fn the_kernel_side_chooses_what_the_shell_does(
             list in r"([ab*?\\]|\[[!^]?[ab]{1,2}\]|\[a-b\]|\\.){1,8}(,[ab*?]{1,4})?",
@@ -168,8 +138,7 @@ mod tests {
             if let Ok(globs) = patterns(&list) {
                 let machine = machine(&globs).unwrap();
                 for name in names {
-                    let text = CString::new(name.as_str()).unwrap();
-                    let yes = globs.iter().any(|glob| matches(glob, &text));
+                    let yes = globs.iter().any(|glob| by_libc(glob.as_bytes(), name.as_bytes()));
                     prop_assert_eq!(machine.matches(name.as_bytes()), yes, "{} {}", list, name);
                 }
             }

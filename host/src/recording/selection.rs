@@ -1,14 +1,14 @@
 //! `--tasks`: the tasks whose latencies are recorded, and the matching threads now.
 
-use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::{fmt, fs};
 
+use lathunt_core::glob::{fits, Glob};
 use lathunt_core::time::Tid;
 
-use super::names::{machine, matches, patterns};
+use super::names::{machine, patterns};
 use crate::error::{Error, Result};
 use crate::recorder::Follow;
 
@@ -25,7 +25,7 @@ pub enum Selection {
     /// All threads of these processes (or these threads), and their children.
     Pids(Vec<i32>),
     /// Threads whose name matches one of these shell patterns.
-    Comm(Vec<CString>),
+    Comm(Vec<String>),
     /// Threads of this control group and those below it.
     Cgroup(PathBuf),
 }
@@ -40,10 +40,7 @@ impl fmt::Display for Selection {
                 let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
                 write!(f, "tasks pid:{}", pids.join(","))
             }
-            Selection::Comm(globs) => {
-                let globs: Vec<_> = globs.iter().map(|glob| glob.to_string_lossy()).collect();
-                write!(f, "tasks comm:{}", globs.join(","))
-            }
+            Selection::Comm(globs) => write!(f, "tasks comm:{}", globs.join(",")),
             Selection::Cgroup(path) => write!(f, "tasks cgroup:{}", path.display()),
         }
     }
@@ -115,9 +112,7 @@ impl Selection {
     #[must_use]
     pub fn absent<'s>(&self, seen: impl Iterator<Item = &'s str> + Clone) -> Vec<String> {
         let Selection::Comm(globs) = self else { return Vec::new() };
-        let has = |glob: &CString, comm: &str| CString::new(comm).is_ok_and(|comm| matches(glob, &comm));
-        let absent = globs.iter().filter(|glob| !seen.clone().any(|comm| has(glob, comm)));
-        absent.map(|glob| glob.to_string_lossy().into_owned()).collect()
+        globs.iter().filter(|glob| !seen.clone().any(|comm| fits(glob, comm))).cloned().collect()
     }
 
     /// Whether threads are looked up again while recording: the kernel side follows those that join the selection
@@ -148,13 +143,14 @@ fn threads_of(directory: &Path) -> Vec<Tid> {
     numbers(directory).map(Tid).collect()
 }
 
-fn by_name(globs: &[CString]) -> Vec<Tid> {
+fn by_name(globs: &[String]) -> Vec<Tid> {
+    let globs: Vec<Glob> = globs.iter().map(|glob| Glob::new(glob.as_bytes())).collect();
     let mut tids = Vec::new();
     for pid in numbers(Path::new("/proc")) {
         for tid in numbers(Path::new(&format!("/proc/{pid}/task"))) {
             let comm = fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-            let comm = CString::new(comm.strip_suffix(b"\n").unwrap_or(&comm)).unwrap_or_default();
-            if globs.iter().any(|glob| matches(glob, &comm)) {
+            let comm = comm.strip_suffix(b"\n").unwrap_or(&comm);
+            if globs.iter().any(|glob| glob.matches(comm)) {
                 tids.push(Tid(tid));
             }
         }
@@ -212,13 +208,13 @@ mod tests {
     fn every_form_is_read_and_nonsense_is_named() {
         assert_eq!("rt".parse(), Ok(Selection::RealTime));
         assert_eq!("pid:1,23".parse(), Ok(Selection::Pids(vec![1, 23])));
-        assert_eq!("comm:jack*".parse(), Ok(Selection::Comm(vec![c"jack*".into()])));
-        let two = Selection::Comm(vec![c"a".into(), c"b".into()]);
+        assert_eq!("comm:jack*".parse(), Ok(Selection::Comm(vec!["jack*".into()])));
+        let two = Selection::Comm(vec!["a".into(), "b".into()]);
         for list in ["comm:a,b", "comm:a, b", "comm:a,comm:b", "comm:a, comm:b"] {
             assert_eq!(list.parse(), Ok(two.clone()), "{list}");
         }
         assert_eq!("pid:1,pid:23".parse(), Ok(Selection::Pids(vec![1, 23])));
-        assert_eq!(r"comm:a,\comm:b".parse(), Ok(Selection::Comm(vec![c"a".into(), c"\\comm:b".into()])));
+        assert_eq!(r"comm:a,\comm:b".parse(), Ok(Selection::Comm(vec!["a".into(), "\\comm:b".into()])));
         for mixed in
             ["comm:a,pid:3", "comm:a,cgroup:/b", "pid:3,comm:a", "cgroup:/a,comm:b", "cgroup:/a,cgroup:/b"]
         {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::explain::markers::Marker;
+use crate::glob;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::Event;
 use crate::trace::item::Loss;
@@ -69,7 +70,7 @@ pub enum Question {
 pub struct Whose {
     /// Only this thread.
     pub tid: Option<Tid>,
-    /// Only threads whose name matches: `*` any characters, `?` one.
+    /// Only threads whose name matches this shell pattern, see [`glob`].
     pub comm: Option<String>,
 }
 
@@ -78,7 +79,7 @@ impl Whose {
     #[must_use]
     pub fn fits(&self, tid: Tid, comm: &str) -> bool {
         self.tid.is_none_or(|wanted| wanted == tid)
-            && self.comm.as_ref().is_none_or(|glob| glob_fits(glob, comm))
+            && self.comm.as_ref().is_none_or(|glob| glob::fits(glob, comm))
     }
 }
 
@@ -164,39 +165,5 @@ impl Found {
             Some(count) => self.lost = self.lost.saturating_add(count),
             None => self.lost_uncounted += 1,
         }
-    }
-}
-
-/// Glob match: `*` is any characters, `?` is one.
-fn glob_fits(glob: &str, text: &str) -> bool {
-    let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
-    let (mut g, mut t) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        if g < glob.len() && glob[g] == '*' {
-            star = Some((g, t));
-            g += 1;
-        } else if g < glob.len() && (glob[g] == '?' || glob[g] == text[t]) {
-            g += 1;
-            t += 1;
-        } else if let Some((at, from)) = star {
-            g = at + 1;
-            t = from + 1;
-            star = Some((at, from + 1));
-        } else {
-            return false;
-        }
-    }
-    glob[g..].iter().all(|&c| c == '*')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn globs_match_whole_names() {
-        assert!(glob_fits("kworker/*", "kworker/1:2") && glob_fits("*", "") && glob_fits("a?c*", "abcd"));
-        assert!(!glob_fits("kworker", "kworker/1") && !glob_fits("a?", "a") && glob_fits("*b*b", "abab"));
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::application::{Followed, OtherTurns, Task, OTHERS};
 use crate::conditions::Machine;
 use crate::cpuset::CpuSet;
+use crate::numbers::counted;
 use crate::run::Run;
 use crate::series::Quantity;
 use crate::time::{Ns, Tid};
@@ -96,8 +97,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
         ));
     }
     if let Some(several) = task.several_jobs.filter(|several| several.longest_ns > deadline) {
-        let turns =
-            if several.turns == 1 { "one turn".to_owned() } else { format!("{} turns", several.turns) };
+        let turns = counted(several.turns, "turn");
         doubts.push(format!(
             "{name}: {turns} took up to {}, but may be several jobs: its wait in {wait} does not block while there is more to \
              do, or it waited for the next one elsewhere. One job took at least {}",
@@ -119,8 +119,10 @@ pub(super) fn end_to_end(task: &Task) -> Option<String> {
         n => format!("; {n} under way when the recording began or ended are not in it"),
     };
     Some(format!(
-        "{}: {} activations were followed by wake-ups from the first release to the last end, {max} at most{cut_off}",
-        task.thread.comm, task.activations
+        "{}: {} {} followed by wake-ups from the first release to the last end, {max} at most{cut_off}",
+        task.thread.comm,
+        counted(task.activations, "activation"),
+        if task.activations == 1 { "was" } else { "were" }
     ))
 }
 

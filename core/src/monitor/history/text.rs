@@ -5,6 +5,7 @@ use super::super::window::{SeriesKey, QUANTITIES};
 use super::{quantile_of_all, History, Row};
 use crate::numbers::{grouped, or_dash};
 use crate::printable::{cut, line};
+use crate::report::figures::counted;
 use crate::series::Quantity;
 use crate::time::Ns;
 
@@ -22,9 +23,8 @@ impl History {
         let (Some((begin, _)), Some((_, end))) = (self.windows.first(), self.windows.last()) else {
             return format!("no window was closed {}\n{}", self.asked(), self.happened(width));
         };
-        let plural = if self.windows.len() == 1 { "" } else { "s" };
-        let mut text =
-            format!("{} window{plural} from {begin} to {end}\n\n", grouped(self.windows.len() as u64));
+        let windows = counted(self.windows.len() as u64, "window");
+        let mut text = format!("{windows} from {begin} to {end}\n\n");
         if self.rows.iter().all(|row| row.figures.count == 0) {
             text.push_str(&format!("no sample in them: {}\n", self.why_none()));
         } else {
