@@ -294,9 +294,14 @@ pub fn poll(fds: &mut [libc::pollfd], until: Option<u64>) -> Answer {
     }
 }
 
+/// Held while O_NONBLOCK is set: another runtime of this process would take the flag for the program's own, and then block
+/// after it is cleared.
+static NONBLOCKING: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// Runs a call with O_NONBLOCK set, for its duration, on the open file description: other processes that share it see the
-/// flag too.
+/// flag too. The scheduler is held, so that no other thread of this runtime runs in between.
 fn without_blocking(fd: i32, call: impl FnOnce() -> isize) -> isize {
+    let _held = NONBLOCKING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // SAFETY: flags of a descriptor.
     unsafe {
         let flags = libc::fcntl(fd, libc::F_GETFL);
@@ -350,7 +355,15 @@ pub unsafe fn connect(
     if !has_runtime() {
         return answer(call());
     }
-    match answer(without_blocking(fd, call)) {
+    let rt = current();
+    // SAFETY: this kernel thread's runtime.
+    let tried = unsafe {
+        dispatch::enter(rt);
+        let tried = answer(without_blocking(fd, call));
+        dispatch::leave(rt);
+        tried
+    };
+    match tried {
         Err(libc::EINPROGRESS) => {}
         other => return other,
     }
@@ -367,3 +380,7 @@ pub unsafe fn connect(
         Err(error)
     }
 }
+
+#[cfg(test)]
+#[path = "io_tests.rs"]
+mod tests;

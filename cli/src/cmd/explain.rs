@@ -76,7 +76,7 @@ pub struct ExplainArgs {
     /// Only this thread
     #[arg(long, value_name = "TID")]
     tid: Option<i32>,
-    /// Only threads with a matching name: * any characters, ? one
+    /// Only threads whose name matches this shell pattern (*, ?, [a-z], [!a-z])
     #[arg(long, value_name = "GLOB")]
     comm: Option<String>,
     /// Number of worst intervals to explain [default: 1]

@@ -8,7 +8,7 @@ use super::answer::{Answer, Extrapolated, Gate, Gpd, PathBound, Undeclustered, F
 use super::exceedances::{cluster_maxima, Tail, CLUSTERED};
 use super::gate::{condition, holm};
 use super::goodness::bootstrap;
-use super::gpd;
+use super::gpd::{self, Ends};
 use super::limit::limit;
 use super::mechanisms::{self, Mechanism};
 use super::observed::{index, observed};
@@ -18,6 +18,7 @@ use super::special::chi2_quantile_1;
 use super::tail::{total, Distribution, Grid};
 use super::tail_gates::{fit_gate, resolution_gate, shape_gate, size_gate};
 use super::{blocks, threshold};
+use crate::numbers::counted;
 use crate::stats::model_free::percent;
 use crate::time::{Cpu, Ns};
 
@@ -118,12 +119,13 @@ pub fn analyse(input: &Input, request: &Request) -> Answer {
     let threshold = threshold::choose(input, request, &mut random);
     let theta = index(input, threshold);
     let (level, note) = level_asked(request, input.distribution.samples, "samples");
+    let blocks = blocks::of(&input.order);
     let mut answer = Answer {
         format: FORMAT.to_owned(),
         version: VERSION,
         about: input.about.clone(),
         unit: input.unit.clone(),
-        observed: observed(input, theta, request),
+        observed: observed(input, &blocks, theta, request),
         bound: PathBound::none("no path analysis: samples of a latency alone do not hold its terms"),
         extrapolated: Extrapolated::none(level),
         gates: Vec::new(),
@@ -132,7 +134,6 @@ pub fn analyse(input: &Input, request: &Request) -> Answer {
         gev: None,
         notes: note.into_iter().collect(),
     };
-    let blocks = blocks::of(&input.order);
     answer.gates = order_gates(input, &blocks);
     match threshold.and_then(|u| Tail::of(input, u, theta)) {
         Some(tail) => fitted(&mut answer, input, &tail, &blocks, request, &mut random),
@@ -212,10 +213,9 @@ fn fitted(
 ) {
     let (cells, fit) = (&tail.cells, &tail.fit);
     let xi = gpd::xi_interval(cells, fit, request.two_sided());
-    let n = total(cells);
     let goodness = bootstrap(cells, fit, tail.threshold, tail.grid, request.bootstrap, random);
     answer.gates.extend(sequence_gates(tail));
-    answer.gates.extend(rate_gates(input, tail.threshold, answer.observed.theta));
+    answer.gates.extend(rate_gates(input, tail.threshold, tail.theta));
     answer.gates.push(size_gate(tail, answer.observed.samples));
     answer.gates.push(resolution_gate(&input.distribution, tail));
     answer.gates.push(fit_gate(&goodness, request.bootstrap));
@@ -223,58 +223,66 @@ fn fitted(
     answer.gates.extend(threshold::homogeneity(cells, fit, xi));
     answer.gates.push(shape_gate(fit, xi));
     answer.gates.push(holdout_gate(&input.order, tail.threshold));
-    let level = answer.extrapolated.level;
-    let reach = 1.0 / (100.0 * input.distribution.samples as f64);
+    reach(answer, input, request);
+    extrapolated(answer, input, tail, blocks, request);
+    answer.gpd = Some(described(input, tail, xi, request));
+}
+
+/// Whether the level is within two decades of the data.
+fn reach(answer: &mut Answer, input: &Input, request: &Request) {
+    let (level, samples) = (answer.extrapolated.level, input.distribution.samples);
+    let reach = 1.0 / (100.0 * samples as f64);
     let inside = level >= reach * 0.999_999;
     if !inside && request.beyond {
         answer.notes.push(format!("warning: {level:.2e} is beyond two decades of the data ({reach:.2e})"));
     }
     answer.gates.push(condition("reach", inside || request.beyond, match inside {
         true => format!("{level:.2e} is within two decades of the data"),
-        false => format!("{level:.2e} is more than two decades beyond {} samples: take {reach:.2e}, measure {:.1} times as long, or give --beyond", input.distribution.samples, reach / level),
+        false => format!("{level:.2e} is more than two decades beyond {samples} samples: take {reach:.2e}, measure {:.1} times as long, or give --beyond", reach / level),
     }));
+}
+
+/// The level with its upper limit, and the gates on it.
+fn extrapolated(answer: &mut Answer, input: &Input, tail: &Tail, blocks: &blocks::Blocks, request: &Request) {
+    let level = answer.extrapolated.level;
     let t = (tail.zeta / level).ln();
-    let limit = limit(tail, level, request);
-    let (from, of) = limit.decided_by;
     if t <= 0.0 {
-        answer.gates.push(condition(
-            "level",
-            false,
-            format!("{level:.2e} is inside the data: the observed share answers it"),
-        ));
+        let detail = format!("{level:.2e} is inside the data: the observed share answers it");
+        answer.gates.push(condition("level", false, detail));
     }
-    let (gate, gev) = blocks.agree(
-        tail.threshold + gpd::level_interval(cells, fit, t.max(1e-9), request.two_sided()).0.unwrap_or(0.0),
-        limit.upper,
-        level,
-        if tail.declustered { 1.0 } else { answer.observed.theta.unwrap_or(1.0) },
-        request,
-    );
+    let limit = limit(tail, level, request);
+    let of = counted(limit.decided_by.1, "exceedance");
+    let from = input.level(limit.decided_by.0);
+    let low = gpd::level_interval(&tail.cells, &tail.fit, t.max(1e-9), request.two_sided()).0;
+    let theta = if tail.declustered { 1.0 } else { tail.theta.unwrap_or(1.0) };
+    let (gate, gev) = blocks.agree(tail.threshold + low.unwrap_or(0.0), limit.upper, level, theta, request);
     answer.gates.extend(gate);
     answer.gev = gev;
     answer.gates.push(condition(
         "upper limit",
         limit.upper.is_some(),
         match limit.upper {
-            Some(_) => format!("the largest of all thresholds is over {from} ({of} exceedances)"),
-            None => format!(
-                "the profile likelihood over {from} ({of} exceedances) has no upper end: measure longer"
-            ),
+            Some(_) => format!("the largest of all thresholds is over {from} ({of})"),
+            None => format!("the profile likelihood over {from} ({of}) has no upper end: measure longer"),
         },
     ));
     answer.extrapolated.value_ns = Some(limit.value);
     answer.extrapolated.upper_ns = limit.upper;
     answer.extrapolated.assumes = Some(mechanisms::ASSUMES.to_owned());
     answer.extrapolated.reason = format!(
-        "generalised Pareto tail over {} ({n} exceedances, xi {:.3}), upper limit of the profile likelihood at {} % over {from}, the largest of all thresholds",
-        input.level(tail.threshold), fit.xi, percent(request.confidence)
+        "generalised Pareto tail over {} ({}, xi {:.3}), upper limit of the profile likelihood at {} % over {from}, the largest of all thresholds",
+        input.level(tail.threshold), counted(total(&tail.cells), "exceedance"), tail.fit.xi, percent(request.confidence)
     );
-    answer.gpd = Some(Gpd {
+}
+
+fn described(input: &Input, tail: &Tail, xi_interval: Ends, request: &Request) -> Gpd {
+    let Tail { cells, fit, .. } = tail;
+    Gpd {
         threshold: tail.threshold,
         sigma: fit.sigma,
         xi: fit.xi,
         nllh: fit.nllh,
-        exceedances: n,
+        exceedances: total(cells),
         zeta: tail.zeta,
         declustered: tail.declustered,
         undeclustered: if tail.declustered { undeclustered(input, tail.threshold) } else { None },
@@ -284,8 +292,8 @@ fn fitted(
             Grid::Classes(layout) => Some(layout.width().0 as f64),
         },
         sigma_interval: gpd::sigma_interval(cells, fit, request.two_sided()),
-        xi_interval: xi,
-    });
+        xi_interval,
+    }
 }
 
 /// The fit of all samples above `threshold`.

@@ -8,6 +8,7 @@ use super::answer::Answer;
 use super::exceedances::Tail;
 use super::gpd::{self, Fit};
 use super::limit::limit;
+use super::observed::index;
 use super::random::Random;
 use super::tail::{total, Cell, Distribution};
 
@@ -86,7 +87,7 @@ impl Curves {
             ..Curves::default()
         };
         let threshold = answer.gpd.as_ref().map(|gpd| gpd.threshold);
-        if let Some(tail) = threshold.and_then(|u| Tail::of(input, u, answer.observed.theta)) {
+        if let Some(tail) = threshold.and_then(|u| Tail::of(input, u, index(input, threshold))) {
             let last = match answer.extrapolated.value_ns {
                 Some(_) => answer.extrapolated.level,
                 None => tail.zeta / total(&tail.cells) as f64,

@@ -5,9 +5,10 @@ use super::gpd::{self, Fit};
 use super::observed::times_above;
 use super::order;
 use super::tail::{total, Cell, Distribution, Grid};
+use crate::stats::clusters::INDEPENDENT;
 
 /// Extremal index below which the maxima of clusters are fitted instead of all samples.
-pub(super) const CLUSTERED: f64 = 0.9;
+pub(super) const CLUSTERED: f64 = INDEPENDENT;
 
 /// The excesses to fit.
 pub(super) struct Tail {
@@ -20,6 +21,8 @@ pub(super) struct Tail {
     /// In time order; empty if that is not known.
     pub(super) in_order: Vec<f64>,
     pub(super) declustered: bool,
+    /// The extremal index at the threshold; `None`: not known.
+    pub(super) theta: Option<f64>,
     pub(super) fit: Fit,
 }
 
@@ -54,7 +57,7 @@ impl Tail {
         };
         let fit = gpd::fit(&cells)?;
         let zeta = total(&cells) as f64 / samples;
-        Some(Tail { threshold, cells, grid, zeta, in_order, declustered: clustered, fit })
+        Some(Tail { threshold, cells, grid, zeta, in_order, declustered: clustered, theta, fit })
     }
 }
 

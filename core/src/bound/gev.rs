@@ -151,9 +151,8 @@ pub fn interval(maxima: &[f64], fit: &Fit, fixed: Fixed, q: f64) -> Ends {
         Fixed::Endpoint => f64::INFINITY,
     };
     let start = match fixed {
-        Fixed::Mu | Fixed::Level(_) | Fixed::Endpoint => [0.0, fit.xi],
-        Fixed::Sigma => [0.0, fit.xi],
         Fixed::Xi => [0.0, 0.0],
+        Fixed::Mu | Fixed::Sigma | Fixed::Level(_) | Fixed::Endpoint => [0.0, fit.xi],
     };
     let profile = || {
         let mut near = start.to_vec();

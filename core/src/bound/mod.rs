@@ -21,7 +21,6 @@ pub mod of_run;
 pub mod of_windows;
 pub mod order;
 mod order_gates;
-pub mod paths;
 pub mod random;
 pub mod special;
 pub mod tail;

@@ -2,10 +2,11 @@
 
 use super::analyse::{Input, Order, Request};
 use super::answer::Observed;
+use super::blocks::{self, Blocks};
+use super::order;
 use super::tail::{Cell, Grid};
-use super::{blocks, order};
 use crate::stats::activations::Activations;
-use crate::stats::model_free;
+use crate::stats::{clusters, model_free};
 
 /// The extremal index at a threshold; `None` if it is not identifiable.
 pub(super) fn index(input: &Input, threshold: Option<f64>) -> Option<f64> {
@@ -23,13 +24,19 @@ pub(super) fn times_above(values: &[f64], threshold: f64) -> Vec<f64> {
 }
 
 /// The statement for the deadline, or for the largest sample.
-pub(super) fn observed(input: &Input, theta: Option<f64>, request: &Request) -> Observed {
+pub(super) fn observed(input: &Input, blocks: &Blocks, theta: Option<f64>, request: &Request) -> Observed {
     let all = &input.distribution;
     let level = request.deadline.unwrap_or(all.max);
     let may_exceed = |cell: &&Cell| if cell.is_exact() { cell.lo > level } else { cell.hi - 1e-9 > level };
     let classes = matches!(all.grid, Grid::Classes(_));
     let may = |cell: &&Cell| if classes { cell.hi - 1.0 > level } else { may_exceed(cell) };
     let seen = if all.max <= level { 0 } else { all.cells.iter().filter(may).map(|c| c.count).sum::<u64>() };
+    // Of the maxima themselves: their blocks are shorter than those of the gates.
+    let maxima = match &input.order {
+        Order::Maxima { values, .. } => values,
+        _ => &blocks.maxima,
+    };
+    let theta = clusters::at_level(theta, maxima, level, seen, all.samples);
     let (samples, above) = (all.samples.saturating_add(input.unknown), seen.saturating_add(input.unknown));
     let activations = Activations { all: samples, missed: 0, above, unknown: input.unknown };
     // Each cluster counts once, in samples and in exceedances.

@@ -21,7 +21,7 @@ pub fn claimed(series: &[&Series], deadline: Option<Ns>, confidence: f64) -> Opt
     let in_time = |most: &Ns| deadline.is_some_and(|deadline| *most <= deadline);
     let known = missed.chain(lost).filter(in_time).chain([worst]).max()?;
     let level = deadline.filter(|&deadline| worst > deadline).unwrap_or(known);
-    let theta = clusters::of_series(series);
+    let theta = clusters::of_series(series, level);
     model_free::statement(Activations::of(series.iter().copied(), level), theta, level, confidence)
 }
 

@@ -54,7 +54,7 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
     let sum = main.and_then(|main| merged.of(main).next());
     let model_free = sum.and_then(|sum| {
         let level = deadline_ns.filter(|_| outcome == Some(Outcome::Pass)).or(sum.histogram.max())?;
-        let theta = theta(merged, sum);
+        let theta = theta(merged, sum, level);
         model_free::statement(Activations::of(std::iter::once(sum), level), theta, level, CONFIDENCE)
     });
     let judged_by = Some(JudgedBy::Merged);
@@ -72,9 +72,9 @@ pub(super) fn of_all(runs: &[(String, Run)], merged: &Run) -> Verdict {
     }
 }
 
-/// Extremal index of `sum`: from the maxima of the longest stretch of all runs, one run after the other. `None` if one has
+/// Extremal index of `sum` at `level`: from the maxima of the longest stretch of all runs, one run after the other. `None` if one has
 /// no maxima.
-fn theta(merged: &Run, sum: &Series) -> Option<f64> {
+fn theta(merged: &Run, sum: &Series, level: Ns) -> Option<f64> {
     let of_runs = merged.merged.iter().flat_map(|run| &run.series);
     let of_runs = || of_runs.clone().filter(|one| one.quantity == sum.quantity && one.samples > 0);
     let stretch = of_runs().map(|one| one.maxima_stretch).max()?;
@@ -88,7 +88,7 @@ fn theta(merged: &Run, sum: &Series) -> Option<f64> {
         let together = one.maxima_ns.chunks((stretch / one.maxima_stretch) as usize);
         maxima.extend(together.filter_map(|part| part.iter().max()).map(|max| max.0 as f64));
     }
-    clusters::of_histogram(&maxima, sum.activations().unwrap_or(&sum.histogram))
+    clusters::of_histogram(&maxima, sum.activations().unwrap_or(&sum.histogram), level)
 }
 
 /// The verdict of one run. A run without one is judged, because its measurement may be invalid (lost samples).

@@ -52,7 +52,8 @@ pub struct Cell {
     medians: Vec<f64>,
     histogram: Histogram,
     sum: f64,
-    squares: f64,
+    /// `None`: the variance of a round is not known.
+    squares: Option<f64>,
     /// The tracer's report on its events, in the last round.
     said: Option<String>,
 }
@@ -71,10 +72,10 @@ pub struct Row {
     pub mean_ns: f64,
     /// Longest, ns.
     pub max_ns: u64,
-    /// Variance, ns².
-    pub variance_ns2: f64,
+    /// Variance, ns²; `None`: that of a round is not known.
+    pub variance_ns2: Option<f64>,
     /// Standard deviation, ns.
-    pub deviation_ns: f64,
+    pub deviation_ns: Option<f64>,
     /// Median, ns.
     pub median_ns: u64,
     /// 99th percentile, ns.
@@ -148,15 +149,15 @@ impl Matrix {
         for row in &rows {
             let _ = writeln!(
                 text,
-                "{:<40}{:>7}{:>10.2}{:>11}{:>16.1}{:>11.1}{:>9}{:>9}{:>9}{:>9}{:>9}",
+                "{:<40}{:>7}{:>10.2}{:>11}{:>16}{:>11}{:>9}{:>9}{:>9}{:>9}{:>9}",
                 row.name.label(),
                 row.min_ns,
                 row.mean_ns,
                 row.max_ns,
-                row.variance_ns2,
-                row.deviation_ns,
+                or_dash(row.variance_ns2, 1),
+                or_dash(row.deviation_ns, 1),
                 row.median_ns,
-                row.net_median_ns.map_or("–".to_owned(), |ns| format!("{ns:.0}")),
+                or_dash(row.net_median_ns, 0),
                 row.p99_ns,
                 row.p99_85_ns,
                 row.p99_99_ns
@@ -185,11 +186,12 @@ impl Matrix {
             "user,kernel,loops,min_ns,mean_ns,max_ns,variance_ns2,deviation_ns,median_ns,net_median_ns,p99_ns,p99_85_ns,p99_99_ns\n",
         );
         for row in self.rows() {
-            let net = row.net_median_ns.map_or(String::new(), |ns| format!("{ns:.1}"));
-            let Row { loops, min_ns, mean_ns, max_ns, variance_ns2, deviation_ns, median_ns, .. } = row;
+            let [net, variance, deviation] = [row.net_median_ns, row.variance_ns2, row.deviation_ns]
+                .map(|value| value.map_or(String::new(), |value| format!("{value:.1}")));
+            let Row { loops, min_ns, mean_ns, max_ns, median_ns, .. } = row;
             let _ = writeln!(
                 text,
-                "{},{},{loops},{min_ns},{mean_ns:.2},{max_ns},{variance_ns2:.1},{deviation_ns:.1},{median_ns},{net},{},{},{}",
+                "{},{},{loops},{min_ns},{mean_ns:.2},{max_ns},{variance},{deviation},{median_ns},{net},{},{},{}",
                 row.name.user, row.name.kernel, row.p99_ns, row.p99_85_ns, row.p99_99_ns
             );
         }
@@ -229,6 +231,10 @@ impl Matrix {
     }
 }
 
+fn or_dash(value: Option<f64>, places: usize) -> String {
+    value.map_or("–".to_owned(), |value| format!("{value:.places$}"))
+}
+
 /// With bins of 3 % from 32 ns: ten curves with bins of 1 ns would hide each other. Extremes and sum stay exact.
 fn coarse(histogram: &Histogram) -> Histogram {
     let layout = Layout::new(1, 32).unwrap_or(Layout::LATENCY);
@@ -249,7 +255,7 @@ impl Cell {
             medians: Vec::new(),
             histogram: Histogram::new(layout()),
             sum: 0.0,
-            squares: 0.0,
+            squares: Some(0.0),
             said: None,
         }
     }
@@ -262,7 +268,8 @@ impl Cell {
         }
         let count = histogram.count() as f64;
         self.sum += mean * count;
-        self.squares += (series.variance_ns2.unwrap_or(0.0) + mean * mean) * count;
+        let variance = series.variance_ns2;
+        self.squares = self.squares.zip(variance).map(|(sum, own)| sum + (own + mean * mean) * count);
         self.medians.push(median.0 as f64);
         true
     }
@@ -271,13 +278,13 @@ impl Cell {
         let h = &self.histogram;
         let count = h.count() as f64;
         let mean = self.sum / count;
-        let variance = (self.squares / count - mean * mean).max(0.0);
+        let variance = self.squares.map(|squares| (squares / count - mean * mean).max(0.0));
         let quantile = |q: f64| h.quantile(q).map(|ns| ns.0);
-        let net = empty.filter(|empty| empty.name != self.name).map(|empty| {
+        let net = empty.filter(|empty| empty.name != self.name).and_then(|empty| {
             let mut nets: Vec<f64> =
                 self.medians.iter().zip(&empty.medians).map(|(own, empty)| own - empty).collect();
             nets.sort_by(f64::total_cmp);
-            nets.get(nets.len() / 2).copied().unwrap_or(f64::NAN)
+            nets.get(nets.len() / 2).copied()
         });
         Some(Row {
             name: self.name.clone(),
@@ -286,7 +293,7 @@ impl Cell {
             mean_ns: mean,
             max_ns: h.max()?.0,
             variance_ns2: variance,
-            deviation_ns: variance.sqrt(),
+            deviation_ns: variance.map(f64::sqrt),
             median_ns: quantile(0.5)?,
             p99_ns: quantile(0.99)?,
             p99_85_ns: quantile(0.9985)?,
@@ -368,10 +375,12 @@ mod tests {
         assert_eq!((rows[1].min_ns, rows[1].max_ns, rows[1].net_median_ns), (40, 120, Some(20.0)));
         // 40 ×3, 51 ×3, 120 ×3: mean 211/3, variance by hand.
         assert!((rows[1].mean_ns - 211.0 / 3.0).abs() < 1e-9);
-        assert!(
-            (rows[1].variance_ns2 - (1_600.0 + 2_601.0 + 14_400.0) / 3.0 + (211.0f64 / 3.0).powi(2)).abs()
-                < 1e-6
-        );
+        let variance = (1_600.0 + 2_601.0 + 14_400.0) / 3.0 - (211.0f64 / 3.0).powi(2);
+        assert!((rows[1].variance_ns2.unwrap() - variance).abs() < 1e-6);
+        let mut unknown = run(&[120, 121]);
+        unknown.series[0].variance_ns2 = None;
+        matrix.add(&name("lathunt", "none"), &unknown);
+        assert_eq!((matrix.rows()[1].variance_ns2, matrix.rows()[1].deviation_ns), (None, None));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use crate::histogram::Histogram;
 use crate::series::{longest_stretch, maxima_in_time, Series};
+use crate::stats::activations::possibly_above;
 use crate::time::Ns;
 
 /// Extremal index by the intervals estimator, from the times of the exceedances in units of samples (Ferro and Segers,
@@ -89,10 +90,29 @@ pub fn of_maxima(
     Some(inside * extremal_index(&times).unwrap_or(1.0))
 }
 
-/// Extremal index of all `series` together, missed activations at the latency they would have had. `None` if it is not
+/// `theta`, or that of the exceedances of `level` itself if they come in larger clusters, which few blocks are enough to
+/// show: one burst of fifty late samples is one event. `above`: the number of samples above `level`, of `samples`.
+///
+/// Without `theta`, fewer than ten clusters do not show that the exceedances are independent.
+#[must_use]
+pub fn at_level(theta: Option<f64>, maxima: &[f64], level: f64, above: u64, samples: u64) -> Option<f64> {
+    let hit = maxima.iter().filter(|max| **max > level).count() as u64;
+    let (blocks, n) = (maxima.len() as u64, samples as f64);
+    let own = index_by_blocks(blocks, hit, n / blocks as f64, above as f64 / n);
+    match (theta, own) {
+        (Some(theta), Some(own)) => Some(theta.min(own)),
+        (None, own) => own.filter(|own| *own < INDEPENDENT),
+        (theta, None) => theta,
+    }
+}
+
+/// The smallest index of samples that count as independent.
+pub const INDEPENDENT: f64 = 0.9;
+
+/// Extremal index of all `series` together at `level`, missed activations at the latency they would have had. `None` if it is not
 /// identifiable, or without maxima of the seconds. Cost: one sum of the histograms.
 #[must_use]
-pub fn of_series(series: &[&Series]) -> Option<f64> {
+pub fn of_series(series: &[&Series], level: Ns) -> Option<f64> {
     let maxima = maxima_in_time(series, longest_stretch(series.iter().copied())).ok()?;
     let mut all: Option<Histogram> = None;
     for one in series {
@@ -102,12 +122,12 @@ pub fn of_series(series: &[&Series]) -> Option<f64> {
             None => all = Some(histogram.clone()),
         }
     }
-    of_histogram(&maxima, &all?)
+    of_histogram(&maxima, &all?, level)
 }
 
-/// Extremal index from the maxima of stretches of equal length, in time order, and the sum of the histograms.
+/// Extremal index at `level`, from the maxima of stretches of equal length, in time order, and the sum of the histograms.
 #[must_use]
-pub fn of_histogram(maxima: &[f64], all: &Histogram) -> Option<f64> {
+pub fn of_histogram(maxima: &[f64], all: &Histogram, level: Ns) -> Option<f64> {
     let layout = all.layout();
     let edge = |level: f64| {
         let (level, class) = (Ns(level as u64), layout.index(Ns(level as u64)));
@@ -116,7 +136,8 @@ pub fn of_histogram(maxima: &[f64], all: &Histogram) -> Option<f64> {
         edge.0 as f64
     };
     let share = |edge: f64| all.count_from(Ns(edge as u64)) as f64 / all.count() as f64;
-    of_maxima(maxima, all.count() as f64 / maxima.len() as f64, edge, share)
+    let theta = of_maxima(maxima, all.count() as f64 / maxima.len() as f64, edge, share);
+    at_level(theta, maxima, level.0 as f64, possibly_above(all, level), all.count())
 }
 
 #[cfg(test)]
@@ -126,6 +147,9 @@ mod tests {
     use crate::random::Random;
     use crate::series::{Quantity, SecondMax};
     use crate::time::Cpu;
+
+    /// A level that no sample exceeds.
+    const NEVER: Ns = Ns(u64::MAX);
 
     /// 400 seconds of 1000 samples; of each `every`-th sample on average a burst of `length` late ones begins.
     fn of_bursts(length: u64, bursts: u64, seed: u64) -> Series {
@@ -153,10 +177,25 @@ mod tests {
     fn theta_is_one_part_of_the_injected_length_of_the_clusters() {
         for (length, low, high) in [(1, 0.75, 1.0), (5, 0.14, 0.27), (20, 0.03, 0.07)] {
             let mut thetas: Vec<f64> =
-                (0..9).map(|seed| of_series(&[&of_bursts(length, 150, seed + 1)]).unwrap()).collect();
+                (0..9).map(|seed| of_series(&[&of_bursts(length, 150, seed + 1)], NEVER).unwrap()).collect();
             thetas.sort_by(f64::total_cmp);
             assert!((low..=high).contains(&thetas[4]), "{length}: {thetas:?}");
         }
+    }
+
+    /// Independent samples below 0.1 ms, and above it a few bursts: the index of the common ones says nothing about these.
+    #[test]
+    fn exceedances_in_few_bursts_count_once_a_burst_though_smaller_ones_are_independent() {
+        for (length, bursts) in [(50, 1), (50, 3), (1, 4), (20, 30)] {
+            let series = of_bursts(length, bursts, 5);
+            let (all, theta) =
+                (series.histogram.count_from(Ns(90_000)) as f64, of_series(&[&series], Ns(90_000)));
+            let seen = theta.map_or(all, |theta| theta * all);
+            assert!((seen / bursts as f64 - 1.0).abs() < 0.35, "{length} {bursts}: {theta:?} of {all}");
+        }
+        let mut short = of_bursts(30, 1, 2);
+        short.seconds.truncate(1);
+        assert_eq!(of_series(&[&short], Ns(90_000)), None);
     }
 
     #[test]
@@ -176,9 +215,9 @@ mod tests {
     fn without_seconds_or_with_few_nothing_is_estimated() {
         let mut series = of_bursts(5, 150, 1);
         series.seconds.truncate(30);
-        assert_eq!(of_series(&[&series]), None);
+        assert_eq!(of_series(&[&series], NEVER), None);
         series.seconds.clear();
-        assert_eq!(of_series(&[&series]), None);
-        assert_eq!(of_series(&[]), None);
+        assert_eq!(of_series(&[&series], NEVER), None);
+        assert_eq!(of_series(&[], NEVER), None);
     }
 }

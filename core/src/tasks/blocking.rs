@@ -1,12 +1,13 @@
 //! How long can a lower-priority thread hold a mutex that one of the same or a higher priority may need?
 //!
 //! Immediate ceiling and SRP: the longest single section (Baker 1991). Priority inheritance: one section of each
-//! lower-priority thread, or one of each mutex, whichever is less (Sha, Rajkumar & Lehoczky 1990). No protocol: bounded
+//! lower-priority thread, or one of each mutex, whichever is less (Sha, Rajkumar & Lehoczky 1990); also of a mutex that is
+//! locked inside a section of the other ones. No protocol: bounded
 //! only if no thread has a level between those of the users; else the owner may wait for all of these (`unbounded`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::load::Load;
+use super::load::{Load, Section};
 use super::set::Protocol;
 use crate::time::Ns;
 
@@ -22,10 +23,22 @@ pub struct Blocking {
 /// Blocking of each thread under fixed priorities, in order. `threads` are those of one processor.
 #[must_use]
 pub fn fixed(threads: &[Load], protocols: &BTreeMap<String, Protocol>) -> Vec<Blocking> {
-    let ceilings = ceilings(threads, |thread| thread.level);
-    if ceilings.is_empty() {
+    let by_users = ceilings(threads, |thread| thread.level);
+    if by_users.is_empty() {
         return threads.iter().map(|thread| Blocking { time: thread.blocking, unbounded: None }).collect();
     }
+    let mut ceilings = by_users.clone();
+    let nested = nested(threads, protocols);
+    // A thread that waits for an inner mutex passes the priority of those that wait for its outer one on to the holder.
+    for (outer, inner) in &nested {
+        let ceiling = by_users.get(outer).copied().unwrap_or(i64::MIN);
+        if protocols.get(*inner) != Some(&Protocol::Ceiling) {
+            ceilings.entry(inner).and_modify(|known| *known = ceiling.max(*known));
+        }
+    }
+    let is_cyclic = |mutex: &str| nested.contains(&(mutex, mutex));
+    let leads_to_cycle = |(outer, inner): &&(&str, &str)| is_cyclic(outer) || is_cyclic(inner);
+    let stuck: BTreeSet<&str> = nested.iter().filter(leads_to_cycle).map(|(outer, _)| *outer).collect();
     let floors: BTreeMap<&str, i64> = ceilings_by(threads, |thread| thread.level, i64::min);
     let shared = ceilings.iter().filter_map(|(mutex, ceiling)| Some((*mutex, *floors.get(mutex)?, *ceiling)));
     let between = |floor: i64, ceiling: i64| {
@@ -34,7 +47,40 @@ pub fn fixed(threads: &[Load], protocols: &BTreeMap<String, Protocol>) -> Vec<Bl
     let open: BTreeSet<&str> =
         shared.filter(|(_, floor, ceiling)| between(*floor, *ceiling)).map(|(mutex, ..)| mutex).collect();
     let holders: Vec<&Load> = threads.iter().filter(|thread| !thread.sections.is_empty()).collect();
-    threads.iter().map(|thread| of_one(thread, &holders, protocols, &ceilings, &open)).collect()
+    let one = |thread: &Load| {
+        let found = of_one(thread, &holders, protocols, &ceilings, &open);
+        let locked = thread.sections.iter().find(|section| stuck.contains(section.mutex.as_str()));
+        let deadlock = |section: &Section| {
+            format!(
+                "mutex \"{}\" leads to mutexes that are nested in different orders (deadlock)",
+                section.mutex
+            )
+        };
+        Blocking { unbounded: locked.map(deadlock).or(found.unbounded), ..found }
+    };
+    threads.iter().map(one).collect()
+}
+
+/// Pairs of mutexes: in a section of the first, a thread locks the second, and the two are not both of the ceiling
+/// protocol, which lets no thread wait inside.
+fn nested<'t>(threads: &'t [Load], protocols: &BTreeMap<String, Protocol>) -> BTreeSet<(&'t str, &'t str)> {
+    let is_ceiling = |mutex: &str| protocols.get(mutex) == Some(&Protocol::Ceiling);
+    let sections = threads.iter().flat_map(|thread| &thread.sections);
+    let pairs = sections.flat_map(|one| one.within.iter().map(|outer| (outer.as_str(), one.mutex.as_str())));
+    let mut found: BTreeSet<_> =
+        pairs.filter(|(outer, inner)| !(is_ceiling(outer) && is_ceiling(inner))).collect();
+    // Of a chain, also the ends.
+    loop {
+        let after = |(outer, inner): &(&'t str, &'t str)| {
+            let next = found.range((*inner, "")..).take_while(|(next, _)| next == inner);
+            next.map(|(_, last)| (*outer, *last)).collect::<Vec<_>>()
+        };
+        let chained: Vec<_> = found.iter().flat_map(after).filter(|pair| !found.contains(pair)).collect();
+        if chained.is_empty() {
+            return found;
+        }
+        found.extend(chained);
+    }
 }
 
 fn of_one(
@@ -128,7 +174,7 @@ pub fn srp(threads: &[Load]) -> Vec<(Ns, Ns)> {
             reach = reach.max(*deadline);
             next += 1;
         }
-        let wanted = |section: &&super::load::Section| {
+        let wanted = |section: &&Section| {
             shortest.get(section.mutex.as_str()).is_some_and(|deadline| *deadline as u64 <= reach.0)
         };
         let longest = |thread: &&Load| thread.sections.iter().filter(wanted).map(|one| one.length).max();

@@ -42,6 +42,8 @@ pub struct Section {
     pub start: Ns,
     /// Work inside.
     pub length: Ns,
+    /// Mutexes that the thread holds when it locks this one.
+    pub within: Vec<String>,
     /// Why the section is unbounded: the thread waits inside, or its work is unknown.
     pub unbounded: Option<String>,
 }
@@ -216,7 +218,7 @@ impl Jobs {
     /// Processes the events once; returns the work since the last release.
     fn phase(&mut self, events: &[Event], timed: bool, carried: Ns) -> Ns {
         let mut work = carried;
-        let mut held: Vec<(&str, Ns, Option<String>)> = Vec::new();
+        let mut held: Vec<(&str, Ns, Option<String>, Vec<String>)> = Vec::new();
         for event in events {
             match event {
                 Event::Timer(timer) => {
@@ -242,11 +244,15 @@ impl Jobs {
                     self.inferred = Some(self.inferred.map_or(apart, |known| known.min(apart)));
                     work = Ns::ZERO;
                 }
-                Event::Lock(mutex) => held.push((mutex, work, None)),
+                Event::Lock(mutex) => {
+                    let within = held.iter().map(|outer| outer.0.to_owned()).collect();
+                    held.push((mutex, work, None, within));
+                }
                 Event::Unlock(mutex) => {
                     if let Some(at) = held.iter().rposition(|(name, ..)| name == mutex) {
-                        let (name, start, unbounded) = held.remove(at);
-                        self.section(name, start, work.saturating_sub(start), unbounded);
+                        let (name, start, unbounded, within) = held.remove(at);
+                        let (mutex, length) = (name.to_owned(), work.saturating_sub(start));
+                        self.section(Section { mutex, start, length, within, unbounded });
                     }
                 }
                 Event::Wait(..)
@@ -272,8 +278,7 @@ impl Jobs {
         work
     }
 
-    fn section(&mut self, mutex: &str, start: Ns, length: Ns, unbounded: Option<String>) {
-        let section = Section { mutex: mutex.to_owned(), start, length, unbounded };
+    fn section(&mut self, section: Section) {
         if !self.sections.contains(&section) {
             self.sections.push(section);
         }

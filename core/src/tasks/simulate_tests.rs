@@ -41,6 +41,7 @@ fn case(random: &mut Random) -> Case {
             mutex: mutex.to_string(),
             start: Ns(*start),
             length: Ns(*length),
+            within: Vec::new(), // matters without ceilings only
             unbounded: None,
         };
         case.loads.push(Load {
@@ -139,6 +140,105 @@ fn what_qpa_calls_schedulable_misses_nothing_in_ten_thousand_sets() {
         }
     }
     assert!(schedulable > 2_000 && not > 2_000 && missed * 3 > not, "{schedulable}, {not}, {missed}");
+}
+
+/// Independent periodic threads, released at `offset + k period`.
+fn periodic(all: &[(u64, u64, u64)], offsets: &[u64], horizon: u64) -> Vec<Thread> {
+    let of = |(at, (&(wcet, period, deadline), &offset)): (usize, (&(u64, u64, u64), &u64))| Thread {
+        wcet,
+        deadline,
+        level: -(at as i64),
+        sections: vec![],
+        releases: (0..)
+            .map(|job| offset + job * period)
+            .take_while(|at| *at < horizon)
+            .map(|at| (at, at))
+            .collect(),
+    };
+    all.iter().zip(offsets).enumerate().map(of).collect()
+}
+
+/// Threads of a utilisation of at most 1: execution, period, deadline, the last up to three periods.
+fn independent(random: &mut Random, most: u64, longest: u64) -> Vec<(u64, u64, u64)> {
+    loop {
+        let one = |_| {
+            let period = 2 + random.below(longest - 1);
+            let wcet = 1 + random.below(period / 2 + 1).min(period - 1);
+            (wcet, period, wcet + random.below(3 * period))
+        };
+        let all: Vec<_> = (0..2 + most).map(one).collect();
+        let share: f64 = all.iter().map(|&(wcet, period, _)| wcet as f64 / period as f64).sum();
+        if share < 0.999 {
+            return all;
+        }
+    }
+}
+
+#[test]
+fn without_blocking_and_jitter_the_analysis_of_fixed_priorities_is_exact() {
+    for seed in 0..1_000 {
+        let mut random = Random::new(2 << 32 | seed);
+        let all = independent(&mut random, seed % 3, 30);
+        let as_ns = |&(wcet, period, deadline): &(u64, u64, u64)| edf::Thread {
+            wcet: Ns(wcet),
+            period: Ns(period),
+            deadline: Ns(deadline),
+        };
+        let Some(busy) = edf::busy_period(&all.iter().map(as_ns).collect::<Vec<_>>(), 0) else { continue };
+        let simulated = run(&periodic(&all, &vec![0; all.len()], busy), Policy::Fixed, 2 * busy);
+        let thread = |(at, &(wcet, period, deadline)): (usize, &(u64, u64, u64))| fixed::Thread {
+            wcet: Ns(wcet),
+            period: Ns(period),
+            deadline: Ns(deadline),
+            jitter: Ns(0),
+            blocking: Ns(0),
+            level: -(at as i64),
+        };
+        let analysed = fixed::responses(&all.iter().enumerate().map(thread).collect::<Vec<_>>());
+        for (outcome, bound) in simulated.iter().zip(analysed) {
+            assert_eq!(outcome.worst, bound.map(|bound| bound.0), "seed {seed}: {all:?}");
+        }
+    }
+}
+
+/// All offsets of small sets. Equal deadlines count against a thread in the analysis, but not always in the simulation.
+#[test]
+fn responses_under_edf_are_those_of_the_worst_offsets() {
+    let (mut equal, mut compared) = (0, 0);
+    for seed in 0..60 {
+        let mut random = Random::new(3 << 32 | seed);
+        let all = independent(&mut random, seed % 2, 7);
+        let as_ns = |&(wcet, period, deadline): &(u64, u64, u64)| edf::Thread {
+            wcet: Ns(wcet),
+            period: Ns(period),
+            deadline: Ns(deadline),
+        };
+        let analysed = edf::responses(&all.iter().map(as_ns).collect::<Vec<_>>());
+        let combinations: u64 = all.iter().map(|one| one.1).product();
+        let mut worst = vec![0; all.len()];
+        for number in 0..combinations {
+            let mut rest = number;
+            let offset = |&(_, period, _): &(u64, u64, u64)| {
+                let offset = rest % period;
+                rest /= period;
+                offset
+            };
+            let offsets: Vec<u64> = all.iter().map(offset).collect();
+            let horizon = 2 * combinations + 20;
+            for (worst, outcome) in
+                worst.iter_mut().zip(run(&periodic(&all, &offsets, horizon), Policy::Edf, horizon))
+            {
+                *worst = (*worst).max(outcome.worst.unwrap_or(0));
+            }
+        }
+        for (worst, bound) in worst.iter().zip(analysed) {
+            let bound = bound.unwrap().0;
+            assert!(*worst <= bound, "seed {seed}: {worst} > {bound}, {all:?}");
+            compared += 1;
+            equal += u64::from(*worst == bound);
+        }
+    }
+    assert!(equal * 10 >= compared * 7, "{equal} of {compared}");
 }
 
 #[test]

@@ -198,6 +198,45 @@ fn blocking_is_that_of_the_section_and_without_a_protocol_nothing_is_claimed() {
     assert!(open.warnings.iter().any(|warning| warning.name == "unbounded-blocking"));
 }
 
+/// `high` waits for m, whose holder `middle` waits inside for n, which `low` holds; `high` never locks n itself.
+#[test]
+fn blocking_passes_through_a_mutex_that_is_locked_inside_another() {
+    let task = |name: &str, priority: u32, events: &str, period: u32| {
+        format!(
+            "\"{name}\": {{\"priority\": {priority}, {events}, \
+             \"timer\": {{\"ref\": \"unique\", \"period\": {period}}}}}"
+        )
+    };
+    let text = |global: &str| {
+        format!(
+            "{{\"tasks\": {{{}, {}, {}}}, \"global\": {{\"default_policy\": \"SCHED_FIFO\"{global}}}}}",
+            task("high", 9, "\"lock\": \"m\", \"run\": 1, \"unlock\": \"m\"", 100),
+            task(
+                "middle",
+                5,
+                "\"lock\": \"m\", \"run\": 2, \"lock1\": \"n\", \"run1\": 3, \"unlock\": \"n\", \"unlock1\": \"m\"",
+                200
+            ),
+            task("low", 1, "\"lock\": \"n\", \"run\": 7, \"unlock\": \"n\"", 300),
+        )
+    };
+    let analysis = analyse(&read(&text(", \"pi_enabled\": true")), Costs::default());
+    let us = |at: usize| {
+        let row = &analysis.rows[at];
+        (row.blocking.0 / 1_000, row.response.map(|ns| ns.0 / 1_000))
+    };
+    // low locks n; middle preempts it, works 2 in m and waits for n; high waits 7 for low and 3 for the rest of middle.
+    assert_eq!((us(0), us(1)), ((5 + 7, Some(13)), (7, Some(13))));
+    // The other way around in low: middle and low can wait for each other, and high for middle.
+    let crossed = text(", \"pi_enabled\": true").replace(
+        "\"lock\": \"n\", \"run\": 7, \"unlock\": \"n\"",
+        "\"lock\": \"n\", \"run\": 7, \"lock1\": \"m\", \"run1\": 1, \"unlock1\": \"m\", \"unlock\": \"n\"",
+    );
+    let analysis = analyse(&read(&crossed), Costs::default());
+    assert!(analysis.rows.iter().all(|row| row.response.is_none() && !row.schedulable));
+    assert!(analysis.warnings.iter().any(|warning| warning.text.contains("deadlock")));
+}
+
 #[test]
 fn a_thread_without_a_period_makes_no_claim_for_itself_or_below() {
     let text = "{\"tasks\": {

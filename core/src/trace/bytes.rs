@@ -4,6 +4,23 @@
 
 use super::item::Damage;
 
+/// Number of bytes before the first NUL; eight at a time, because thread names are not much longer.
+#[inline]
+pub(crate) fn nul(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut eights = bytes.chunks_exact(8);
+    for (index, eight) in eights.by_ref().enumerate() {
+        let word = eight.try_into().map_or(0, u64::from_le_bytes);
+        // The lowest bit that this sets is in the first byte that is zero.
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
+        if zeros != 0 {
+            return Some(8 * index + zeros.trailing_zeros() as usize / 8);
+        }
+    }
+    let rest = eights.remainder();
+    rest.iter().position(|&byte| byte == 0).map(|at| bytes.len() - rest.len() + at)
+}
+
 /// Byte order of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -151,7 +168,7 @@ impl<'a> Reader<'a> {
     /// There is no NUL.
     pub fn text(&mut self, what: &'static str) -> Result<&'a str, Damage> {
         let rest = &self.bytes[self.at..];
-        let Some(len) = rest.iter().position(|&byte| byte == 0) else {
+        let Some(len) = nul(rest) else {
             return Err(Damage::new(self.offset(), format!("{what}: text without end")));
         };
         let text = self.take(len as u64, what)?;
@@ -193,5 +210,13 @@ mod tests {
         let damage = reader.u32("count").unwrap_err();
         assert_eq!(damage.offset, 102);
         assert_eq!(damage.what, "count: 4 bytes announced, 1 there");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_first_nul_is_found(bytes in proptest::collection::vec(0u8..4, 0..40), high: bool) {
+            let bytes: Vec<u8> = bytes.iter().map(|&b| if high && b > 0 { b | 0x80 } else { b }).collect();
+            proptest::prop_assert_eq!(nul(&bytes), bytes.iter().position(|&byte| byte == 0));
+        }
     }
 }

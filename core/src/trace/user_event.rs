@@ -11,6 +11,8 @@
 //! An invalid declaration is skipped and reported; its events then count as damaged. Not here: the descriptors in the
 //! program (crate `lathunt-tracer`), and the declarations of a CTF file (`export::ctf`).
 
+use super::bytes::nul;
+
 /// Type of a field in a record: packed, little endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldKind {
@@ -126,7 +128,7 @@ impl FieldKind {
     fn skip<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         match *self {
             FieldKind::Str { max } => {
-                let length = bytes.iter().position(|&byte| byte == 0).filter(|&length| length <= max)?;
+                let length = nul(bytes).filter(|&length| length <= max)?;
                 bytes.get(length + 1..)
             }
             FieldKind::Blob { max } => {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::bytes::Order;
+use super::bytes::{nul, Order};
 
 /// Type of the elements of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ pub fn up_to_nul(bytes: &[u8]) -> &[u8] {
         let zeros = name.wrapping_sub(LOW) & !name & (LOW << 7);
         return &bytes[..(zeros.trailing_zeros() / 8) as usize];
     }
-    let len = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let len = nul(bytes).unwrap_or(bytes.len());
     &bytes[..len]
 }
 

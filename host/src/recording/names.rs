@@ -116,10 +116,10 @@ mod tests {
         at.is_some() && ![&b"[."[..], b"[=", b"-[:"].into_iter().any(has)
     }
 
-    const PATTERN: &str = r"(?s-u)([ab*?\\!^:z\x80\[\]-]|\\[^\x00]|\[[!^]?[\]ab^!]?([ab]-[bz]|[:az\x80-]|\[:(lower|punct|digit):\]|\\[^\x00]){0,3}\]){0,6}";
+    const PATTERN: &str = r"(?s-u)([ab*?!^:z\x80\]-]|\\[^\x00]|\[[!^]?[\]ab^!]?([ab]-[bz]|[:az\x80-]|\[:(lower|punct|digit):\]|\\[^\x00]){0,3}\]){0,6}";
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(20_000))]
+        #![proptest_config(ProptestConfig { cases: 1_000, max_global_rejects: 10_000, ..ProptestConfig::default() })]
 
         #[test]
         fn patterns_are_those_of_fnmatch(

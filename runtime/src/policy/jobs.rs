@@ -193,15 +193,17 @@ impl Scheduler {
         }
         thread.released_at = release;
         thread.deadline_at = deadline;
+        thread.has_own_jobs = true;
         self.timers.clear(id.0, Reason::Deadline);
         self.requeue(id.0, now, true);
         Ok(())
     }
 
-    /// Changes the absolute deadline of an EDF thread's current job (for a message that carries one).
+    /// Changes the absolute deadline of an EDF thread's current job (for a message that carries one). If the previous
+    /// deadline has passed, it was missed.
     ///
     /// # Errors
-    /// [`Refusal::Invalid`] for other threads and deadlines in the past.
+    /// [`Refusal::Invalid`] for other threads, between two jobs, and for deadlines in the past.
     pub fn set_deadline(&mut self, id: ThreadId, deadline: u64, now: u64) -> Result<(), Refusal> {
         let thread = &mut self.threads[id.0 as usize];
         if thread.policy != Policy::Edf || deadline <= now || deadline > super::thread::LONGEST {
@@ -209,8 +211,19 @@ impl Scheduler {
                 "only an EDF thread has a deadline to set, and it must be in the future",
             ));
         }
-        thread.deadline_at = deadline;
-        self.timers.set(id.0, Reason::Deadline, deadline + 1);
+        if thread.state == State::Blocked(Wait::Release) {
+            return Err(Refusal::Invalid(
+                "the thread waits for its next job, which has a deadline of its own",
+            ));
+        }
+        let is_counted = !thread.has_own_jobs;
+        if is_counted && thread.deadline_at < now {
+            self.deadline_passed(id.0, now);
+        }
+        self.threads[id.0 as usize].deadline_at = deadline;
+        if is_counted {
+            self.timers.set(id.0, Reason::Deadline, deadline + 1);
+        }
         self.requeue(id.0, now, true);
         Ok(())
     }

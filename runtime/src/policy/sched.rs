@@ -141,8 +141,13 @@ impl Scheduler {
     pub fn exit(&mut self, now: u64) {
         self.charge(now);
         let id = self.current;
-        // The job that a periodic thread began after its last `next_job` does not count.
-        if self.threads[id as usize].release == Release::Aperiodic {
+        let thread = &self.threads[id as usize];
+        let counts = match thread.release {
+            Release::Aperiodic => !thread.has_own_jobs,
+            // What it began after its last `next_job` may not be a job. A late one counts: its miss was or would be reported.
+            Release::Periodic { .. } | Release::Sporadic { .. } => thread.missed || now > thread.deadline_at,
+        };
+        if counts {
             self.end_job(id, now);
         }
         while self.threads[id as usize].held != NONE {

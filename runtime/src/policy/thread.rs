@@ -221,6 +221,8 @@ pub struct Thread {
     pub(super) demoted: bool,
     pub(super) overrun: bool,
     pub(super) missed: bool,
+    /// The program begins its jobs by itself: they are not counted.
+    pub(super) has_own_jobs: bool,
     /// Release of the current job.
     pub(super) released_at: u64,
     pub(super) deadline_at: u64,
@@ -258,6 +260,7 @@ impl Thread {
             demoted: false,
             overrun: false,
             missed: false,
+            has_own_jobs: false,
             released_at: 0,
             deadline_at: NEVER,
             job_cpu: 0,

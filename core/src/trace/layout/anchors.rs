@@ -5,24 +5,8 @@
 
 use super::walk::{packed_bits, PastEnd, Walk};
 use super::{Length, Node, Part};
+use crate::trace::bytes::nul;
 use crate::trace::value::Value;
-
-/// Number of bytes before the first NUL; eight at a time, because thread names are not much longer.
-#[inline]
-fn nul(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let mut eights = bytes.chunks_exact(8);
-    for (index, eight) in eights.by_ref().enumerate() {
-        let word = eight.try_into().map_or(0, u64::from_le_bytes);
-        // The lowest bit that this sets is in the first byte that is zero.
-        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 7);
-        if zeros != 0 {
-            return Some(8 * index + zeros.trailing_zeros() as usize / 8);
-        }
-    }
-    let rest = eights.remainder();
-    rest.iter().position(|&byte| byte == 0).map(|at| bytes.len() - rest.len() + at)
-}
 
 /// Locations of the texts and leaves of a layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,19 +92,6 @@ impl Anchors {
                 Some(Value::Text(&rest[..nul(rest)?]))
             }
             node => Walk::new(data, 8 * at as u64).value(node),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::nul;
-
-    proptest::proptest! {
-        #[test]
-        fn the_first_nul_is_found(bytes in proptest::collection::vec(0u8..4, 0..40), high: bool) {
-            let bytes: Vec<u8> = bytes.iter().map(|&b| if high && b > 0 { b | 0x80 } else { b }).collect();
-            proptest::prop_assert_eq!(nul(&bytes), bytes.iter().position(|&byte| byte == 0));
         }
     }
 }

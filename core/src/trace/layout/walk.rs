@@ -1,7 +1,7 @@
 //! A walk over the bits of a compiled layout: the general path, for every layout.
 
 use super::{Length, Node, Part, Role, NO_SLOT, SLOTS};
-use crate::trace::bytes::Order;
+use crate::trace::bytes::{nul, Order};
 use crate::trace::value::{Array, Element, Value};
 
 /// The data end too early: the only way in which a walk can fail.
@@ -56,7 +56,7 @@ impl<'a> Walk<'a> {
     fn text(&mut self) -> Result<&'a [u8], PastEnd> {
         self.align(8);
         let rest = self.data.get((self.bit / 8) as usize..).ok_or(PastEnd)?;
-        let len = rest.iter().position(|&byte| byte == 0).ok_or(PastEnd)?;
+        let len = nul(rest).ok_or(PastEnd)?;
         self.bit += 8 * (len as u64 + 1);
         Ok(&rest[..len])
     }

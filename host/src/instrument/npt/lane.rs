@@ -187,6 +187,14 @@ impl OnGap for Gaps<'_> {
 }
 
 impl Gaps<'_> {
+    /// Page faults and SMIs so far, as before the measurement and in a pause, belong to no gap.
+    fn begin_again(&mut self) {
+        self.new_faults();
+        if let Some((device, before)) = &mut self.smi {
+            *before = read_smi(device).unwrap_or(*before);
+        }
+    }
+
     /// Page faults since the last call; a context switch begins a new count.
     fn new_faults(&mut self) -> u64 {
         let now = self.recorder.as_ref().map_or(0, Freezer::faults);
@@ -279,7 +287,7 @@ impl Lane<'_> {
         turns(read, &mut probe, &mut self.table, &mut Warm, &mut handling, WARM_UP, from);
         handling = Handling::default();
         self.table.clear();
-        gaps.new_faults();
+        gaps.begin_again();
         let mut last = read.ticks();
         let mut burst_begun = last;
         self.shared.begun.store(last, Release);
@@ -296,7 +304,7 @@ impl Lane<'_> {
             }
             if last.wrapping_sub(burst_begun) >= burst {
                 std::thread::sleep(Duration::from_nanos(pause.0));
-                gaps.new_faults();
+                gaps.begin_again();
                 last = read.ticks();
                 burst_begun = last;
             }
@@ -314,6 +322,25 @@ impl OnGap for Warm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_smi_in_a_pause_belongs_to_no_gap() {
+        let shared = Shared::new(Cpu(0));
+        let device = tempfile::tempfile().unwrap();
+        let count = |smis: u64| device.write_all_at(&smis.to_le_bytes(), 0x34).unwrap();
+        count(7);
+        let smi = Some((device.try_clone().unwrap(), 7));
+        let mut gaps = Gaps { shared: &shared, second: 1_000, recorder: None, faults: 0, smi };
+        count(9);
+        gaps.gap(10, 20);
+        count(12);
+        gaps.begin_again();
+        gaps.gap(30, 40);
+        count(13);
+        gaps.gap(50, 60);
+        let smis: Vec<u64> = std::iter::from_fn(|| shared.take()).map(|raw| raw.smi).collect();
+        assert_eq!(smis, [2 + 1, 1, 1 + 1], "counts + 1");
+    }
 
     #[test]
     fn the_largest_gap_of_a_second_is_kept_though_the_queue_is_full() {

@@ -188,6 +188,54 @@ fn a_miss_posts_the_handlers_semaphore_once_and_at_the_deadline() {
     assert_eq!((world.sched.count(semaphore), world.account(task).worst_lateness), (1, 20));
 }
 
+/// One EDF thread that runs from 0.
+fn edf(release: Release, deadline: Option<u64>) -> (Scheduler, crate::policy::ThreadId) {
+    let mut sched = Scheduler::new(2, 0);
+    let id = sched.spawn(0, &Params { policy: Policy::Edf, release, deadline, ..at(5) }).unwrap();
+    sched.reschedule(0);
+    (sched, id)
+}
+
+#[test]
+fn a_deadline_is_that_of_a_job_and_a_missed_one_stays_missed_when_it_is_changed() {
+    let (mut sched, id) = edf(Release::Periodic { period: 100 }, Some(50));
+    sched.next_job(10).unwrap();
+    assert!(sched.set_deadline(id, 60, 20).is_err(), "there is no job whose deadline it could be");
+    sched.tick(99);
+    assert_eq!((sched.account(id).jobs, sched.account(id).misses), (1, 0));
+    sched.tick(100);
+    sched.reschedule(100);
+    sched.set_deadline(id, 190, 120).unwrap();
+    sched.next_job(185).unwrap();
+    assert_eq!((sched.account(id).jobs, sched.account(id).misses), (2, 0), "in time by the new deadline");
+    sched.tick(200);
+    sched.reschedule(200);
+    sched.set_deadline(id, 290, 255).unwrap(); // no tick since 250
+    assert_eq!(sched.account(id).misses, 1);
+    sched.next_job(270).unwrap();
+    assert_eq!((sched.account(id).jobs, sched.account(id).misses), (3, 1));
+}
+
+#[test]
+fn the_last_job_counts_if_it_is_late_or_the_whole_thread_and_never_if_the_program_counts() {
+    let ended = |release, deadline, own: bool, now: u64| {
+        let (mut sched, id) = edf(release, deadline);
+        if own {
+            sched.set_job(id, 0, 40, 0).unwrap();
+            sched.set_deadline(id, 45, 0).unwrap();
+            sched.tick(now);
+        }
+        sched.exit(now);
+        let account = sched.account(id);
+        (account.jobs, account.misses, account.worst_lateness)
+    };
+    let periodic = Release::Periodic { period: 100 };
+    assert_eq!(ended(periodic, Some(50), false, 50), (0, 0, 0), "it may have ended before any work");
+    assert_eq!(ended(periodic, Some(50), false, 53), (1, 1, 3), "no tick was needed");
+    assert_eq!(ended(Release::Aperiodic, Some(50), false, 30), (1, 0, 0));
+    assert_eq!(ended(Release::Aperiodic, Some(60), true, 90), (0, 0, 0));
+}
+
 #[test]
 fn backlog_is_worked_off_with_the_releases_it_had() {
     let mut world = World::new();
