@@ -3,9 +3,8 @@
 use super::super::event::{Event, Kind};
 use super::super::window::{SeriesKey, QUANTITIES};
 use super::{quantile_of_all, History, Row};
-use crate::numbers::{grouped, or_dash};
+use crate::numbers::{grouped, or_dash, plural};
 use crate::printable::{cut, line};
-use crate::report::figures::counted;
 use crate::series::Quantity;
 use crate::time::Ns;
 
@@ -23,8 +22,8 @@ impl History {
         let (Some((begin, _)), Some((_, end))) = (self.windows.first(), self.windows.last()) else {
             return format!("no window was closed {}\n{}", self.asked(), self.happened(width));
         };
-        let windows = counted(self.windows.len() as u64, "window");
-        let mut text = format!("{windows} from {begin} to {end}\n\n");
+        let count = self.windows.len() as u64;
+        let mut text = format!("{} {} from {begin} to {end}\n\n", grouped(count), plural(count, "window"));
         if self.rows.iter().all(|row| row.figures.count == 0) {
             text.push_str(&format!("no sample in them: {}\n", self.why_none()));
         } else {
