@@ -114,15 +114,17 @@ pub fn main() -> ExitCode {
             return exit::COULD_NOT_MEASURE.into();
         }
         Err(help) => {
-            return match help.print() {
-                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                    eprintln!("lathunt: cannot write to stdout: {error}");
-                    exit::COULD_NOT_MEASURE.into()
-                }
-                _ => ExitCode::SUCCESS, // a reader that left is not an error
+            let text = help.render();
+            let text = if crate::out::has_colour() { text.ansi().to_string() } else { text.to_string() };
+            return match crate::out::print_or_say(&text) {
+                true => ExitCode::SUCCESS,
+                false => exit::COULD_NOT_MEASURE.into(),
             };
         }
     };
+    if lathunt_host::stdout::was_closed() {
+        eprintln!("lathunt: stdout is closed: what a command prints is lost; results are only in files named with -o");
+    }
     crate::file::allow(cli.force, cli.allow_foreign_directory);
     if !matches!(cli.command, Command::Isolate(_) | Command::Restore(_)) {
         cmd::isolate::recover_after_kill();

@@ -42,6 +42,21 @@ pub fn told(verdict: &Verdict) -> ExitCode {
     of(Some(verdict))
 }
 
+/// Whether all outputs of a result were written. A failure of one does not suppress the others: the caller tries all,
+/// then this reports each.
+///
+/// # Errors
+/// The last failure; those before it are printed.
+pub fn all(outcomes: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
+    outcomes.into_iter().fold(Ok(()), |failed, outcome| match (failed, outcome) {
+        (Err(before), Err(error)) => {
+            eprintln!("lathunt: {}", one_line(&before));
+            Err(error)
+        }
+        (failed, outcome) => failed.and(outcome),
+    })
+}
+
 /// An error with its causes on one line. It may quote a file: control characters are escaped.
 #[must_use]
 pub fn one_line(error: &anyhow::Error) -> String {

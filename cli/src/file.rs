@@ -1,4 +1,4 @@
-//! Reads run files and writes results: clear errors, and never a partial file.
+//! Writes results: clear errors, and never a partial file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -7,117 +7,15 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{anyhow, bail, Context, Result};
-use lathunt_core::run::Run;
+use anyhow::{anyhow, bail, Result};
 use lathunt_host::beneath::{Directory, Foreign, Readers};
-use lathunt_host::mapped::Mapped;
+use lathunt_host::named_pipe;
 use lathunt_host::trusted::Owner;
 
 use crate::own::Kind;
 
 /// Name of the run file inside an output directory.
 pub const RUN_FILE: &str = "run.lathunt.json";
-
-/// A run of 64 CPUs and a day is about 50 MB; a larger file is not one of ours.
-const LARGEST_BYTES: u64 = 1 << 29;
-
-/// Maximum size of any other file that is read at once.
-const MOST_BYTES: u64 = 1 << 30;
-
-/// All bytes of `path`; `-` is stdin. Includes pipes and pseudo-files, which have no length.
-///
-/// # Errors
-/// One line: the file, and why it cannot be read, or that it is too large.
-pub fn contents(path: &Path) -> Result<Contents> {
-    // A large text of samples is paged in as it is read, not held in memory.
-    let is_large = |found: &fs::Metadata| found.is_file() && (1 << 20..=MOST_BYTES).contains(&found.len());
-    if path != Path::new("-") && fs::metadata(path).is_ok_and(|found| is_large(&found)) {
-        let mapped = Mapped::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-        return Ok(Contents::Mapped(mapped));
-    }
-    let (source, shown): (Box<dyn Read>, _) = match path == Path::new("-") {
-        true => (Box::new(std::io::stdin()), "stdin".to_owned()),
-        false => {
-            let shown = path.display().to_string();
-            (Box::new(File::open(path).with_context(|| format!("cannot read {shown}"))?), shown)
-        }
-    };
-    at_most(MOST_BYTES, source, &shown).map(Contents::Held)
-}
-
-/// Contents of a file.
-pub enum Contents {
-    /// Mapped from it.
-    Mapped(Mapped),
-    /// Read from it.
-    Held(Vec<u8>),
-}
-
-impl std::ops::Deref for Contents {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Contents::Mapped(mapped) => mapped.bytes(),
-            Contents::Held(bytes) => bytes,
-        }
-    }
-}
-
-fn at_most(most: u64, source: impl Read, shown: &str) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    source.take(most + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;
-    if bytes.len() as u64 > most {
-        bail!("cannot read {shown}: larger than {} MiB, the limit for such a file", most >> 20);
-    }
-    Ok(bytes)
-}
-
-/// A run with the file it was read from.
-#[derive(Debug)]
-pub struct Loaded {
-    /// The file itself, even if a directory was named.
-    pub path: PathBuf,
-    /// Its contents.
-    pub run: Run,
-}
-
-impl Loaded {
-    /// A short name: the directory of a `run.lathunt.json`, else the file's name without extensions.
-    pub fn name(&self) -> String {
-        let file = self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let directory =
-            self.path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        match directory {
-            Some(directory) if file == RUN_FILE => directory,
-            _ => file.trim_end_matches(".json").trim_end_matches(".lathunt").to_owned(),
-        }
-    }
-}
-
-/// Reads the run at `path`: a run file, or a directory that contains `run.lathunt.json`.
-///
-/// # Errors
-/// One line: the file, what is wrong with it, what to do.
-pub fn read_run(path: &Path) -> Result<Loaded> {
-    let path = if path.is_dir() { path.join(RUN_FILE) } else { path.to_owned() };
-    let shown = path.display().to_string();
-    let file = File::open(&path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => {
-            anyhow!("cannot read {shown}: there is no such file; name a run file or the directory 'lathunt hunt -o' wrote")
-        }
-        _ => anyhow!("cannot read {shown}: {error}"),
-    })?;
-    let bytes = at_most(LARGEST_BYTES, file, &shown)?;
-    let text = std::str::from_utf8(&bytes).map_err(|error| {
-        anyhow!("cannot read {shown}: not UTF-8 from byte {} on; the file is damaged", error.valid_up_to())
-    })?;
-    if text.trim().is_empty() {
-        bail!("cannot read {shown}: the file is empty; was the disk full when it was written?");
-    }
-    let run = Run::from_json(text).map_err(|error| anyhow!("cannot read {shown}: {error}"))?;
-    Ok(Loaded { path, run })
-}
 
 /// Permissions given on the command line.
 static FORCE: AtomicBool = AtomicBool::new(false);
@@ -150,16 +48,17 @@ pub fn foreign() -> Foreign {
 /// # Errors
 /// One line: the file, and the error, or why an existing file must not be overwritten.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
-    if let Some(mut file) = special(path)? {
-        return file.write_all(bytes).map_err(|error| said(path, &error));
+    if let Some(kind) = special(path)? {
+        return opened(path, kind)?.write_all(bytes).map_err(|error| said(path, &error));
     }
     let (directory, name) = place(path)?;
     let keep = may_replace(&directory, &name, path, Kind::of(bytes).as_ref())?;
-    if let Some(old) = keep {
-        directory.keep(&name, &old).map_err(|error| said(path, &error))?;
-        eprintln!("lathunt: renamed an earlier run to {}", path.with_file_name(&old).display());
-    }
-    directory.replace(&name, bytes, Readers::Umask, true).map_err(|error| said(path, &error))
+    let Some(old) = keep else {
+        return directory.replace(&name, bytes, Readers::Umask, true).map_err(|error| said(path, &error));
+    };
+    directory.replace_keeping(&name, &old, bytes).map_err(|error| said(path, &error))?;
+    eprintln!("lathunt: renamed an earlier run to {}", path.with_file_name(&old).display());
+    Ok(())
 }
 
 /// The same without waiting for the disk, for a file that the caller knows may be overwritten: survives a kill of this
@@ -187,7 +86,11 @@ pub fn target(path: &Path, name: &str) -> Result<PathBuf> {
 /// As [`target`].
 pub fn target_like(path: &Path, name: &str, kind: &Kind) -> Result<PathBuf> {
     let file = if path.is_dir() { path.join(name) } else { path.to_owned() };
-    if special(&file)?.is_some() {
+    if let Some(kind) = special(&file)? {
+        // The reader of a pipe would see its end if it were opened now and closed.
+        if !kind.is_fifo() {
+            opened(&file, kind)?;
+        }
         return Ok(file);
     }
     let (directory, name) = place(&file)?;
@@ -252,10 +155,12 @@ fn place(path: &Path) -> Result<(Directory, OsString)> {
     Ok((directory.for_caller(), name))
 }
 
-/// Opens a file that is not regular for writing; checked on the descriptor, since a name may refer to another file a
-/// moment later.
-fn special(path: &Path) -> Result<Option<File>> {
+/// The type of a file that is neither regular nor a directory, and may be written: a device, a pipe.
+fn special(path: &Path) -> Result<Option<fs::FileType>> {
     let shown = path.display();
+    if lathunt_host::stdout::is_named(path) && lathunt_host::stdout::was_closed() {
+        bail!("cannot write {shown}: stdout was closed when lathunt started; name a file");
+    }
     let Ok(found) = fs::metadata(path) else { return Ok(None) };
     if found.is_dir() {
         bail!("cannot write {shown}: it is a directory; name a file");
@@ -271,9 +176,20 @@ fn special(path: &Path) -> Result<Option<File>> {
     {
         bail!("cannot write {shown}: it is a pipe of user {}", found.uid());
     }
-    let file = OpenOptions::new().write(true).open(path).with_context(|| format!("cannot write {shown}"))?;
+    Ok(Some(found.file_type()))
+}
+
+/// Opens such a file; checked on the descriptor, since a name may refer to another file a moment later.
+fn opened(path: &Path, kind: fs::FileType) -> Result<File> {
+    let shown = path.display();
+    let waiting = || eprintln!("lathunt: waiting for a reader of {shown}");
+    let file = match kind.is_fifo() {
+        true => named_pipe::for_result(path, waiting),
+        false => OpenOptions::new().write(true).open(path),
+    };
+    let file = file.map_err(|error| said(path, &error))?;
     match file.metadata() {
-        Ok(opened) if !opened.is_file() => Ok(Some(file)),
+        Ok(opened) if !opened.is_file() => Ok(file),
         _ => bail!("cannot write {shown}: it was replaced while it was opened"),
     }
 }
@@ -410,25 +326,5 @@ mod tests {
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
         let error = write_atomic(Path::new("/dev/full"), b"x").unwrap_err().to_string();
         assert!(error.contains("free some space"), "{error}");
-    }
-
-    #[test]
-    fn what_is_no_run_is_named_with_what_to_do() {
-        let directory = tempfile::tempdir().unwrap();
-        let said = |name: &str, bytes: Option<&[u8]>| {
-            let path = directory.path().join(name);
-            if let Some(bytes) = bytes {
-                fs::write(&path, bytes).unwrap();
-            }
-            let error = format!("{:#}", read_run(&path).unwrap_err());
-            assert!(error.contains(name) && !error.contains('\n'), "{error}");
-            error
-        };
-        assert!(said("absent", None).contains("no such file"));
-        assert!(said("empty", Some(b" \n")).contains("is empty"));
-        assert!(said("binary", Some(b"\xff\xfe")).contains("byte 0"));
-        assert!(said("text", Some(b"T: 0 ( 123) P:95")).contains("not a run file"));
-        assert!(said("other", Some(b"{\"format\":\"x\"}")).contains("expected \"lathunt-run\""));
-        assert!(said("newer", Some(b"{\"format\":\"lathunt-run\",\"version\":99}")).contains("newer lathunt"));
     }
 }

@@ -12,6 +12,7 @@ mod cmd;
 mod conditions;
 mod exit;
 mod file;
+mod input;
 mod live;
 mod on_late;
 mod out;

@@ -1,22 +1,34 @@
-//! Standard output that may be closed: a closed pipe (`lathunt … | head`) ends the text, not the measurement.
+//! Standard output: a pipe whose reader left (`lathunt … | head`) ends the text, not the measurement. A stdout that is
+//! closed (`>&-`) or full loses the result, and is an error.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use lathunt_core::printable;
 use lathunt_core::report::text::Screen;
+use lathunt_host::stdout;
 
 /// Writes `text` to stdout, without control characters except line ends, tabs and colours, and without lines that a CI
-/// system would treat as commands. A closed pipe is not an error. A full disk is.
+/// system would treat as commands.
+///
+/// # Errors
+/// As [`bytes`].
 pub fn print(text: &str) -> io::Result<()> {
     print_with_commands(&printable::no_commands(text))
 }
 
 /// [`print()`] of a text that contains commands for a CI system, and is built so that untrusted names add none.
 pub fn print_with_commands(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
     let colour = has_colour();
     let is_ours = |code: &str| colour && code.starts_with('[') && code.ends_with('m');
-    match out.write_all(printable::lines(text, is_ours).as_bytes()).and_then(|()| out.flush()) {
+    bytes(printable::lines(text, is_ours).as_bytes())
+}
+
+/// Writes `bytes` to stdout as they are.
+///
+/// # Errors
+/// One line: stdout is closed or not writable, or its disk is full. A pipe whose reader left is not an error.
+pub fn bytes(bytes: &[u8]) -> io::Result<()> {
+    match stdout::write(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         // Callers pass it on as it is: the message must name the object.
         Err(error) => Err(io::Error::new(error.kind(), format!("cannot write to stdout: {error}"))),

@@ -1,7 +1,6 @@
 //! Opens recorded traces: detects the format by content, and maps the files.
 
 use std::fs;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail, Context, Result};
@@ -21,6 +20,7 @@ use lathunt_host::mapped::{read_now, Mapped};
 use lathunt_host::tracefs::{pages_of_unfinished, FILE, HEAD_FILE};
 
 use crate::beside::{BESIDE_CTF, FLIGHT_FILE, KALLSYMS_FILE};
+use crate::input;
 
 /// The files of a trace, mapped.
 pub struct TraceFile {
@@ -73,9 +73,8 @@ impl TraceFile {
     /// # Errors
     /// One line: what is missing or cannot be read.
     pub fn open(path: &Path) -> Result<TraceFile> {
-        let shown = path.display();
-        let meta = fs::metadata(path).with_context(|| format!("cannot read {shown}"))?;
-        if meta.is_dir() {
+        let shown = input::shown(path);
+        if path.is_dir() {
             let mut found = Vec::new();
             collect(path, path, 0, &mut found)?;
             if let Some(kernel) = kernel_in(path)? {
@@ -90,22 +89,20 @@ impl TraceFile {
             }
             return Ok(TraceFile { path: path.to_owned(), kind: Kind::Ctf(found) });
         }
-        if !meta.is_file() && !meta.file_type().is_fifo() {
-            bail!("cannot read {shown}: neither a file nor a pipe");
-        }
-        let mapped = if meta.is_file() {
-            Mapped::open(path).with_context(|| format!("cannot read {shown}"))?
+        let failed = |error: std::io::Error| input::cannot_read(path, &error);
+        let mut opened = input::open(path)?;
+        let mapped = if opened.is_regular() {
+            Mapped::whole(&opened).map_err(failed)?
         } else {
             eprintln!("lathunt: reading {shown} to its end");
-            let pipe = fs::File::open(path).with_context(|| format!("cannot read {shown}"))?;
-            Mapped::spooled(pipe, MOST_OF_A_PIPE).map_err(|error| anyhow!("cannot read {shown}: {error}"))?
+            Mapped::spooled(&mut opened, MOST_OF_A_PIPE).map_err(failed)?
         };
         if mapped.bytes().is_empty() {
-            if !meta.is_file() {
+            if !opened.is_regular() {
                 bail!("cannot read {shown}: the pipe closed without any data");
             }
             // Pseudo-files have no length: the kernel's own trace may be read in place.
-            let text = read_now(path).with_context(|| format!("cannot read {shown}"))?;
+            let text = read_now(opened).map_err(failed)?;
             if text.is_empty() {
                 bail!("cannot read {shown}: the file is empty");
             }

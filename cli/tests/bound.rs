@@ -15,6 +15,7 @@ use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_core::verdict::{JudgedBy, Outcome};
+use lathunt_host::beneath::Foreign;
 use lathunt_host::monitor::clocks;
 use lathunt_host::monitor::store::{Limits, Saved, Store};
 use serde_json::Value;
@@ -194,7 +195,7 @@ fn the_commands_of_the_how_to_print_what_it_shows() {
 fn database(path: &Path) {
     let now = clocks::wall();
     let limits = Limits { keep: Ns(86_400_000_000_000), bytes: 1 << 30 };
-    let (mut store, _) = Store::open(path, limits, now).unwrap();
+    let (mut store, _) = Store::open(path, limits, now, Foreign::Refused).unwrap();
     let series = |key: SeriesKey, late: u64, lost: u64| {
         let mut histogram = Histogram::new(Layout::LATENCY);
         (0..1_000 - late).for_each(|n| histogram.record(Ns(5_000 + n * 3)));
@@ -245,6 +246,7 @@ fn the_windows_of_a_monitor_give_the_statement_of_the_late_samples_that_are_in_t
         &place.path().join("m.sqlite"),
         Limits { keep: Ns(u64::MAX / 2), bytes: 1 << 30 },
         clocks::wall(),
+        Foreign::Refused,
     )
     .unwrap();
     store.event(Event::new(

@@ -191,3 +191,33 @@ fn root_reads_strangers_files_with_no_right_but_to_read_and_write_files() {
         assert!(status.contains("Seccomp:\t2"), "{arguments:?}: {status}");
     }
 }
+
+#[test]
+#[ignore = "needs root"]
+fn a_program_with_capabilities_reads_no_input_that_its_user_may_not_read() {
+    if !may_run("a_program_with_capabilities_reads_no_input_that_its_user_may_not_read") {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let secret = place.path().join("secret");
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_lathunt"), place.path().join("lathunt")).unwrap();
+    fs::write(&secret, "root:hash-of-a-password\n").unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    for words in [
+        "record -D 1 --deadlines secret",
+        "monitor --listen off --deadlines secret",
+        "import secret -o /dev/null",
+        "bound --values secret",
+        "report secret --text",
+        "check --root secret",
+        "tasks run secret",
+        "explain secret",
+    ] {
+        let arguments: Vec<&str> = words.split(' ').collect();
+        let output = with_capabilities("+dac_read_search,+sys_ptrace", &arguments, place.path());
+        let text = said(&output) + &String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.code() == Some(1) && text.contains("ermission denied"), "{words}: {text}");
+        assert!(!text.contains("hash"), "{words}: {text}");
+    }
+}

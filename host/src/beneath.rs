@@ -11,21 +11,22 @@
 
 mod below;
 mod fresh;
+mod replace;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    fchmod, fstat, fsync, linkat, mkdirat, openat, readlinkat, renameat, statat, unlinkat, AtFlags, FileType,
-    Mode, OFlags, Stat, CWD,
+    fstat, mkdirat, openat, readlinkat, renameat, statat, unlinkat, AtFlags, FileType, Mode, OFlags, Stat,
+    CWD,
 };
 use rustix::io::Errno;
 
-use self::fresh::{give, temporary, Fresh};
-use crate::trusted::{self, me, refused, Access, Owner};
+use self::fresh::give;
+use crate::trusted::{self, is_trusted, me, refused, Access, Owner};
 
 /// Maximum number of links on a path, the kernel's own limit.
 const MOST_LINKS: usize = 40;
@@ -249,6 +250,14 @@ impl Directory {
         }
     }
 
+    /// Whether there is an entry `name` that neither this user, root, nor the user who called sudo has made.
+    ///
+    /// # Errors
+    /// The directory cannot be searched.
+    pub fn belongs_to_others(&self, name: &OsStr) -> io::Result<bool> {
+        Ok(self.find(name)?.is_some_and(|stat| !is_trusted(stat.st_uid)))
+    }
+
     /// Creates a new file; fails if the name exists.
     ///
     /// # Errors
@@ -270,11 +279,11 @@ impl Directory {
     /// Opens our own file for reading and writing in place; creates it if it is missing.
     ///
     /// # Errors
-    /// It is a link, not a regular file, belongs to another user, or has other names.
-    pub fn open_or_create(&self, name: &OsStr, readers: Readers) -> io::Result<File> {
+    /// It is a link, not a regular file, does not belong to `owner`, or has other names.
+    pub fn open_or_create(&self, name: &OsStr, readers: Readers, owner: Owner) -> io::Result<File> {
         match self.create_new(name, readers) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                trusted::open_in(self, Path::new(name), Owner::Me, u64::MAX, Access::ReadWrite)
+                trusted::open_in(self, Path::new(name), owner, u64::MAX, Access::ReadWrite)
             }
             made => made,
         }
@@ -286,49 +295,6 @@ impl Directory {
     /// As [`trusted::open`].
     pub fn read(&self, name: &OsStr, owner: Owner, most: u64) -> io::Result<File> {
         trusted::open_in(self, Path::new(name), owner, most, Access::Read)
-    }
-
-    /// Replaces `name` atomically by a file with `bytes`. With `durable` the result survives a power failure.
-    ///
-    /// An existing file keeps its permissions if `readers` are those of the umask.
-    ///
-    /// # Errors
-    /// The disk is full or the directory cannot be written; the old file is unchanged.
-    pub fn replace(&self, name: &OsStr, bytes: &[u8], readers: Readers, durable: bool) -> io::Result<()> {
-        let mut fresh = self.unnamed(name, readers)?;
-        fresh.file.write_all(bytes)?;
-        if let (Readers::Umask, Some(old)) = (readers, self.find(name)?)
-            && kind(&old) == FileType::RegularFile
-            && is_trusted(old.st_uid)
-        {
-            fchmod(&fresh.file, Mode::from_raw_mode(old.st_mode & 0o777))?;
-        }
-        if readers == Readers::Everybody {
-            fchmod(&fresh.file, Mode::from_raw_mode(0o644))?;
-        }
-        if durable {
-            fresh.file.sync_all()?;
-        }
-        fresh.put(name)?;
-        if durable {
-            let _ = fsync(&self.fd); // not every file system can sync a directory, and the data are on disk already
-        }
-        Ok(())
-    }
-
-    /// Links `name` also as `old`, replacing that: when `name` is replaced later, its content is kept as `old`.
-    ///
-    /// # Errors
-    /// The directory cannot be written.
-    pub fn keep(&self, name: &OsStr, old: &OsStr) -> io::Result<()> {
-        match unlinkat(&self.fd, old, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
-        match linkat(&self.fd, name, &self.fd, old, AtFlags::empty()) {
-            Ok(()) => Ok(()),
-            Err(_) => self.rename(name, old), // the file system has no hard links
-        }
     }
 
     /// Renames within the directory.
@@ -345,33 +311,6 @@ impl Directory {
     /// Those of unlinkat(2).
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
-    }
-
-    /// Checks that files can be created in it.
-    ///
-    /// # Errors
-    /// Why they cannot.
-    pub fn probe(&self) -> io::Result<()> {
-        self.unnamed(OsStr::new("probe"), Readers::Owner).map(drop)
-    }
-
-    /// A file that vanishes unless [`Fresh::put`] gives it a name; also when the process is killed, if the file system
-    /// supports that.
-    fn unnamed(&self, name: &OsStr, readers: Readers) -> io::Result<Fresh<'_>> {
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        match openat(&self.fd, ".", flags, readers.of_file()) {
-            Ok(fd) => {
-                if self.for_caller {
-                    give(&fd)?;
-                }
-                return Ok(Fresh { directory: self, file: fd.into(), name: None, of: name.to_owned() });
-            }
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let temporary = temporary(name);
-        let file = self.create_new(&temporary, readers)?;
-        Ok(Fresh { directory: self, file, name: Some(temporary), of: name.to_owned() })
     }
 }
 
@@ -392,12 +331,6 @@ fn parts(path: &Path) -> Vec<OsString> {
 
 fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
-}
-
-/// This user, root, and for root the user who called sudo, who could become root in any case.
-fn is_trusted(uid: u32) -> bool {
-    let caller = || std::env::var("SUDO_UID").ok()?.parse::<u32>().ok();
-    uid == me() || uid == 0 || (me() == 0 && caller() == Some(uid))
 }
 
 #[cfg(test)]

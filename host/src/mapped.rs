@@ -9,6 +9,7 @@ use std::sync::Once;
 
 use lathunt_core::trace::ftrace_text::Release;
 
+use crate::input::{self, Input};
 use crate::signals;
 
 /// A file mapped for reading. An empty file has no mapping.
@@ -31,11 +32,18 @@ impl Mapped {
     /// # Errors
     /// It cannot be opened or mapped, or is not a regular file: a FIFO would wait for a writer.
     pub fn open(path: &Path) -> std::io::Result<Mapped> {
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(std::io::Error::other("it is not a regular file"));
+        Mapped::of(&input::regular(path)?)
+    }
+
+    /// Maps an open input, from its first byte; empty if it has no length.
+    ///
+    /// # Errors
+    /// It cannot be mapped, or is not a regular file.
+    pub fn whole(input: &Input) -> std::io::Result<Mapped> {
+        match input.is_regular() {
+            true => Mapped::of(input.as_file()),
+            false => Err(std::io::Error::other("it is not a regular file")),
         }
-        Mapped::of(&file)
     }
 
     /// All bytes of a stream without length or seeking (a pipe), through an unnamed temporary file.
@@ -138,11 +146,10 @@ const MOST: u64 = 1 << 30;
 /// maximum length.
 ///
 /// # Errors
-/// It cannot be opened or read.
-pub fn read_now(path: &Path) -> std::io::Result<Vec<u8>> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+/// It cannot be read.
+pub fn read_now(input: Input) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    match file.take(MOST).read_to_end(&mut bytes) {
+    match input.take(MOST).read_to_end(&mut bytes) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(bytes),
         read => read.map(|_| bytes),
     }

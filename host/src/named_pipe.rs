@@ -1,12 +1,14 @@
-//! A named pipe that passes figures to its reader and never blocks the writer.
+//! Named pipes: one that passes figures to its reader and never blocks the writer, and one that gets a result.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::signals;
 
 /// A pipe in the file system, removed when dropped.
 #[derive(Debug)]
@@ -43,6 +45,35 @@ impl NamedPipe {
 impl Drop for NamedPipe {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path); // it was removed before us
+    }
+}
+
+/// How long a pipe may have no reader before that is reported, and how long it is waited for after a signal.
+const SILENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Opens the pipe `path` for writing a result, once there is a reader. `waiting` is called once if there is none for a second.
+///
+/// # Errors
+/// It cannot be opened, or a signal requested the end and there is no reader for ten seconds.
+pub fn for_result(path: &Path, waiting: impl FnOnce()) -> std::io::Result<File> {
+    let (begin, mut waiting) = (Instant::now(), Some(waiting));
+    loop {
+        match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
+            // Again, for writes that wait; the reader is there. The first stays open meanwhile, or it would see the end.
+            Ok(first) => return OpenOptions::new().write(true).open(path).inspect(|_| drop(first)),
+            Err(error) if error.raw_os_error() != Some(libc::ENXIO) => return Err(error),
+            Err(_) if signals::stop_requested().is_some() && begin.elapsed() > PATIENCE => {
+                return Err(std::io::Error::other("the pipe has no reader"));
+            }
+            Err(_) => {}
+        }
+        if begin.elapsed() > SILENCE
+            && let Some(waiting) = waiting.take()
+        {
+            waiting();
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use lathunt_core::time::Cpu;
 
+use crate::input;
+
 /// The root of the live system.
 pub const LIVE: &str = "/";
 
@@ -89,7 +91,12 @@ impl Tree {
     #[must_use]
     pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
-        let read = fs::File::open(self.path(path)).and_then(|file| file.take(LIMIT).read_to_end(&mut bytes));
+        // A copy may hold anything; on the running system these are files of the kernel.
+        let opened = match self.is_live() {
+            true => fs::File::open(self.path(path)),
+            false => input::regular(&self.path(path)),
+        };
+        let read = opened.and_then(|file| file.take(LIMIT).read_to_end(&mut bytes));
         match read {
             Ok(_) => Some(bytes),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,

@@ -23,6 +23,8 @@ pub enum Owner {
     Me,
     /// This process's user, or root.
     MeOrRoot,
+    /// This process's user, root, or for root the user who called sudo, who could become root in any case.
+    Trusted,
     /// That user.
     User(u32),
     /// Any user: the reader checks the content, and the size is limited here.
@@ -34,6 +36,7 @@ impl Owner {
         match self {
             Owner::Me => uid == me(),
             Owner::MeOrRoot => uid == 0 || uid == me(),
+            Owner::Trusted => is_trusted(uid),
             Owner::User(wanted) => uid == wanted,
             Owner::Anyone => true,
         }
@@ -64,6 +67,12 @@ pub fn sudo_caller() -> Option<(u32, u32)> {
     Some((caller, number("SUDO_GID").unwrap_or(caller)))
 }
 
+/// This user, root, and for root the user who called sudo.
+pub(crate) fn is_trusted(uid: u32) -> bool {
+    let caller = || std::env::var("SUDO_UID").ok()?.parse::<u32>().ok();
+    uid == me() || uid == 0 || (me() == 0 && caller() == Some(uid))
+}
+
 /// Opens `path` for reading. Directories on the path are followed as usual: if they are not trusted either, use
 /// [`open_in`].
 ///
@@ -89,6 +98,9 @@ pub fn open_in(parent: impl AsFd, name: &Path, owner: Owner, most: u64, access: 
     }
     if stat.st_size as u64 > most {
         return Err(refused(&format!("has {} bytes, expected at most {most}", stat.st_size)));
+    }
+    if owner == Owner::MeOrRoot {
+        readable_by_caller(&found)?; // root's files are not this user's
     }
     reopen(&found, access)
 }
@@ -121,6 +133,20 @@ pub(crate) fn regular(stat: &Stat) -> io::Result<()> {
         FileType::Socket => Err(refused("is a socket, expected a regular file")),
         _ => Err(refused("is a device, expected a regular file")),
     }
+}
+
+/// Checks that the user who started this program may read the file, without the capabilities that an administrator gave the
+/// program (`setcap`): an error that quotes a line of the file would show it to a user who must not see it.
+///
+/// # Errors
+/// Permission denied.
+pub(crate) fn readable_by_caller(found: &OwnedFd) -> io::Result<()> {
+    if rustix::process::getuid().is_root() {
+        return Ok(());
+    }
+    // With the real user id, and without capabilities (access(2)).
+    let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+    Ok(rustix::fs::accessat(CWD, path, rustix::fs::Access::READ_OK, rustix::fs::AtFlags::empty())?)
 }
 
 /// The file behind an `O_PATH` descriptor.

@@ -25,6 +25,7 @@ use lathunt_core::monitor::window::{Held, SeriesKey, UnixMs, Window, WindowSerie
 use lathunt_core::peak::Peak;
 use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Cpu, Mono, Ns};
+use lathunt_host::beneath::Foreign;
 use lathunt_host::monitor::store::{Limits, Reader, Saved, Store};
 
 const LENGTH: Ns = Ns(300_000_000_000);
@@ -73,7 +74,7 @@ fn window(number: i64) -> Window {
 }
 
 fn open(path: &Path, now: i64) -> (Store, Vec<Event>) {
-    Store::open(path, PLENTY, end_of(now)).unwrap_or_else(|error| panic!("{error}"))
+    Store::open(path, PLENTY, end_of(now), Foreign::Refused).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn close(store: &mut Store, number: i64) {
@@ -206,7 +207,7 @@ fn a_second_monitor_is_refused_and_told_who_the_first_is() {
     let place = tempfile::tempdir().unwrap();
     let path = database(&place);
     let (store, _) = open(&path, 0);
-    let refusal = Store::open(&path, PLENTY, end_of(0)).unwrap_err().to_string();
+    let refusal = Store::open(&path, PLENTY, end_of(0), Foreign::Refused).unwrap_err().to_string();
     assert!(refusal.contains(&std::process::id().to_string()) && !refusal.contains('\n'), "{refusal}");
     drop(store);
     open(&path, 0);
@@ -219,7 +220,8 @@ fn a_second_monitor_is_refused_by_whatever_name_it_calls_the_database() {
     let (mut store, _) = open(&path, 0);
     store.begin(end_of(0), LENGTH);
     let [symbolic, hard] = ["symbolic", "hard"].map(|name| place.path().join(name));
-    let refusal = |path: &Path| Store::open(path, PLENTY, end_of(0)).unwrap_err().to_string();
+    let refusal =
+        |path: &Path| Store::open(path, PLENTY, end_of(0), Foreign::Refused).unwrap_err().to_string();
     std::os::unix::fs::symlink(&path, &symbolic).unwrap();
     assert!(refusal(&symbolic).contains("another lathunt monitor"), "{}", refusal(&symbolic));
     close(&mut store, 1);
@@ -333,7 +335,7 @@ fn files_of_others_are_refused_and_left_alone() {
         [(&text, "no monitor wrote it"), (&other, "another program"), (&newer, "newer lathunt")]
     {
         let before = fs::read(path).unwrap();
-        let refusal = Store::open(path, PLENTY, end_of(0)).unwrap_err().to_string();
+        let refusal = Store::open(path, PLENTY, end_of(0), Foreign::Refused).unwrap_err().to_string();
         assert!(refusal.contains(told) && !refusal.contains('\n'), "{refusal}");
         assert!(Reader::open(path).is_err());
         assert_eq!(fs::read(path).unwrap(), before);

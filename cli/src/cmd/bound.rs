@@ -25,7 +25,7 @@ use lathunt_host::restrict::{to_reading, Programs};
 
 use super::history::since;
 use super::units;
-use crate::file::{contents, read_run, Loaded};
+use crate::input::{contents, read_run, Loaded};
 use crate::strict::Criteria;
 use crate::{exit, out};
 
@@ -153,8 +153,7 @@ pub fn run(args: BoundArgs) -> Result<ExitCode> {
         (true, all) => serde_json::to_string_pretty(all)? + "\n",
         (false, all) => all.iter().copied().map(text).collect::<Vec<_>>().join("\n"),
     };
-    out::print(&printed)?;
-    pictures::write(&args, &analysed)?;
+    exit::all([out::print(&printed).map_err(Into::into), pictures::write(&args, &analysed)])?;
     Ok(judged(&args, &answers))
 }
 

@@ -12,9 +12,11 @@ use lathunt_core::check::{self, Profile, Severity, Shown, Snapshot};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{parse_duration, Ns};
 use lathunt_host::facts::snapshot;
+use lathunt_host::restrict::{to_reading, Programs};
 use lathunt_host::tree::LIVE;
 
 use crate::file::write_atomic;
+use crate::input;
 use crate::{exit, out};
 
 /// Check whether this machine is set up for real time.
@@ -64,6 +66,9 @@ pub struct CheckArgs {
 /// # Errors
 /// One line about the file that cannot be read or written, or the CPUs that do not exist.
 pub fn run(args: CheckArgs) -> Result<ExitCode> {
+    if args.root.is_some() || args.kconfig.is_some() {
+        to_reading(&args.snapshot.as_deref().into_iter().collect::<Vec<_>>(), Programs::None)?;
+    }
     let snapshot = gather(&args)?;
     if let Some(path) = &args.snapshot {
         write_atomic(path, snapshot.to_json().as_bytes())?;
@@ -147,10 +152,9 @@ const LARGEST_BYTES: u64 = 1 << 28;
 
 /// A text file, decompressed if gzip (`/proc/config.gz`).
 fn read(path: &Path) -> Result<String> {
-    let shown = path.display();
-    let bytes = lathunt_host::facts::packed::read(path, LARGEST_BYTES)
-        .with_context(|| format!("cannot read {shown}"))?;
-    String::from_utf8(bytes).map_err(|_| anyhow!("cannot read {shown}: it is not text"))
+    let bytes = lathunt_host::facts::packed::read(input::open(path)?, LARGEST_BYTES)
+        .map_err(|error| input::cannot_read(path, &error))?;
+    String::from_utf8(bytes).map_err(|_| anyhow!("cannot read {}: it is not text", input::shown(path)))
 }
 
 fn watch(text: &str) -> Result<Duration, String> {

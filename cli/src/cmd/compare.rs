@@ -13,7 +13,7 @@ use lathunt_core::verdict;
 use lathunt_host::restrict::{to_reading, Programs};
 
 use crate::exit::{EXCEEDED, INCONCLUSIVE};
-use crate::file::{read_run, Loaded};
+use crate::input::{read_run, Loaded};
 
 /// Compare runs; the first is the reference.
 ///

@@ -238,8 +238,7 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     }
     // A failure to write the file does not suppress stdout, nor the reverse.
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
-    out::print(&text)?;
-    saved?;
+    exit::all([out::print(&text).map_err(Into::into), saved])?;
     Ok(match broke {
         Some(_) => exit::EXCEEDED.into(),
         None => exit::told(&verdict),

@@ -13,6 +13,7 @@ use lathunt_core::report::{self, svg};
 use lathunt_core::time::{parse_duration, Ns};
 use lathunt_host::monitor::clocks;
 use lathunt_host::monitor::store::Reader;
+use lathunt_host::restrict::{to_reading, Programs};
 
 use super::monitor::DATABASE;
 use super::units;
@@ -73,6 +74,10 @@ pub fn run(args: HistoryArgs) -> Result<ExitCode> {
     if let Some(until) = args.until.filter(|until| *until <= args.since) {
         bail!("no time between --since {} and --until {until}: --until must be later", args.since);
     }
+    // A root that reads a database of the user `lathunt` may open it like one being written: SQLite's index is beside it.
+    let outputs: Vec<&Path> = args.plot.as_deref().into_iter().chain([args.database.as_path()]).collect();
+    let is_png = format.is_some_and(|(_, ending)| ending == "png");
+    to_reading(&outputs, if is_png { Programs::Some } else { Programs::None })?;
     let mut history = Reader::open(&args.database)?.history_between(args.since, args.until)?;
     history.latency_deadline = args.deadline;
     if !args.series.is_empty() {

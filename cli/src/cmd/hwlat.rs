@@ -136,8 +136,7 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
         run.to_json()
     };
     let saved = output.map_or(Ok(()), |file| write_atomic(&file, run().as_bytes()));
-    out::print(&told)?;
-    saved?;
+    exit::all([out::print(&told).map_err(Into::into), saved])?;
     let judged = args.hardlimit.map_or(ExitCode::SUCCESS, |limit| verdict(&report, limit));
     let left = report.found.iter().flat_map(|found| &found.left).map(ToString::to_string);
     let doubts: Vec<String> = early.into_iter().chain(left).collect();

@@ -134,30 +134,35 @@ fn detect(args: &Args) -> Result<ExitCode> {
     let smi = before.zip(smi_counts(&topology.online)).map(|(before, after)| -> Vec<u64> {
         after.iter().zip(before).map(|(after, before)| after.saturating_sub(before)).collect()
     });
-    if signals::stop_requested().is_some() {
-        out::print("interrupted\n")?;
-    }
-    debug("disabling detector module")?;
-    if held.is_some() {
-        debug("c-states enabled")?;
-    }
-    drop(held);
-    debug("detector module disabled")?;
-    say(&hwlatdetect_tail(&found))?;
-    if let Some(smi) = smi {
-        out::print(&hwlatdetect_smis(&smi))?; // its --quiet does not silence these
-        say(&format!("SMIs during run: {}\n", smi.iter().sum::<u64>()))?;
-    }
+    let held = held.map(drop).is_some();
+    // First, so that a stdout that cannot be written does not cost the report, nor the reverse.
     let samples: String = found.samples.iter().map(hwlatdetect_sample).collect();
-    let saved = file.zip(args.report.as_deref()).map(|(file, path)| {
-        write_atomic(&file, samples.as_bytes())?;
-        out::print(&format!("report saved to {path} ({} samples)\n", found.samples.len()))?;
-        anyhow::Ok(())
-    });
-    if !args.watch {
-        out::print(&samples)?; // even if they could not be saved
-    }
-    saved.transpose().context("cannot save the report")?;
+    let saved = file.as_deref().map_or(Ok(()), |file| write_atomic(file, samples.as_bytes()));
+    let print = || -> Result<()> {
+        if signals::stop_requested().is_some() {
+            out::print("interrupted\n")?;
+        }
+        debug("disabling detector module")?;
+        if held {
+            debug("c-states enabled")?;
+        }
+        debug("detector module disabled")?;
+        say(&hwlatdetect_tail(&found))?;
+        if let Some(smi) = smi {
+            out::print(&hwlatdetect_smis(&smi))?; // its --quiet does not silence these
+            say(&format!("SMIs during run: {}\n", smi.iter().sum::<u64>()))?;
+        }
+        if let (Some(path), Ok(())) = (args.report.as_deref(), &saved) {
+            out::print(&format!("report saved to {path} ({} samples)\n", found.samples.len()))?;
+        }
+        if args.watch {
+            Ok(())
+        } else {
+            Ok(out::print(&samples)?)
+        }
+    };
+    let printed = print();
+    exit::all([printed, saved.context("cannot save the report")])?;
     let limit = args.hardlimit.unwrap_or(args.threshold);
     Ok(ExitCode::from(u8::from(found.max_ns.is_some_and(|max| max > limit))))
 }

@@ -10,7 +10,8 @@ use lathunt_core::merge;
 use lathunt_host::restrict::{to_reading, Programs};
 
 use super::merge::named;
-use crate::file::{contents, write_atomic, Loaded};
+use crate::file::write_atomic;
+use crate::input::{contents, Loaded};
 
 /// Arguments of `lathunt import`.
 #[derive(Args)]

@@ -11,7 +11,8 @@ use lathunt_core::run::Run;
 use lathunt_host::restrict::{to_reading, Programs};
 
 use crate::conditions;
-use crate::file::{read_run, write_atomic, Loaded};
+use crate::file::write_atomic;
+use crate::input::{read_run, Loaded};
 use crate::{exit, out};
 
 /// Merge runs into one: histograms add exactly, the conditions of each run are kept.

@@ -9,6 +9,7 @@ use lathunt_core::monitor::munin::{self, Node};
 use lathunt_core::monitor::window::UnixMs;
 use lathunt_host::monitor::clocks;
 use lathunt_host::monitor::store::Reader;
+use lathunt_host::restrict::{to_reading, Programs};
 
 use super::monitor::DATABASE;
 use crate::out;
@@ -54,6 +55,7 @@ pub fn run(args: MuninArgs) -> Result<ExitCode> {
         .database
         .or_else(|| std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from));
     let database = named.unwrap_or_else(|| PathBuf::from(DATABASE));
+    to_reading(&[&database], Programs::None)?; // SQLite's index of a database being written is beside it
     let history = read(&database, now);
     let text = match (args.question, history) {
         (Some(Question::Autoconf), Ok(_)) => "yes\n".to_owned(),

@@ -194,8 +194,7 @@ pub fn run(args: NptArgs) -> Result<ExitCode> {
     // A failure to write one file does not suppress the others, or stdout.
     let listed = gaps.map_or(Ok(()), |(file, gaps)| write_atomic(&file, gaps.as_bytes()));
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
-    out::print(&text)?;
-    listed.and(saved)?;
+    exit::all([out::print(&text).map_err(Into::into), listed, saved])?;
     Ok(match stopped_at {
         Some(why) => {
             eprintln!("{why}");

@@ -12,7 +12,8 @@ use lathunt_core::time::Ns;
 use lathunt_host::programs;
 use lathunt_host::restrict::{to_reading, Programs};
 
-use crate::file::{read_run, write_atomic, Loaded};
+use crate::file::write_atomic;
+use crate::input::{read_run, Loaded};
 use crate::own::{PICTURE_HEAD, PICTURE_MARK};
 
 /// Plot the latencies of one or more runs as SVG, PNG or HTML; several runs are overlaid.
@@ -93,7 +94,7 @@ pub fn run(args: PlotArgs) -> Result<ExitCode> {
         }
     };
     if to_stdout {
-        std::io::stdout().write_all(&bytes).context("cannot write to stdout")?;
+        crate::out::bytes(&bytes)?;
         return Ok(ExitCode::SUCCESS);
     }
     write_atomic(&args.output, &bytes)?;

@@ -7,7 +7,8 @@ use anyhow::Result;
 use lathunt_core::report::{ci, html, text};
 use lathunt_host::restrict::{to_reading, Programs};
 
-use crate::file::{read_run, write_atomic};
+use crate::file::write_atomic;
+use crate::input::read_run;
 use crate::out;
 
 /// Write the report of a run.

@@ -13,7 +13,7 @@ use anyhow::{bail, Context, Result};
 use lathunt_core::printable;
 use lathunt_core::tasks::set::{TaskSet, Warning};
 
-use crate::file;
+use crate::input;
 
 /// Analyse real-time task sets, and run them.
 ///
@@ -60,8 +60,8 @@ pub fn run(args: TasksArgs) -> Result<ExitCode> {
 
 /// Reads a task set; `-` is stdin.
 fn read(path: &Path) -> Result<TaskSet> {
-    let bytes = file::contents(path)?;
-    let shown = if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
+    let bytes = input::contents(path)?;
+    let shown = input::shown(path);
     let Ok(text) = std::str::from_utf8(&bytes) else { bail!("cannot read {shown}: it is not text (UTF-8)") };
     if text.trim().is_empty() {
         bail!("cannot read {shown}: it is empty");

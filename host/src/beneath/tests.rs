@@ -27,13 +27,28 @@ fn new_content_takes_the_place_of_the_old_and_nothing_else_is_left() {
 }
 
 #[test]
+fn the_old_file_is_kept_once_the_new_one_is_complete() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::open(place.path(), Foreign::Refused).unwrap();
+    let (name, old) = (OsStr::new("run"), OsStr::new("run.old"));
+    directory.replace(name, b"1", Readers::Umask, false).unwrap();
+    // As left by a kill between the two steps.
+    fs::hard_link(place.path().join("run"), place.path().join("run.old")).unwrap();
+    directory.replace_keeping(name, old, b"2").unwrap();
+    directory.replace_keeping(name, old, b"3").unwrap();
+    let at = |name: &str| content(&place.path().join(name));
+    assert_eq!((at("run").as_str(), at("run.old").as_str()), ("3", "2"));
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
+}
+
+#[test]
 fn a_link_in_place_of_the_file_is_replaced_and_never_written_through() {
     let place = tempfile::tempdir().unwrap();
     let (target, link) = (place.path().join("target"), place.path().join("link"));
     fs::write(&target, "dear to somebody").unwrap();
     symlink(&target, &link).unwrap();
     let directory = Directory::open(place.path(), Foreign::Refused).unwrap();
-    assert!(directory.open_or_create(OsStr::new("link"), Readers::Umask).is_err());
+    assert!(directory.open_or_create(OsStr::new("link"), Readers::Umask, Owner::Me).is_err());
     assert!(directory.create_new(OsStr::new("link"), Readers::Umask).is_err());
     assert!(directory.below(OsStr::new("link"), Readers::Umask).is_err());
     directory.replace(OsStr::new("link"), b"new", Readers::Umask, false).unwrap();

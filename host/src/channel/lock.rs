@@ -24,7 +24,7 @@ pub struct Lock(#[allow(dead_code)] File);
 pub fn take(directory: &Directory, name: &OsStr) -> Result<Lock> {
     let shown = || directory.path().join(name).display().to_string();
     let file = directory
-        .open_or_create(name, Readers::Owner)
+        .open_or_create(name, Readers::Owner, Owner::Me)
         .map_err(|source| Error::new("make", shown(), source))?;
     hold(file).ok_or_else(|| {
         Error::refused(

@@ -14,6 +14,7 @@ use lathunt_core::export::user_stream::Events;
 use rustix::fs::{fallocate, FallocateFlags};
 
 use crate::beneath::{Directory, Readers};
+use crate::trusted::Owner;
 
 /// Blocks are preallocated for as many bytes as a stream has, and for this many at most: writing into allocated blocks
 /// takes two thirds of the CPU time (ext4).
@@ -128,7 +129,7 @@ impl StreamFile {
         name: &OsStr,
         uuid: [u8; 16],
     ) -> io::Result<(StreamFile, Option<PacketHead>)> {
-        let file = directory.open_or_create(name, Readers::Owner)?;
+        let file = directory.open_or_create(name, Readers::Owner, Owner::Me)?;
         let size = file.metadata()?.len();
         let (mut at, mut last) = (0, None);
         let mut head = [0; PacketHead::BYTES];

@@ -109,7 +109,7 @@ impl Place {
         let base = Directory::open(&self.base, Foreign::Allowed).ok()?;
         let own =
             base.below(OsStr::new(&format!("lathunt-{}", self.uid)), Readers::Owner).ok()?.private().ok()?;
-        lock::hold(own.open_or_create(OsStr::new(CONSUMER_LOCK), Readers::Owner).ok()?)
+        lock::hold(own.open_or_create(OsStr::new(CONSUMER_LOCK), Readers::Owner, Owner::Me).ok()?)
     }
 
     /// Releases the claim of [`Place::claim_programs`], while the session's lock is still held.

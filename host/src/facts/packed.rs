@@ -1,16 +1,14 @@
 //! Reads a file that may be compressed, as `/proc/config.gz` is.
 
-use std::fs::File;
 use std::io::{Error, Read, Result};
-use std::path::Path;
 
-/// The bytes of `path`, decompressed if gzip.
+/// The bytes of `file`, decompressed if gzip.
 ///
 /// # Errors
-/// Opening or reading fails; damaged gzip; more than `limit` bytes.
-pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
+/// Reading fails; damaged gzip; more than `limit` bytes.
+pub fn read(file: impl Read, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
         let packed = std::mem::take(&mut bytes);
         flate2::read::GzDecoder::new(packed.as_slice()).take(limit + 1).read_to_end(&mut bytes)?;

@@ -37,7 +37,13 @@ impl CpuPages {
         let ring = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(raw);
         let raw = ring.map_err(|error| Error::new("read", raw.display().to_string(), error))?;
         let path = directory.path().join(&name);
-        let _ = directory.remove(&name); // left by a killed one
+        // Left by a recording that was killed, or whose disk was full: it may be all that is left of that one.
+        if directory.find(&name).is_ok_and(|found| found.is_some()) {
+            let mut old = name.clone();
+            old.push(".old");
+            let renamed = directory.rename(&name, &old);
+            renamed.map_err(|error| Error::new("rename", path.display().to_string(), error))?;
+        }
         let file = directory
             .create_new(&name, Readers::Owner)
             .map_err(|error| Error::new("make", path.display().to_string(), error))?;

@@ -105,10 +105,16 @@ impl Recording {
         let cpus = open_rings(&instance, &options.directory, page_bytes)?;
         let description = describe(&tracefs, &instance, &systems);
         let bytes = head(&description, &vec![0; cpus.len()]).bytes;
-        options.directory.replace(OsStr::new(HEAD_FILE), &bytes, Readers::Owner, false).map_err(|error| {
-            Error::new("write", options.directory.path().join(HEAD_FILE).display().to_string(), error)
-        })?;
-        instance.set("tracing_on", "1")?;
+        let started = options
+            .directory
+            .replace(OsStr::new(HEAD_FILE), &bytes, Readers::Owner, false)
+            .map_err(|error| {
+                Error::new("write", options.directory.path().join(HEAD_FILE).display().to_string(), error)
+            })
+            .and_then(|()| instance.set("tracing_on", "1"));
+        if let Err(error) = started {
+            return Err(unfinished(cpus, &options.directory, error));
+        }
         Ok(Recording { cpus, instance, tracefs, options, description, notes })
     }
 
@@ -123,7 +129,12 @@ impl Recording {
             if self.options.newest_only {
                 continue;
             }
-            self.cpus.iter_mut().try_for_each(CpuPages::drain)?;
+            if let Err(error) = self.cpus.iter_mut().try_for_each(CpuPages::drain) {
+                // The rings continue where the files end: no gap if the rest can be written at the end.
+                let _ = self.instance.set("tracing_on", "0");
+                self.notes.push(format!("recording of the kernel ended early: {error}"));
+                return Err(error);
+            }
             let written: u64 = self.cpus.iter().map(|cpu| cpu.written).sum();
             if let Some(limit) = self.options.limit_bytes.filter(|&limit| written >= limit) {
                 self.notes.push(format!(
@@ -142,7 +153,7 @@ impl Recording {
     /// If the rest cannot be read or written.
     pub fn finish(mut self) -> Result<Recorded> {
         self.instance.set("tracing_on", "0")?;
-        let mut summary = Summary::default();
+        let (mut summary, mut read) = (Summary::default(), Ok(()));
         self.description.cmdlines = cmdlines(&self.tracefs);
         for (number, cpu) in self.cpus.iter_mut().enumerate() {
             let text = self.instance.text(&format!("per_cpu/cpu{number}/stats"));
@@ -153,11 +164,14 @@ impl Recording {
             summary.overwritten += count("overrun:");
             summary.dropped += count("commit overrun:") + count("dropped events:");
             self.description.statistics.push(format!("CPU: {number}\n{text}"));
-            cpu.read_all()?;
+            read = read.and_then(|()| cpu.read_all());
             summary.bytes += cpu.written;
         }
         summary.notes = self.notes;
         let Recording { cpus, instance, tracefs, options, description, .. } = self;
+        if let Err(error) = read {
+            return Err(unfinished(cpus, &options.directory, error));
+        }
         Ok(Recorded { cpus, _instance: instance, _tracefs: tracefs, options, description, summary })
     }
 }
@@ -168,25 +182,46 @@ impl Recorded {
     /// # Errors
     /// If the file cannot be written; the pages of each CPU stay beside it then.
     pub fn write(mut self) -> Result<Summary> {
+        let directory = self.options.directory.clone();
+        let partial = OsString::from(format!("{FILE}.part"));
+        let _ = directory.remove(&partial); // left by a killed one
+        if let Err(error) = self.merge_into(&partial) {
+            let _ = directory.remove(&partial);
+            return Err(unfinished(self.cpus, &directory, error));
+        }
+        // Only now they are no longer needed.
+        self.cpus.into_iter().for_each(|cpu| cpu.remove(&directory));
+        let _ = directory.remove(OsStr::new(HEAD_FILE));
+        Ok(self.summary)
+    }
+
+    fn merge_into(&mut self, partial: &OsStr) -> Result<()> {
         let directory = &self.options.directory;
         let path = directory.path().join(FILE);
         let failed = |error| Error::new("write", path.display().to_string(), error);
         let sizes: Vec<u64> = self.cpus.iter().map(|cpu| cpu.written).collect();
         let head = head(&self.description, &sizes);
-        let partial = OsString::from(format!("{FILE}.part"));
-        let _ = directory.remove(&partial); // left by a killed one
-        let mut file = directory.create_new(&partial, Readers::Owner).map_err(failed)?;
+        let mut file = directory.create_new(partial, Readers::Owner).map_err(failed)?;
         std::io::Write::write_all(&mut file, &head.bytes).map_err(failed)?;
         for (cpu, offset) in self.cpus.iter_mut().zip(head.offsets) {
             cpu.copy_to(&mut file, offset)?;
         }
         // A page is the unit of readers: the last one is whole even if no CPU has any.
-        directory.rename(&partial, OsStr::new(FILE)).map_err(failed)?;
-        // Only now they are no longer needed.
-        self.cpus.into_iter().for_each(|cpu| cpu.remove(directory));
-        let _ = directory.remove(OsStr::new(HEAD_FILE));
-        Ok(self.summary)
+        directory.rename(partial, OsStr::new(FILE)).map_err(failed)
     }
+}
+
+/// A recording that cannot be completed, usually because the disk is full: pages that were written stay readable, and
+/// nothing else stays. The error with that, and with a remedy.
+fn unfinished(cpus: Vec<CpuPages>, directory: &Directory, error: Error) -> Error {
+    let remedy = "free some space or name another directory with -o";
+    if cpus.iter().any(|cpu| cpu.written > 0) {
+        let shown = directory.path().display();
+        return error.hint(format!("`lathunt explain {shown}` reads the events before that; {remedy}"));
+    }
+    cpus.into_iter().for_each(|cpu| cpu.remove(directory));
+    let _ = directory.remove(OsStr::new(HEAD_FILE));
+    error.hint(format!("no event is kept; {remedy}"))
 }
 
 /// Files of pages beside a [`HEAD_FILE`], by CPU.

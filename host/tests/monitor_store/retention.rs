@@ -6,7 +6,7 @@ const HOUR: Limits = Limits { keep: Ns(3_600_000_000_000), bytes: 1 << 30 };
 const MIB: Limits = Limits { bytes: 1 << 20, ..PLENTY };
 
 fn open_with(path: &Path, limits: Limits, now: i64) -> Store {
-    Store::open(path, limits, end_of(now)).unwrap_or_else(|error| panic!("{error}")).0
+    Store::open(path, limits, end_of(now), Foreign::Refused).unwrap_or_else(|error| panic!("{error}")).0
 }
 
 #[test]

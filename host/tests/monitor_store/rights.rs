@@ -95,7 +95,7 @@ fn who_may_not_read_the_database_is_told_so() {
 fn a_database_with_a_view_in_place_of_a_table_is_not_read() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("monitor.db");
-    drop(Store::open(&path, PLENTY, end_of(0)).unwrap());
+    drop(Store::open(&path, PLENTY, end_of(0), Foreign::Refused).unwrap());
     assert!(Reader::open(&path).is_ok());
     let connection = rusqlite::Connection::open(&path).unwrap();
     let endless = "DROP TABLE event; CREATE VIEW event AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) \

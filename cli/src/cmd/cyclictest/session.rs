@@ -25,7 +25,6 @@ pub(super) struct Session {
     pub(super) plan: Plan,
     pub(super) command: String,
     pub(super) started: SystemTime,
-    out: std::io::BufWriter<std::io::Stdout>,
     pub(super) smis: Vec<machine::SmiCounter>,
     status: Option<status_file::StatusFile>,
     fifo: Option<NamedPipe>,
@@ -63,7 +62,6 @@ impl Session {
             plan,
             command,
             started: SystemTime::now(),
-            out: std::io::BufWriter::with_capacity(1 << 16, std::io::stdout()),
             smis: Vec::new(),
             status: None,
             fifo: None,
@@ -345,8 +343,8 @@ impl Session {
 
     /// To stdout at once, for live readers.
     pub(super) fn print(&mut self, text: &str) -> Result<(), Failure> {
-        let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
-        written.map_err(|error| format!("cannot write to stdout: {error}"))
+        lathunt_host::stdout::write(text.as_bytes())
+            .map_err(|error| format!("cannot write to stdout: {error}"))
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use lathunt_core::trace::event::Kind;
 use lathunt_core::trace::source::Info;
 use lathunt_core::trace::syscall_names::SyscallTable;
@@ -16,7 +16,7 @@ use lathunt_host::trusted::{self, Owner};
 use serde_json::Value;
 
 use crate::beside::{BESIDE_CTF, CONDITIONS_FILE, INTERRUPTS_FILE, MAPS_FILE};
-use crate::file::{contents, Contents};
+use crate::input::{contents, Contents};
 
 /// Known device and inode numbers.
 pub struct Names {
@@ -145,7 +145,7 @@ impl Names {
 /// # Errors
 /// It cannot be read, is not a file, or is too large.
 pub fn bounded(path: &Path) -> Result<Contents> {
-    if !fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?.is_file() {
+    if path.exists() && !path.is_file() {
         bail!("cannot read {}: not a regular file", path.display());
     }
     contents(path)

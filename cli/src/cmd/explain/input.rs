@@ -1,6 +1,5 @@
 //! The input named by the user: a trace, stdin, or a run with its flight recording.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -58,6 +57,6 @@ pub fn symbols_of(path: &Path) -> Result<Symbols> {
 
 fn is_run(path: &Path) -> bool {
     let mut head = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(1024).read_to_end(&mut head));
+    let read = lathunt_host::input::regular(path).and_then(|file| file.take(1024).read_to_end(&mut head));
     read.is_ok() && Kind::of(&head) == Some(Kind::run())
 }

@@ -28,7 +28,6 @@ pub fn fill(run: &mut Run, measured: Measured) -> Vec<u8> {
 pub fn finish(plan: &Plan, mut run: Run, flight: &[u8], output: &Output) -> anyhow::Result<ExitCode> {
     run.verdict = Some(plan.strict.judge(judge::judge(&run, plan.deadline, &Rules::hunt())));
     let written = output.write(&run, flight);
-    output.print(&run, plan.json, plan.quiet, false)?;
-    written?;
+    exit::all([output.print(&run, plan.json, plan.quiet, false), written])?;
     Ok(exit::of(run.verdict.as_ref()))
 }

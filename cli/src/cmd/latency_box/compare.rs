@@ -82,8 +82,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Roundtrip));
     let text = if args.json { run.to_json() + "\n" } else { table(&all) };
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
-    out::print(&text)?;
-    saved?;
+    exit::all([out::print(&text).map_err(Into::into), saved])?;
     let code = exit::of(run.verdict.as_ref());
     let open = run.of(Quantity::Roundtrip).any(|series| series.lost > 0 || series.histogram.count() == 0);
     Ok(if code == ExitCode::SUCCESS && (open || !complete) { exit::INCONCLUSIVE.into() } else { code })

@@ -77,8 +77,7 @@ pub fn run(args: &BoxArgs, levels: u32) -> Result<ExitCode> {
         shown(&chains) + &table::cases(&run) + &table::verdict(&run)
     };
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
-    out::print(&text)?;
-    saved?;
+    exit::all([out::print(&text).map_err(Into::into), saved])?;
     if let Some(latency) = chains.iter().find_map(Chain::broke) {
         let (latency, limit) = latency.told_apart(args.break_at.unwrap_or_default());
         eprintln!("stopped: {latency}, above {limit}");

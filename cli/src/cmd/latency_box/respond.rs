@@ -105,20 +105,17 @@ pub fn run(args: &RespondArgs) -> Result<ExitCode> {
         refused.or(failed)
     });
     answers.look(clock::mono(), true);
+    let mut saved = Ok(());
     if let (Some(file), Some(mut conditions)) = (&file, conditions) {
         let changed =
             posts.iter().filter_map(|post| Some(format!("{}: {}", post.channel, post.served.changed()?)));
         conditions.during.ended_early.extend(changed);
-        save(file, conditions, answers, begun, &rights.lines)?;
+        saved = save(file, conditions, answers, begun, &rights.lines);
     }
     let text = if args.json { json(&posts) } else { told(&posts) };
-    if args.json || !args.quiet {
-        out::print(&text)?;
-    }
-    match failed {
-        Some(error) => Err(error),
-        None => Ok(ExitCode::SUCCESS),
-    }
+    let printed = if args.json || !args.quiet { out::print(&text) } else { Ok(()) };
+    crate::exit::all([printed.map_err(Into::into), saved, failed.map_or(Ok(()), Err)])?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// CPUs for the conditions.

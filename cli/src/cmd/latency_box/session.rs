@@ -193,9 +193,7 @@ pub(super) fn finish(
     let text = if args.json { run.to_json() + "\n" } else { table::of(run, args.quiet) };
     let saved = file.map_or(Ok(()), |file| write_atomic(file, run.to_json().as_bytes()));
     let lines = lines_file.map_or(Ok(()), |file| write_lines(file, run));
-    out::print(&text)?;
-    saved?;
-    lines?;
+    exit::all([out::print(&text).map_err(Into::into), saved, lines])?;
     for (options, one) in finished {
         if let Some(trouble) = &one.trouble {
             eprintln!("warning: {}: {trouble}", options.name);

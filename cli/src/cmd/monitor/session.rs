@@ -75,7 +75,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let topology = Topology::read(Path::new(ROOT))?;
     let cpus = recorded(&topology, plan)?;
     let listener = plan.listen.map(http::bind).transpose()?;
-    let (store, found) = Store::open(&plan.database, plan.limits, clocks::wall())?;
+    let (store, found) = Store::open(&plan.database, plan.limits, clocks::wall(), crate::file::foreign())?;
     found.iter().for_each(|event| say(&event.detail));
     let on_late =
         OnLate::start(&plan.on_late, plan.latency_deadline.filter(|_| plan.deadlines.is_empty()), &cpus)?;

@@ -71,10 +71,9 @@ pub(super) fn run(args: &NptArgs, cpus: &CpuSet) -> Result<ExitCode> {
     if let Some(signal) = signals::stop_requested() {
         matrix.lacks("the rest", &format!("ended by signal {signal} in round {last} of {rounds}"));
     }
-    if let Some(directory) = &args.output {
-        write(&matrix, directory)?;
-    }
-    out::print(&if args.json { matrix.to_json() + "\n" } else { matrix.text() })?;
+    let saved = args.output.as_ref().map_or(Ok(()), |directory| write(&matrix, directory));
+    let printed = out::print(&if args.json { matrix.to_json() + "\n" } else { matrix.text() });
+    crate::exit::all([printed.map_err(Into::into), saved])?;
     if matrix.rows().is_empty() {
         bail!("nothing was measured: each cell states the reason");
     }

@@ -261,14 +261,13 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     run.verdict = Some(plan.strict.judge(judge::judge_recording(&run, &plan.asked(&run.tasks, ending))));
     if is_empty(&run) {
         output.leave_nothing();
-        output.print(&run, plan.json, plan.quiet, plan.all)?;
+        let printed = output.print(&run, plan.json, plan.quiet, plan.all);
         eprintln!("lathunt: {}", plan.nobody());
-        old_files?;
+        crate::exit::all([printed, old_files])?;
         return Ok(crate::exit::of(run.verdict.as_ref()));
     }
     let written = output.write(&run, &snapshot.flight);
-    output.print(&run, plan.json, plan.quiet, plan.all)?;
-    written.and(old_files)?;
+    crate::exit::all([output.print(&run, plan.json, plan.quiet, plan.all), written, old_files])?;
     Ok(match stopped_at {
         Some(_) => crate::exit::EXCEEDED.into(),
         None => crate::exit::of(run.verdict.as_ref()),

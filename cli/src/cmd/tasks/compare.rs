@@ -65,7 +65,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
     if set.global.duration_s.is_none() {
         common.duration = common.duration.or(Some(DURATION));
     }
-    let (mut runs, mut missing) = (Vec::new(), Vec::new());
+    let (mut runs, mut missing, mut unsaved) = (Vec::new(), Vec::new(), Vec::new());
     const ALL: [Chosen; 6] =
         [Chosen::Fifo, Chosen::Rr, Chosen::Deadline, Chosen::Other, Chosen::FiberFp, Chosen::FiberEdf];
     for chosen in ALL {
@@ -83,8 +83,10 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
         let sinks = Sinks { silent: args.json, save, ..Sinks::default() };
         match measure(&set, chosen.scheduler(), &common, sinks) {
             Ok(run) => {
-                if let Some(output) = &output {
-                    output.put(&file, &run)?;
+                // A full disk now does not cost the other schedulers: the run is in memory, and written again at the end.
+                if let Some(Err(error)) = output.as_ref().map(|output| output.put(&file, &run)) {
+                    eprintln!("lathunt: {}; the comparison continues", exit::one_line(&error));
+                    unsaved.push(runs.len());
                 }
                 runs.push((name.to_owned(), run));
             }
@@ -95,14 +97,18 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
         let first = missing.into_iter().map(|(name, why)| format!("{name}: {why}")).next();
         bail!("no scheduler can run the set; {}", first.unwrap_or_default());
     }
+    let mut saved = Vec::new();
     if let Some(output) = &output {
-        output.write(&lathunt_core::merge::side_by_side(&runs), &[])?;
+        let again = unsaved.into_iter().map(|index| &runs[index]);
+        saved.extend(again.map(|(name, run)| output.put(&format!("{name}.lathunt.json"), run)));
+        saved.push(output.write(&lathunt_core::merge::side_by_side(&runs), &[]));
     }
     let text = match args.json {
         true => format!("{:#}\n", document(&runs, &missing)),
         false => table(&runs, &missing),
     };
-    out::print(&text)?;
+    saved.push(out::print(&text).map_err(Into::into));
+    exit::all(saved)?;
     let met = runs.iter().any(|(_, run)| run.misses == Some(0));
     Ok(if met { ExitCode::SUCCESS } else { exit::EXCEEDED.into() })
 }

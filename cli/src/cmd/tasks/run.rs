@@ -184,8 +184,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         (false, true) => summary(&measured),
         (false, false) => table(&measured),
     };
-    out::print(&text)?;
-    saved?;
+    exit::all([out::print(&text).map_err(Into::into), saved])?;
     Ok(measured.verdict.as_ref().map_or(ExitCode::SUCCESS, exit::told))
 }
 

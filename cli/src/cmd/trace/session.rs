@@ -21,7 +21,7 @@ use lathunt_host::threads::scoped;
 use lathunt_host::tracefs::{self, EventSet};
 use lathunt_host::user::User;
 
-use super::kernel::Kernel;
+use super::kernel::{Ended, Kernel};
 use super::maps::Maps;
 use super::programs::{self, SessionArgs};
 use crate::beside::{CONDITIONS_FILE, FLIGHT_FILE, INTERRUPTS_FILE, KALLSYMS_FILE, MAPS_FILE};
@@ -91,14 +91,28 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     }
     let mut child = start(&plan.command, plan.as_user.as_ref())?;
     let end = plan.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
-    let done = AtomicBool::new(false);
+    let has_child = child.is_some();
+    let (done, failed) = (AtomicBool::new(false), AtomicBool::new(false));
     let drained = std::thread::scope(|threads| {
-        let drain = kernel.as_mut().map(|kernel| scoped(threads, || kernel.drain_until(&done)));
+        let drain = kernel.as_mut().map(|kernel| {
+            scoped(threads, || {
+                let drained = kernel.drain_until(&done);
+                match &drained {
+                    // A program is not ended because its recording is.
+                    Err(error) if has_child => {
+                        eprintln!("lathunt: recording of the kernel ended early: {error}")
+                    }
+                    Err(_) => failed.store(true, Ordering::Relaxed),
+                    Ok(()) => {}
+                }
+                drained
+            })
+        });
         let drain = match drain.transpose() {
             Ok(drain) => drain,
             Err(refused) => return Some(Err(refused.into())),
         };
-        wait(stop, end, child.as_mut(), maps.as_mut());
+        wait(&[stop, &failed], end, child.as_mut(), maps.as_mut());
         done.store(true, Ordering::Relaxed);
         drain.map(|thread| thread.join().unwrap_or_else(|_| Ok(())))
     });
@@ -107,15 +121,15 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     let ended = child.map(conclude_child);
     let status = consumer.map(|_| daemon::stop(&plan.place)).transpose()?.flatten();
     let mut code = 0;
-    let recorded = recorded?;
-    if let Some(maps) = &mut maps {
+    // The events first: the names beside them are worth less where there is no room for both.
+    let written = recorded.and_then(|recorded| recorded.map(Ended::write).transpose());
+    let named = maps.as_mut().map_or(Ok(()), |maps| {
         maps.take_all();
-        maps.write()?;
-    }
-    if let Some(recorded) = recorded {
-        code = recorded.write()?;
-    }
-    drained.transpose()?;
+        maps.write()
+    });
+    code = written.as_ref().map_or(code, |of_kernel| of_kernel.unwrap_or_default());
+    // One message for a full disk: the end has the remedy.
+    let written = if written.is_ok() { drained.unwrap_or(Ok(())) } else { written.map(drop) };
     if let Some(status) = status {
         let conclude = if plan.events.is_some() { programs::conclude } else { programs::conclude_alone };
         code = code.max(conclude(&status));
@@ -123,6 +137,7 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     if let Some(ended) = ended.flatten() {
         eprintln!("lathunt: {}: {ended}", plan.command[0].to_string_lossy());
     }
+    exit::all([named, written])?;
     Ok(ExitCode::from(code))
 }
 
@@ -149,8 +164,14 @@ fn start(command: &[OsString], user: Option<&User>) -> Result<Option<Child>> {
     Ok(Some(child.with_context(|| format!("cannot start {}", program.to_string_lossy()))?))
 }
 
-fn wait(stop: &AtomicBool, end: Option<Instant>, mut child: Option<&mut Child>, mut maps: Option<&mut Maps>) {
-    while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
+fn wait(
+    stop: &[&AtomicBool],
+    end: Option<Instant>,
+    mut child: Option<&mut Child>,
+    mut maps: Option<&mut Maps>,
+) {
+    while !stop.iter().any(|stop| stop.load(Ordering::Relaxed)) && end.is_none_or(|end| Instant::now() < end)
+    {
         if let Some(child) = &mut child
             && !matches!(child.try_wait(), Ok(None))
         {

@@ -5,7 +5,7 @@
 //!
 //! And it stores up to when windows were closed: SQLite silently drops what is cut off at the end of its log.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use lathunt_core::monitor::window::UnixMs;
 
+use crate::beneath::{Directory, Foreign, Readers};
 use crate::error::{Error, Result};
+use crate::trusted::{self, Owner};
 
 /// A killed monitor holds its lock until its memory is unmapped: its successor waits this long.
 const GRACE: Duration = Duration::from_millis(500);
@@ -31,18 +33,17 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// Takes the lock of `database`.
-    pub fn take(database: &Path) -> Result<Hold> {
+    /// Takes the lock of `database`, beneath its open `directory`: another user's link there would be overwritten.
+    pub fn take(directory: &Directory, database: &Path) -> Result<Hold> {
         let path = beside(database, "lock");
         let shown = path.display().to_string();
         let was_ours = path.exists();
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(
-                |error| {
-                    Error::new("lock the database with", &shown, error)
-                        .hint("name a place that can be written with --database")
-                },
-            )?;
+        let name = path.file_name().unwrap_or_default();
+        let opened = directory.open_or_create(name, Readers::Umask, Owner::Trusted);
+        let mut file = opened.map_err(|error| {
+            Error::new("lock the database with", &shown, error)
+                .hint("name a place that can be written with --database")
+        })?;
         if !locks(&file) {
             let mut owner = String::new();
             let _ = file.read_to_string(&mut owner);
@@ -103,6 +104,32 @@ pub(super) fn real(database: &Path) -> Result<PathBuf> {
         Err(error) => Err(Error::new("find the database", shown.to_string(), error)
             .hint("name a file that can be written with --database")),
     }
+}
+
+/// The directory of `database`, created if missing. Its files, and those of SQLite beside it, are not other users'.
+///
+/// # Errors
+/// The directory belongs to another user, or one of the files does: its owner could change what root writes and reads.
+pub(super) fn place(database: &Path, foreign: Foreign) -> Result<Directory> {
+    let refused = |path: &Path, error| {
+        Error::new("use", format!("{} as database", path.display()), error)
+            .hint("name another place with --database")
+    };
+    if let Some(parent) = database.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Directory::make(parent, Readers::Umask, foreign).map_err(|error| refused(database, error))?;
+    }
+    let (directory, name) =
+        Directory::of_file(database, foreign).map_err(|error| refused(database, error))?;
+    for ending in ["", "-wal", "-shm", "-journal"] {
+        let mut file = name.clone();
+        file.push(ending);
+        let found = directory.belongs_to_others(&file);
+        if foreign == Foreign::Refused && found.map_err(|error| refused(database, error))? {
+            let path = directory.path().join(&file);
+            return Err(refused(&path, trusted::refused("it is a file of another user")));
+        }
+    }
+    Ok(directory)
 }
 
 /// Whether the lock was free within [`GRACE`].

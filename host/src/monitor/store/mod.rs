@@ -26,6 +26,7 @@ use rusqlite::Connection;
 
 pub use read::Reader;
 
+use crate::beneath::Foreign;
 use crate::error::{Error, Result};
 use hold::{beside, Hold};
 use refusal::{bears_our_mark, is_damage, open, said, set_aside, Refusal};
@@ -96,14 +97,11 @@ impl Store {
     ///
     /// # Errors
     /// Another monitor has it, under any name; it belongs to another user or a newer version; or the location is not
-    /// writable.
-    pub fn open(path: &Path, limits: Limits, now: UnixMs) -> Result<(Store, Vec<Event>)> {
-        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-            std::fs::create_dir_all(directory)
-                .map_err(|error| Error::new("make the directory", directory.display().to_string(), error))?;
-        }
+    /// writable, or not safe from other users unless `foreign` allows that.
+    pub fn open(path: &Path, limits: Limits, now: UnixMs, foreign: Foreign) -> Result<(Store, Vec<Event>)> {
+        let directory = hold::place(path, foreign)?;
         let path = &hold::real(path)?;
-        let hold = Hold::take(path)?;
+        let hold = Hold::take(&directory, path)?;
         let mut found = Vec::new();
         let connection = match open(path) {
             Ok(connection) => connection,

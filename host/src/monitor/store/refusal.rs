@@ -26,7 +26,7 @@ pub(super) fn said(path: &Path, error: rusqlite::Error) -> Error {
 /// Whether the file's header says that a monitor wrote it (sqlite.org/fileformat.html: the application id, at 68).
 pub(super) fn bears_our_mark(path: &Path) -> bool {
     let mut header = [0; 72];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    let read = crate::input::regular(path).and_then(|mut file| file.read_exact(&mut header));
     read.is_ok()
         && header.starts_with(b"SQLite format 3\0")
         && header[68..] == schema::APPLICATION.to_be_bytes()

@@ -245,14 +245,13 @@ fn write(
     answered: &Answered,
     files: &Files,
 ) -> Result<()> {
-    if args.json {
-        out::print(&(run.to_json() + "\n"))?;
-    } else if args.format.is_none() {
-        out::print(&table::of(run, args.quiet))?;
-    }
-    if let Some(file) = &files.run {
-        write_atomic(file, run.to_json().as_bytes())?;
-    }
+    let printed = match (args.json, &args.format) {
+        (true, _) => out::print(&(run.to_json() + "\n")),
+        (false, None) => out::print(&table::of(run, args.quiet)),
+        (false, Some(_)) => Ok(()),
+    };
+    let saved = files.run.as_ref().map_or(Ok(()), |file| write_atomic(file, run.to_json().as_bytes()));
+    let mut plotted = Ok(());
     if let Some(file) = &files.plot {
         let line = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let machine = Machine {
@@ -264,7 +263,7 @@ fn write(
         let head = head(args, &answered.channel, answered.priority);
         let cells = measured.cells.as_deref().unwrap_or(&[]);
         let text = text::plot(&head, &machine, &measured.totals, cells, measured.elapsed.as_secs());
-        write_atomic(file, text.as_bytes())?;
+        plotted = write_atomic(file, text.as_bytes());
     }
-    Ok(())
+    exit::all([printed.map_err(Into::into), saved, plotted])
 }

@@ -1,0 +1,177 @@
+//! A result is never lost silently: stdout that is closed or full, and a disk that is full.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_lathunt");
+
+/// Runs `lathunt WORDS` by a shell, with a redirection.
+fn shell(words: &str, redirection: &str, directory: &Path) -> Output {
+    let script = format!("exec {BINARY} {words} {redirection}");
+    Command::new("sh").args(["-c", &script]).current_dir(directory).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Two runs, a task set and a trace.
+fn place() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    for (name, max) in [("a", 10), ("b", 20)] {
+        let line =
+            format!("T: 0 (  100) P:80 I:1000 C:   1000 Min:      1 Act:    2 Avg:    2 Max:      {max}\n");
+        fs::write(place.path().join("text"), line).unwrap();
+        let imported = shell(&format!("import text -o {name}.json"), "", place.path());
+        assert!(imported.status.success(), "{}", said(&imported));
+    }
+    let task = |name: &str| {
+        format!("\"{name}\": {{\"policy\": \"SCHED_OTHER\", \"run\": 100, \"timer\": {{\"ref\": \"{name}\", \"period\": 10000}}}}")
+    };
+    let set = format!("{{\"tasks\": {{{}, {}}}, \"global\": {{\"duration\": 1}}}}", task("one"), task("two"));
+    fs::write(place.path().join("set.json"), set).unwrap();
+    let data = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/tests/data"));
+    fs::copy(data.join("flight/small.bin"), place.path().join("flight.bin")).unwrap();
+    place
+}
+
+/// Commands that print a result, and need no privileges.
+const PRINTING: [&str; 21] = [
+    "--help",
+    "--version",
+    "explain --help",
+    "completions bash",
+    "check -D 0s",
+    "check -D 0s --json",
+    "cyclic -D 200ms -p 0 --json",
+    "cyclic -D 200ms -p 0",
+    "report a.json --text",
+    "report a.json --junit -",
+    "plot a.json -o -",
+    "compare a.json b.json",
+    "compare a.json b.json --plot -",
+    "merge a.json b.json -o merged.json --force",
+    "bound --needed",
+    "explain flight.bin --summary",
+    "explain flight.bin --wakeups --json",
+    "tasks analyse set.json",
+    "tasks run set.json --scheduler other --json",
+    "tasks generate",
+    "tasks convert set.json",
+];
+
+#[test]
+fn a_result_that_stdout_cannot_take_is_an_error_of_every_command() {
+    let place = place();
+    for words in PRINTING {
+        let taken = shell(words, ">/dev/null", place.path());
+        assert!(!said(&taken).contains("stdout"), "{words}: {}", said(&taken));
+        for redirection in [">&-", ">/dev/full", "1</dev/null"] {
+            let output = shell(words, redirection, place.path());
+            let said = said(&output);
+            assert!(
+                output.status.code() == Some(1) && said.contains("cannot write to stdout"),
+                "{words} {redirection}: {:?} {said}",
+                output.status
+            );
+        }
+    }
+    let output = shell("report a.json -o /dev/stdout", ">&-", place.path());
+    assert!(output.status.code() == Some(1), "{}", said(&output));
+}
+
+#[test]
+fn what_is_written_to_files_is_there_even_if_stdout_is_closed() {
+    let place = place();
+    for (words, file) in [
+        ("cyclic -D 200ms -p 0 -o c.json", "c.json"),
+        ("tasks run set.json --scheduler other -o run", "run/run.lathunt.json"),
+        ("bound a.json b.json -o bound", "bound/bound.json"),
+        ("box --pair pipe -D 200ms -o box.json", "box.json"),
+    ] {
+        let output = shell(words, ">&-", place.path());
+        assert_eq!(output.status.code(), Some(1), "{words}: {}", said(&output));
+        assert!(place.path().join(file).exists(), "{words}: {}", said(&output));
+    }
+}
+
+/// Runs lathunt with files of at most `blocks` of 512 bytes: a full disk.
+fn limited(blocks: u64, words: &str, directory: &Path) -> Output {
+    let script = format!("ulimit -f {blocks}; exec {BINARY} {words}");
+    Command::new("sh").args(["-c", &script]).current_dir(directory).output().unwrap()
+}
+
+#[test]
+fn a_comparison_on_a_full_disk_runs_every_scheduler_and_prints_what_it_cannot_save() {
+    let place = place();
+    let output = limited(0, "tasks compare set.json -D 200ms -o full", place.path());
+    let (printed, said) = (String::from_utf8_lossy(&output.stdout).into_owned(), said(&output));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for scheduler in ["other", "fiber-fp", "fiber-edf"] {
+        assert!(printed.lines().next().is_some_and(|head| head.contains(scheduler)), "{printed}{said}");
+        let failure = format!("cannot write full/{scheduler}.lathunt.json");
+        assert!(said.matches(&failure).count() == 2, "{said}");
+    }
+    assert!(printed.contains("one") && said.contains("the comparison continues"), "{printed}{said}");
+    let files = fs::read_dir(place.path().join("full")).unwrap().count();
+    assert_eq!(files, 0, "{said}");
+}
+
+#[test]
+fn an_earlier_run_survives_a_write_that_fails() {
+    let place = place();
+    let before = fs::read(place.path().join("a.json")).unwrap();
+    fs::copy(place.path().join("b.json"), place.path().join("a.json.old")).unwrap();
+    let oldest = fs::read(place.path().join("b.json")).unwrap();
+    for words in
+        ["import text -o a.json", "merge a.json b.json -o b.json --force", "cyclic -D 200ms -p 0 -o a.json"]
+    {
+        let output = limited(0, words, place.path());
+        assert_eq!(output.status.code(), Some(1), "{words}: {}", said(&output));
+        let there = ["a.json", "a.json.old"].map(|name| fs::read(place.path().join(name)).unwrap());
+        assert!(
+            there == [before.clone(), oldest.clone()],
+            "{words}: an earlier run is lost: {}",
+            said(&output)
+        );
+        let left = fs::read_dir(place.path()).unwrap().flatten();
+        let left: Vec<_> =
+            left.filter(|entry| entry.file_name().to_string_lossy().contains(".part")).collect();
+        assert!(left.is_empty(), "{words}: {left:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_trace_of_the_kernel_on_a_full_disk_stays_readable_or_leaves_nothing() {
+    let name = "a_trace_of_the_kernel_on_a_full_disk_stays_readable_or_leaves_nothing";
+    if !lathunt_host::testing::may_run(name, lathunt_host::testing::lacks_root()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let output = limited(0, "trace --events min -D 300ms -o none", place.path());
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("no event is kept; free some space"), "{}", said(&output));
+    assert_eq!(fs::read_dir(place.path().join("none")).unwrap().count(), 0, "{}", said(&output));
+    // Room for the description and a second of events.
+    let whole = shell("trace --events full -D 200ms -o whole", "", place.path());
+    assert!(whole.status.success(), "{}", said(&whole));
+    let size = fs::metadata(place.path().join("whole/trace.dat")).unwrap().len() + (1 << 20);
+    let script = format!(
+        "mkdir small && mount -t tmpfs -o size={size} none small && \
+         {BINARY} trace --events full -o small/t -- sh -c 'i=0; while [ $i -lt 3000 ]; do /bin/true; i=$((i+1)); done; echo ended'; \
+         echo code $?; ls small/t; {BINARY} explain small/t --summary"
+    );
+    let output =
+        Command::new("unshare").args(["-m", "sh", "-c", &script]).current_dir(place.path()).output().unwrap();
+    let (printed, said) = (String::from_utf8_lossy(&output.stdout).into_owned(), said(&output));
+    assert!(printed.contains("ended\n") && printed.contains("code 1\n"), "{printed}{said}");
+    assert!(said.contains("recording of the kernel ended early"), "{said}");
+    assert!(
+        said.contains("`lathunt explain small/t` reads the events before that; free some space"),
+        "{said}"
+    );
+    assert!(!printed.contains("part") && printed.contains("events in"), "{printed}{said}");
+    assert!(printed.contains("did not come to its end"), "{printed}{said}");
+}
