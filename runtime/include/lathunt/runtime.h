@@ -89,6 +89,7 @@ lathunt_rt_thread lathunt_rt_self(void);             /* id 0: no runtime */
 /* Its waits return ECANCELED, except those for mutexes and barriers. */
 int lathunt_rt_cancel(lathunt_rt_thread thread);
 int lathunt_rt_set_priority(lathunt_rt_thread thread, uint32_t priority);
+/* Of the current job of an EDF thread. A miss is counted only if the thread is periodic or sporadic. */
 int lathunt_rt_set_deadline(lathunt_rt_thread thread, uint64_t deadline_at);
 /* Posts the semaphore at each miss and overrun; NULL: stop. */
 int lathunt_rt_notify(lathunt_rt_thread thread, const lathunt_rt_sem *sem);

@@ -200,10 +200,11 @@ impl Scheduler {
     }
 
     /// Changes the absolute deadline of an EDF thread's current job (for a message that carries one). If the previous
-    /// deadline has passed, it was missed.
+    /// deadline has passed, it was missed. Misses are counted only if jobs have an end: not in an aperiodic thread, which
+    /// may be done by then.
     ///
     /// # Errors
-    /// [`Refusal::Invalid`] for other threads, between two jobs, and for deadlines in the past.
+    /// [`Refusal::Invalid`] for other threads, threads between two jobs, and deadlines in the past.
     pub fn set_deadline(&mut self, id: ThreadId, deadline: u64, now: u64) -> Result<(), Refusal> {
         let thread = &mut self.threads[id.0 as usize];
         if thread.policy != Policy::Edf || deadline <= now || deadline > super::thread::LONGEST {
@@ -211,18 +212,20 @@ impl Scheduler {
                 "only an EDF thread has a deadline to set, and it must be in the future",
             ));
         }
-        if thread.state == State::Blocked(Wait::Release) {
+        if !thread.is_live() || thread.state == State::Blocked(Wait::Release) {
             return Err(Refusal::Invalid(
-                "the thread waits for its next job, which has a deadline of its own",
+                "the thread has no job: it has ended or waits for its next release",
             ));
         }
-        let is_counted = !thread.has_own_jobs;
+        let is_counted = !thread.has_own_jobs && thread.release != Release::Aperiodic;
         if is_counted && thread.deadline_at < now {
             self.deadline_passed(id.0, now);
         }
         self.threads[id.0 as usize].deadline_at = deadline;
         if is_counted {
             self.timers.set(id.0, Reason::Deadline, deadline + 1);
+        } else {
+            self.timers.clear(id.0, Reason::Deadline);
         }
         self.requeue(id.0, now, true);
         Ok(())

@@ -268,3 +268,30 @@ fn impossible_parameters_are_refused_with_a_reason() {
     assert!(matches!(sched.new_mutex(Protocol::Ceiling(99)), Err(Refusal::Invalid(_))));
     assert!(sched.new_barrier(0).is_err());
 }
+
+#[test]
+fn a_deadline_is_set_for_a_job_and_never_missed_by_a_thread_without_one() {
+    let mut sched = Scheduler::new(4, 0);
+    let edf = Params { policy: Policy::Edf, deadline: Some(100), ..at(3) };
+    let periodic = Params { release: Release::Periodic { period: 100 }, ..edf };
+    let thread = sched.spawn(0, &periodic).unwrap();
+    sched.reschedule(0);
+    sched.set_deadline(thread, 20, 0).unwrap();
+    sched.next_job(10).unwrap();
+    assert!(
+        matches!(sched.set_deadline(thread, 50, 10), Err(Refusal::Invalid(_))),
+        "it waits for its release"
+    );
+    sched.tick(60);
+    assert_eq!(sched.account(thread).misses, 0);
+    sched.tick(100);
+    sched.reschedule(100);
+    sched.set_deadline(thread, 120, 100).unwrap();
+    sched.tick(130);
+    assert_eq!(sched.account(thread).misses, 1);
+    // It takes messages; only the program knows when one of them is done.
+    let server = sched.spawn(130, &edf).unwrap();
+    sched.set_deadline(server, 150, 130).unwrap();
+    sched.tick(300);
+    assert_eq!(sched.account(server).misses, 0);
+}
