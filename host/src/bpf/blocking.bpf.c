@@ -46,8 +46,11 @@ int BPF_PROG(on_scheduler_entry)
 	if (!b->asked_at)
 		return 0;
 	asked = __sync_lock_test_and_set(&b->asked_at, 0);
-	if (!asked || asked > at)
+	if (!asked)
 		return 0;
+	/* Another CPU asked after this entry, which serves it: nothing was blocked. */
+	if (asked > at)
+		asked = at;
 	__sync_fetch_and_add(&b->seq, 1);
 	hist_add(&b->hist, at, at - asked);
 	__sync_fetch_and_add(&b->seq, 1);
