@@ -151,6 +151,12 @@ pub struct Activation {
 }
 
 impl Activation {
+    /// Whether the policy of its thread is real-time; a real-time priority alone may be a PI boost.
+    #[must_use]
+    pub fn is_realtime(&self) -> bool {
+        matches!(self.policy, 1 | 2 | 6) // SCHED_FIFO, SCHED_RR, SCHED_DEADLINE
+    }
+
     /// Reads the record with sequence number `seq`, its words as the machine read them; `None` if it is torn or its
     /// times go backwards. About 20 ns.
     #[must_use]

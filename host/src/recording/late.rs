@@ -1,7 +1,8 @@
 //! Late cases during the recording, for actions on them: their number, and the largest since the last query.
 //!
-//! A case is late if its wake-up, or its job, took longer than a limit. The final verdict counts the same, except for
-//! deadlines that equal the period of a thread: that is unknown while it runs, and such jobs are not noticed here.
+//! A case is late if its wake-up, or its job, took longer than a limit. The final verdict counts the same, with two
+//! exceptions. A deadline that equals the period of a thread is unknown while it runs: such jobs are not noticed here. A
+//! deadline without a name applies to ordinary threads only if no thread is real-time: here, until the first one wakes up.
 
 use lathunt_core::application::{Deadlines, Job};
 use lathunt_core::peak::Peak;
@@ -53,7 +54,7 @@ impl Found {
 #[derive(Default)]
 pub(super) struct Late {
     above: LateAbove,
-    realtime: bool, // a job of a real-time thread was seen: a deadline without a name applies to these only
+    realtime: bool, // a real-time thread was seen: a deadline without a name applies to these only
     has_jobs: bool,
     cases: u64,
     worst: Option<Found>,
@@ -73,8 +74,9 @@ impl Late {
         late.map_or(jobs.useful_from(), |late| late.min(jobs.useful_from()))
     }
 
-    /// Adds a wake-up; one comparison if it is in time.
+    /// Adds a wake-up; two comparisons if it is in time.
     pub fn wakeup(&mut self, a: &Activation) {
+        self.realtime |= a.is_realtime();
         let has_latency = !a.awake || a.timer.is_some();
         if has_latency && !self.has_jobs && self.above.stop.is_some_and(|above| a.latency() > above) {
             self.stop.get_or_insert_with(|| Found::WakeUp(Box::new(*a)));
@@ -88,7 +90,7 @@ impl Late {
     pub fn jobs(&mut self, ended: &[Job]) {
         for job in ended.iter().filter(|job| !job.is_provisional) {
             let Some(last) = job.steps.last() else { continue };
-            let is_realtime = last.thread.prio.is_realtime();
+            let is_realtime = last.is_realtime();
             self.realtime |= is_realtime;
             let comm = last.thread.thread().comm;
             let deadline = self.above.deadlines.while_running(&comm);
