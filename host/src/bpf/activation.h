@@ -68,6 +68,8 @@ struct activation {
 };
 _Static_assert(sizeof(struct activation) == 192, "wire record has no padding");
 
+#define MORE_TIMERS 3 /* an event loop reads several timers */
+
 /* State of one thread between its waking and its next block. The common path touches the first cache line only. */
 struct waking {
 	__s32 tid; /* 0: free; claimed by compare-and-exchange, by user space too */
@@ -89,7 +91,9 @@ struct waking {
 	__u16 jobs;	   /* jobs ended by yielding */
 	__u16 source;	   /* hash of the timer that woke it */
 	__u64 slack; /* of `expires` */
-	__u64 reserved[5];
+	__u64 more_armed[MORE_TIMERS]; /* other timers that it armed, the last one first; as `armed` and `armed_timer` */
+	__u32 more_timers[MORE_TIMERS];
+	__u32 reserved;
 };
 _Static_assert(__builtin_offsetof(struct waking, saved) == 64, "one cache line before it");
 _Static_assert(sizeof(struct waking) == 320, "as in host/src/recorder/chosen.rs");

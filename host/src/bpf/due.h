@@ -96,12 +96,22 @@ static __always_inline bool is_of_timerfd(struct hrtimer *timer)
 	       (__u64)timer->function == (__u64)&timerfd_tmrproc;
 }
 
+static __always_inline bool sends_a_signal(struct hrtimer *timer)
+{
+	__u64 function;
+
+	if (!bpf_core_field_exists(timer->function))
+		return false;
+	function = (__u64)timer->function;
+	return (&posix_timer_fn && function == (__u64)&posix_timer_fn) ||
+	       (&it_real_fn && function == (__u64)&it_real_fn);
+}
+
 /* Periodic timers of these kinds are re-armed by the thread that consumes the expiry: by reading the timerfd, or by taking
  * the timer's signal. */
 static __always_inline bool is_armed_by_reader(struct hrtimer *timer)
 {
-	return is_of_timerfd(timer) || (bpf_core_field_exists(timer->function) && &posix_timer_fn &&
-					(__u64)timer->function == (__u64)&posix_timer_fn);
+	return is_of_timerfd(timer) || sends_a_signal(timer);
 }
 
 static __always_inline bool in_interrupt(struct cpu_block *b)
@@ -118,20 +128,45 @@ static __always_inline bool is_waited_for(struct hrtimer *timer)
 	if (!bpf_core_field_exists(timer->function) || !&hrtimer_wakeup)
 		return true; /* indistinguishable */
 	function = (__u64)timer->function;
-	return function == (__u64)&hrtimer_wakeup || function == (__u64)&timerfd_tmrproc ||
-	       function == (__u64)&posix_timer_fn;
+	return function == (__u64)&hrtimer_wakeup || function == (__u64)&timerfd_tmrproc || sends_a_signal(timer);
 }
 
-/* The thread did not wait for its release, which was due at w->armed. A signal may also be taken by a handler that
- * interrupts the thread: that is not an overrun. */
-static __always_inline void reader_overran(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p,
-					   bool by_signal)
+/* `low` becomes the timer that the thread armed last, due at `due`. Returns when it was due before; 0: unknown. */
+static __always_inline __u64 armed_again(struct waking *w, __u32 low, __u64 due)
+{
+	__u64 last = w->armed;
+	__u32 i, timer = w->armed_timer;
+
+	w->armed = due;
+	w->armed_timer = low;
+	if (timer == low)
+		return last;
+	/* Those before it move back by one. */
+#pragma unroll
+	for (i = 0; i < MORE_TIMERS; i++) {
+		__u64 moved = w->more_armed[i];
+		__u32 of = w->more_timers[i];
+
+		w->more_armed[i] = last;
+		w->more_timers[i] = timer;
+		if (of == low)
+			return moved;
+		last = moved;
+		timer = of;
+	}
+	return 0;
+}
+
+/* The thread did not wait for its release at `due`. A signal may also be taken by a handler that interrupts the thread:
+ * that is not an overrun. */
+static __always_inline void reader_overran(struct cpu_block *b, __u64 at, __u64 due, struct waking *w,
+					   struct task_struct *p, bool by_signal)
 {
 	bool takes = takes_a_release(b, p);
 
 	if (by_signal && !takes)
 		return;
-	slept_late(open_activation(b), at, w->armed);
+	slept_late(open_activation(b), at, due);
 	if (takes)
 		activation_returns(b, at, w, p);
 }
@@ -144,21 +179,20 @@ static __always_inline void reader_armed(__u64 at, struct hrtimer *timer, __u32 
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct cpu_block *b = any_block();
 	struct waking *w;
+	__u64 was, due;
 	bool known;
-	__u32 low;
 
 	if (!b || in_interrupt(b))
 		return;
 	w = find_waking(p->pid);
 	if (!w)
 		return;
-	low = address_of(b, timer);
 	/* Without an activation its waking was not recorded, and its waker is unknown. */
 	known = b->run_tid && b->run_tid == w->tid;
-	if (known && w->armed && w->armed_timer == low && w->armed <= at && w->armed != w->woken_due)
-		reader_overran(b, at, w, p, !is_of_timerfd(timer));
-	w->armed_timer = low;
-	w->armed = known && in_time && !(mode & HRTIMER_MODE_REL) && !timer->base->offset ? timer->node.expires : 0;
+	due = known && in_time && !(mode & HRTIMER_MODE_REL) && !timer->base->offset ? timer->node.expires : 0;
+	was = armed_again(w, address_of(b, timer), due);
+	if (known && was && was <= at && was != w->woken_due)
+		reader_overran(b, at, was, w, p, !is_of_timerfd(timer));
 }
 
 /* Whether the thread of the open activation arms the timer and sleeps at once. */

@@ -80,6 +80,7 @@ struct hrtimer {
 /* Addresses of timer functions: static ones, which BTF does not list; 0: unknown. */
 extern const void hrtimer_wakeup __ksym __weak; /* the thread that sleeps */
 extern const void posix_timer_fn __ksym __weak;
+extern const void it_real_fn __ksym __weak; /* setitimer */
 extern const void timerfd_tmrproc __ksym __weak;
 extern const void dl_task_timer __ksym __weak;
 

@@ -33,10 +33,16 @@ static __always_inline struct waking *find_waking(__s32 tid)
 
 static __always_inline void forget(struct waking *w)
 {
+	__u32 i;
+
+#pragma unroll
+	for (i = 0; i < MORE_TIMERS; i++)
+		w->more_timers[i] = 0;
 	w->at = 0;
 	w->preempted = 0;
 	w->job_ended = 0;
 	w->armed = 0;
+	w->armed_timer = 0;
 	w->jobs = 0;
 }
 

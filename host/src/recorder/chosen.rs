@@ -34,7 +34,8 @@ pub(super) struct Waking {
     /// `armed_timer` and `jobs`.
     pub last: AtomicU64,
     slack: u64,
-    reserved: [u64; 5],
+    /// `more_armed`, `more_timers`.
+    timers: [u64; 5],
 }
 
 // As in src/bpf/activation.h.
