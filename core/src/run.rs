@@ -7,7 +7,7 @@ use crate::conditions::Conditions;
 use crate::idle::IdleComparison;
 use crate::on_late::OnLate;
 use crate::peak::Peak;
-use crate::series::{Quantity, Series};
+use crate::series::{Quantity, Series, Thread};
 use crate::set_run::SetRun;
 use crate::time::{Cpu, Ns};
 use crate::verdict::{Outcome, Verdict};
@@ -228,6 +228,12 @@ fn newer(version: u64) -> &'static str {
 }
 
 impl Run {
+    /// The figures of `thread`: a thread has several if its names had different deadlines.
+    pub(crate) fn task_of(&self, thread: &Thread) -> Option<&Task> {
+        let of_id = || self.tasks.iter().filter(|task| task.thread.tid == thread.tid);
+        of_id().find(|task| task.thread.comm == thread.comm).or_else(|| of_id().next())
+    }
+
     /// An empty run under `conditions`.
     #[must_use]
     pub fn new(conditions: Conditions) -> Run {

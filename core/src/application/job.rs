@@ -75,7 +75,7 @@ impl Job {
 }
 
 /// Deadline of jobs, as far as it is known while they run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Due {
     /// Their deadline; `None`: none, or not known yet.
     pub deadline: Option<Ns>,

@@ -64,7 +64,7 @@ const LOOK_EVERY: Ns = Ns::from_ms(1_000);
 /// The threads of a recording.
 pub struct Tasks {
     limit: usize,
-    deadlines: Deadlines,
+    deadlines: Arc<Deadlines>,
     begins_at: Option<Arc<str>>,
     /// The thread of a program that was held before its first instruction.
     held: Option<Tid>,
@@ -89,7 +89,7 @@ impl Tasks {
     pub fn new(limit: usize, deadline: Option<Ns>, name: fn(Point) -> Option<&'static str>) -> Tasks {
         Tasks {
             limit,
-            deadlines: Deadlines::of_all(deadline),
+            deadlines: Arc::new(Deadlines::of_all(deadline)),
             name,
             logs: BTreeMap::new(),
             ended: Vec::new(),
@@ -115,7 +115,7 @@ impl Tasks {
     /// Sets the deadlines.
     #[must_use]
     pub fn with_deadlines(self, deadlines: Deadlines) -> Tasks {
-        Tasks { deadlines, ..self }
+        Tasks { deadlines: Arc::new(deadlines), ..self }
     }
 
     /// Jobs start where a wait ends in a place whose name matches this shell pattern.
@@ -166,12 +166,15 @@ impl Tasks {
             let too_many =
                 (self.logs.len() + self.ended.len()).saturating_sub(self.limit).min(self.ended.len());
             for log in self.ended.drain(..too_many) {
-                self.others.fold(log.report(self.name));
+                log.report(self.name).into_iter().for_each(|task| self.others.fold(task));
             }
         }
         if let Some(log) = self.logs.get_mut(&tid) {
             log.named(activation, &self.deadlines);
             let found = add(log, activation, self.name, self.least, &mut self.jobs);
+            while let Some(figures) = log.oldest_figures() {
+                self.others.fold(figures);
+            }
             self.follow(tid);
             return found;
         }
@@ -213,7 +216,7 @@ impl Tasks {
         };
         log.make_room(now, self.name);
         if !log.is_empty() {
-            self.others.fold(log.report(self.name));
+            log.report(self.name).into_iter().for_each(|task| self.others.fold(task));
         }
         true
     }
@@ -296,7 +299,7 @@ impl Tasks {
     #[must_use]
     pub fn report_while(&self, waits: &[Wait], end: Mono) -> Vec<Task> {
         let active = self.logs.values().chain(&self.ended).filter(|log| !log.is_empty());
-        let mut tasks: Vec<Task> = active.map(|log| log.report(self.name)).collect();
+        let mut tasks: Vec<Task> = active.flat_map(|log| log.report(self.name)).collect();
         tasks.extend(self.others.report());
         let of_chain = |chain: &Chain| chain.report(self.deadlines.while_running(&chain.name()));
         tasks.extend(self.chain.as_ref().map(of_chain));

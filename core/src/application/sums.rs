@@ -9,6 +9,7 @@ use super::paces::{Held, Paces, RECENT};
 use super::places::{Id, Places};
 use super::point::Place;
 use super::task::{policy, Blocking, Period, Span, Task};
+use crate::comm::Comm;
 use crate::histogram::{Histogram, Layout};
 use crate::series::{Quantity, Series, Thread};
 use crate::time::{Mono, Ns, Tid};
@@ -128,6 +129,11 @@ impl Sums {
     /// Sets the thread of the figures; each wake-up updates it.
     pub fn is_of(&mut self, who: Who, process: Tid, policy: u8) {
         self.last = Some((who, process, policy));
+    }
+
+    /// Sets the name of the thread of the figures.
+    pub fn is_named(&mut self, comm: Comm) {
+        self.last.iter_mut().for_each(|(who, ..)| who.comm = comm);
     }
 
     fn record(&mut self, quantity: Quantity, value: Ns) {

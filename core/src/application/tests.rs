@@ -3,6 +3,7 @@
 mod bounds;
 mod coverage;
 mod overruns;
+mod renamed;
 mod returns;
 
 use self::overruns::overran;

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use super::candidates::Candidates;
 use super::chain::Seen;
 use super::cycles::Cycles;
-use super::deadlines::Deadlines;
 use super::job::{Due, Job, Jobs};
 use super::main_wait::main_wait;
 use super::misses::Finished;
@@ -21,7 +20,6 @@ use super::several::Several;
 use super::sums::Sums;
 use super::task::Task;
 use super::unfinished::{State, Unfinished};
-use crate::comm::Comm;
 use crate::glob::fits;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, LateSleeps, Point, Via, Who};
@@ -30,8 +28,10 @@ mod backlog;
 mod ending;
 mod learning;
 mod over;
+mod renamed;
 mod resumed;
 
+use renamed::Named;
 use resumed::WaitedIn;
 
 const LEARNING: usize = 64;
@@ -71,6 +71,8 @@ pub(super) struct Log {
     /// Jobs with their activations, if requested.
     jobs: Option<Jobs>,
     due: Due,
+    /// Its names, and its jobs under names with another deadline.
+    names: Named,
     /// Recorded jobs that may be parts of one job.
     cycles: Cycles,
     /// Activations that continue after a wait that returned at once.
@@ -86,7 +88,6 @@ pub(super) struct Log {
     waited_in: WaitedIn,
     /// Finished jobs, for a chain; `None`: not part of a chain.
     turns: Option<Vec<Seen>>,
-    comm: Option<Comm>,
 }
 
 /// The current job.
@@ -125,6 +126,7 @@ impl Log {
             candidates: Candidates::default(),
             jobs: None,
             due: Due { deadline, is_period: false },
+            names: Named::default(),
             cycles: Cycles::default(),
             part: None,
             several: Several::default(),
@@ -133,18 +135,7 @@ impl Log {
             is_starting: false,
             waited_in: WaitedIn::default(),
             turns: None,
-            comm: None,
         }
-    }
-
-    /// Updates the deadline, which depends on the name, which `activation` may have changed.
-    pub fn named(&mut self, activation: &Activation, deadlines: &Deadlines) {
-        if self.comm.replace(activation.thread.comm) == Some(activation.thread.comm) {
-            return;
-        }
-        self.due = deadlines.due(&activation.thread.comm.text());
-        self.sums.set_deadline(self.due.deadline);
-        self.jobs.iter_mut().for_each(|jobs| jobs.set_due(self.due));
     }
 
     /// Requests jobs longer than `least`, and the longest; `None`: none.
@@ -207,6 +198,7 @@ impl Log {
         self.jobs.iter_mut().for_each(Jobs::begin_window);
         self.cycles.begin_window();
         self.several.begin_window();
+        self.names.begin_window();
         // Drops the places of the previous window, else a thread with ever new places would fill the table.
         let left = self.left.map(|(left, _)| left);
         let part = self.part.as_ref().map(|part| part.place);
@@ -231,6 +223,10 @@ impl Log {
     }
 
     pub fn is_empty(&self) -> bool {
+        self.has_no_figures() && !self.names.has_earlier_figures()
+    }
+
+    fn has_no_figures(&self) -> bool {
         self.sums.is_empty() && self.learning.is_empty() && self.candidates.outside().is_none()
     }
 
@@ -240,13 +236,14 @@ impl Log {
         self.candidates.unseen(Mono(0), Mono(ran.0));
     }
 
-    pub fn report(&self, name: fn(Point) -> Option<&'static str>) -> Task {
+    /// Its figures, one entry for each deadline that its names had.
+    pub fn report(&self, name: fn(Point) -> Option<&'static str>) -> Vec<Task> {
         if self.main.is_some() {
-            return self.report_decided();
+            return self.report_all();
         }
         let mut decided = self.clone();
         decided.decide(name);
-        decided.report_decided()
+        decided.report_all()
     }
 
     /// The main wait, as the point of one of `stream`.
@@ -306,6 +303,7 @@ impl Log {
     fn step_whole(&mut self, parts: &[Activation], place: Id, name: fn(Point) -> Option<&'static str>) {
         let (Some(whole), Some((last, cuts))) = (joined(parts), parts.split_last()) else { return };
         let activation = &whole;
+        self.renamed(activation);
         let before = self.before.replace(*activation);
         let open = self.turn.is_some();
         if before.is_some_and(|before| self.sums.lacks_between(&before, activation, open)) {

@@ -12,8 +12,8 @@ use super::application::Pools;
 use super::{judge, judge_recording, Asked, Rules};
 use crate::numbers::counted;
 use crate::run::{Contradiction, MergedRun, NotARun, Run, FORMAT, VERSION};
-use crate::series::{Quantity, Series};
-use crate::time::{Ns, Tid};
+use crate::series::{Quantity, Series, Thread};
+use crate::time::Ns;
 use crate::verdict::{badness, JudgedBy, Outcome, Verdict};
 
 impl Run {
@@ -131,20 +131,19 @@ fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
         pools.unties(task).is_some() || task.is_late_by_doubt_alone(held)
     };
     // A thread may have its own deadline, or none.
-    let limit = |tid: Option<Tid>| {
-        let of_it = run.tasks.iter().find(|task| Some(task.thread.tid) == tid);
+    let limit = |thread: Option<&Thread>| {
+        let of_it = thread.and_then(|thread| run.task_of(thread));
         let held = of_it.and_then(|task| task.held_to).map_or(Some(deadline), |held| held.deadline_ns);
         held.filter(|&held| !of_it.is_some_and(|task| by_doubt(task, held)))
     };
     let of_tasks = run.tasks.iter().filter_map(|task| task.of(Quantity::Response));
     let series = run.series.iter().chain(of_tasks).filter(|series| limited(series.quantity));
-    let tid = |series: &Series| series.thread.as_ref().map(|thread| thread.tid);
-    let late =
-        series.filter_map(|series| Some((series.histogram.max()?, limit(tid(series))?, series.label())));
+    let late = series
+        .filter_map(|series| Some((series.histogram.max()?, limit(series.thread.as_ref())?, series.label())));
     let peaks = run.peaks.iter().filter(|peak| limited(peak.quantity) && run.complete);
     let peaks = peaks.filter_map(|peak| {
-        let tid = Some(peak.victim.tid).filter(|_| peak.quantity == Quantity::Response);
-        Some((peak.total_ns, limit(tid)?, format!("one of its worst cases on CPU {}", peak.cpu)))
+        let thread = Some(&peak.victim).filter(|_| peak.quantity == Quantity::Response);
+        Some((peak.total_ns, limit(thread)?, format!("one of its worst cases on CPU {}", peak.cpu)))
     });
     let (worst, deadline, whose) =
         late.chain(peaks).filter(|(worst, deadline, _)| worst > deadline).max_by_key(|(worst, ..)| *worst)?;

@@ -111,11 +111,11 @@ fn said(missed: &Missed) -> String {
 
 /// Sorts cases of threads with a deadline before others, if threads have their own deadlines.
 pub(super) fn judged_first(run: &Run, mut cases: Vec<usize>) -> Vec<usize> {
-    let is_judged = |tid| {
-        let of_it = run.tasks.iter().find(|task| task.thread.tid == tid);
+    let is_judged = |thread| {
+        let of_it = run.task_of(thread);
         of_it.and_then(|task| task.held_to).is_none_or(|held| held.deadline_ns.is_some())
     };
-    cases.sort_by_key(|&case| !is_judged(run.peaks[case].victim.tid)); // stable
+    cases.sort_by_key(|&case| !is_judged(&run.peaks[case].victim)); // stable
     cases
 }
 

@@ -80,7 +80,7 @@ fn ten_thousand_streams_have_the_turns_of_a_plain_reading_and_no_work_is_longer_
         let end = stream[stream.len() - 1].blocked;
         decided.end(end, name, || Some(stream[stream.len() - 1].blocks));
         let main = decided.main_point(&stream, name);
-        let task = decided.report(name);
+        let task = decided.report(name).remove(0);
         let response = task.of(Quantity::Response).map(|series| &series.histogram);
         let plain = plain(&stream, main);
         assert_eq!(response.map_or(0, |histogram| histogram.count()), plain.turns, "stream {number}");

@@ -42,7 +42,7 @@ impl Log {
 
     /// The name of the thread, and its finished jobs.
     pub fn take_turns(&mut self) -> (String, Vec<Seen>) {
-        let comm = self.comm.map(|comm| comm.text()).unwrap_or_default();
+        let comm = self.names.comm.map(|comm| comm.text()).unwrap_or_default();
         (comm, self.turns.as_mut().map(std::mem::take).unwrap_or_default())
     }
 
