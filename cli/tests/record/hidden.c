@@ -9,6 +9,7 @@
 #include "hidden_halves.h"
 #include "hidden_stops.h"
 #include "hidden_turns.h"
+#include "hidden_loops.h"
 
 /* A queue with a condition and two workers. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -334,7 +335,8 @@ static const struct {
 	{"longcall", longcall}, {"killed", killed}, {"exechalf", exechalf}, {"sigfdhalf", sigfdhalf},
 	{"aiohalf", aiohalf}, {"uringhalf", uringhalf}, {"tracewait", tracewait}, {"sibling", sibling},
 	{"restarted", restarted}, {"rearmed", rearmed}, {"migrating", migrating},
-	{"taketurns", taketurns}, {"goodturns", goodturns},
+	{"taketurns", taketurns}, {"goodturns", goodturns}, {"twotimers", twotimers}, {"itimer", itimer},
+	{"loopmix", loopmix}, {"udphalf", udphalf},
 };
 
 static void ignored(int signal) { (void)signal; }
@@ -344,6 +346,7 @@ int main(int count, char **arguments)
 	const char *mode = count > 1 ? arguments[1] : "", *number = getenv("HIDDEN_EXEC");
 	pthread_t g, t = 0;
 	int shared = memfd_create("truth", 0);
+	sigset_t alarms;
 
 	if (number) { /* the next program of execchain: the descriptor is inherited */
 		shared = atoi(getenv("HIDDEN_FD"));
@@ -356,6 +359,9 @@ int main(int count, char **arguments)
 		truth->end = truth->begin + (getenv("RUN_MS") ? atoll(getenv("RUN_MS")) : 2000) * MS;
 	}
 	signal(SIGUSR1, ignored);
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	sigprocmask(SIG_BLOCK, &alarms, 0); /* in all threads: one of them takes it */
 	if (!strcmp(mode, "execchain")) {
 		if (number) {
 			work(LATE / 2);

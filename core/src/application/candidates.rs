@@ -83,7 +83,7 @@ impl Candidates {
         }
         if let Some(before) = before.filter(|_| may_begin_jobs(what) || Some(*place) == main) {
             self.sites.released(Key::of(*place, what, before, a), *since, a.begin());
-            if matches!(what.class, Class::Lock | Class::Io) {
+            if matches!(what.class, Class::Lock | Class::Io | Class::Wait) {
                 self.wakers.released(Key::of_waker(*place, a), *since, a.begin());
             }
         }

@@ -7,15 +7,18 @@
 //! not longer than the shortest interval between two releases.
 //!
 //! Jobs released by a timer are known better: each part between waits that returned at once (`part`) has a response
-//! time.
+//! time. But in an event loop, a thread or an interrupt may release another job while the timer's job runs.
 
 use std::collections::VecDeque;
 
 use super::task::SeveralJobs;
 use crate::time::{Mono, Ns};
+use crate::trace::activation::Via;
 
 /// Late jobs kept until the intervals between releases are known.
 const KEPT: usize = 64;
+/// A kind of source counts if it made at least one in this many of the releases, and two of them.
+const OFTEN: u64 = 64;
 /// Number of remembered runs of releasers.
 const RUNS: usize = 256;
 
@@ -26,6 +29,8 @@ pub(super) struct Several {
     ran: VecDeque<(Mono, Mono)>,
     turns: VecDeque<Late>,
     sum: Option<SeveralJobs>,
+    /// Releases so far, by timers, threads and interrupts.
+    releases: [u64; 3],
 }
 
 #[derive(Clone, Copy)]
@@ -34,12 +39,13 @@ struct Late {
     end: Mono,
     deadline: Ns,
     part: Option<Ns>,
-    queue: Queue,
+    /// How it was released; `None`: no job can be queued.
+    via: Option<Via>,
 }
 
 /// Which jobs may already be queued where a thread waits for its next job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Queue {
+enum Queue {
     /// None: each job wakes it.
     None,
     /// Jobs from threads.
@@ -53,6 +59,26 @@ impl Several {
         (self.turns, self.sum) = (VecDeque::new(), None);
     }
 
+    /// A job was released.
+    pub fn released(&mut self, via: Via) {
+        self.releases[kind(via)] += 1;
+    }
+
+    /// Which jobs may be queued during a job that was released by `via`.
+    fn queue(&self, via: Via) -> Queue {
+        let all: u64 = self.releases.iter().sum();
+        let by = |other: Via| {
+            let count = self.releases[kind(other)];
+            count >= 2 && count * OFTEN >= all
+        };
+        match via {
+            Via::Interrupt => Queue::OfOthers,
+            _ if by(Via::Interrupt) => Queue::OfOthers,
+            Via::Timer if !by(Via::Thread) => Queue::None,
+            Via::Thread | Via::Timer => Queue::OfThreads,
+        }
+    }
+
     /// A thread that releases this one ran.
     pub fn releaser_ran(&mut self, from: Mono, until: Mono) {
         if self.ran.len() == RUNS {
@@ -61,12 +87,13 @@ impl Several {
         self.ran.push_back((from, until));
     }
 
-    /// A recorded job exceeded `deadline`; `part`: its longest part, if it has several.
-    pub fn late(&mut self, begin: Mono, end: Mono, deadline: Ns, part: Option<Ns>, queue: Queue) {
+    /// A recorded job exceeded `deadline`; `part`: its longest part, if it has several; `via`: how it was released, `None`
+    /// if no other job can be queued meanwhile.
+    pub fn late(&mut self, begin: Mono, end: Mono, deadline: Ns, part: Option<Ns>, via: Option<Via>) {
         if self.turns.len() == KEPT {
             self.fold_first(None);
         }
-        self.turns.push_back(Late { begin, end, deadline, part, queue });
+        self.turns.push_back(Late { begin, end, deadline, part, via });
     }
 
     /// `shortest`: shortest interval between two releases, if enough are known.
@@ -99,7 +126,7 @@ impl Several {
     fn certain(&self, turn: &Late, shortest: Option<Ns>) -> Ns {
         let all = turn.end.since(turn.begin);
         let by_timer = turn.part.unwrap_or(all);
-        let by_others = match turn.queue {
+        let by_others = match turn.via.map_or(Queue::None, |via| self.queue(via)) {
             Queue::None => all,
             Queue::OfThreads => turn.end.since(self.last_release(turn)),
             Queue::OfOthers if shortest.is_some_and(|shortest| all <= shortest) => all,
@@ -120,22 +147,46 @@ impl Several {
     }
 }
 
+fn kind(via: Via) -> usize {
+    match via {
+        Via::Timer => 0,
+        Via::Thread => 1,
+        Via::Interrupt => 2,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
 
-    fn told(ran: &[(u64, u64)], queue: Queue, shortest: Option<Ns>) -> Option<SeveralJobs> {
+    #[test]
+    fn in_an_event_loop_other_sources_may_release_a_job_while_that_of_a_timer_runs() {
         let mut several = Several::default();
-        several.late(Mono(100 * MS), Mono(142 * MS), Ns::from_ms(40), None, queue);
+        let released = |several: &mut Several, via, count| (0..count).for_each(|_| several.released(via));
+        released(&mut several, Via::Timer, 100);
+        released(&mut several, Via::Thread, 1);
+        assert_eq!(several.queue(Via::Timer), Queue::None, "one is no source");
+        assert_eq!(several.queue(Via::Thread), Queue::OfThreads);
+        released(&mut several, Via::Thread, 1);
+        assert_eq!(several.queue(Via::Timer), Queue::OfThreads);
+        released(&mut several, Via::Interrupt, 2);
+        assert_eq!(several.queue(Via::Timer), Queue::OfOthers);
+        released(&mut several, Via::Timer, 1_000);
+        assert_eq!(several.queue(Via::Timer), Queue::None, "too seldom");
+    }
+
+    fn told(ran: &[(u64, u64)], via: Option<Via>, shortest: Option<Ns>) -> Option<SeveralJobs> {
+        let mut several = Several::default();
+        several.late(Mono(100 * MS), Mono(142 * MS), Ns::from_ms(40), None, via);
         ran.iter().for_each(|&(from, until)| several.releaser_ran(Mono(from * MS), Mono(until * MS)));
         several.report(shortest)
     }
 
     #[test]
     fn a_late_turn_is_one_job_where_nobody_released_another() {
-        let of = |ran: &[(u64, u64)]| told(ran, Queue::OfThreads, None);
+        let of = |ran: &[(u64, u64)]| told(ran, Some(Via::Thread), None);
         assert_eq!(of(&[(99, 101), (150, 151)]), None, "41 ms from the last release");
         assert_eq!(of(&[]), None);
         let doubt = SeveralJobs { turns: 1, longest_ns: Ns(42 * MS), certain_ns: Ns(21 * MS), late: 1 };
@@ -146,22 +197,22 @@ mod tests {
 
     #[test]
     fn an_interrupt_may_release_several_jobs_unless_it_never_came_so_soon() {
-        let of = |shortest| told(&[], Queue::OfOthers, shortest);
+        let of = |shortest| told(&[], Some(Via::Interrupt), shortest);
         assert!(of(None).is_some() && of(Some(Ns(41 * MS))).is_some());
         assert_eq!(of(Some(Ns(42 * MS))), None);
-        assert_eq!(told(&[], Queue::None, None), None);
+        assert_eq!(told(&[], None, None), None);
     }
 
     #[test]
     fn what_is_not_known_any_more_is_a_doubt() {
         let mut several = Several::default();
-        several.late(Mono(100), Mono(142), Ns(40), None, Queue::OfThreads);
+        several.late(Mono(100), Mono(142), Ns(40), None, Some(Via::Thread));
         (0..RUNS as u64).for_each(|at| several.releaser_ran(Mono(200 + at), Mono(200 + at)));
         assert_eq!(several.report(None).unwrap().turns, 1);
         let mut many = Several::default();
-        (0..200).for_each(|k| many.late(Mono(k * 100), Mono(k * 100 + 42), Ns(40), None, Queue::None));
+        (0..200).for_each(|k| many.late(Mono(k * 100), Mono(k * 100 + 42), Ns(40), None, None));
         assert_eq!(many.report(None), None, "all are certain");
-        many.late(Mono(0), Mono(42), Ns(40), None, Queue::OfOthers);
+        many.late(Mono(0), Mono(42), Ns(40), None, Some(Via::Interrupt));
         let told = many.report(None).unwrap();
         assert_eq!((told.turns, told.late, told.certain_ns), (1, 201, Ns(42)));
     }

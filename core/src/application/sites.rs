@@ -10,7 +10,8 @@
 //! signals), the second part of a job starts with another source: another timer or thread. A [`Key`] has all of these.
 //!
 //! In many programs, several threads post to one semaphore or pipe, each with its own jobs. Only if they always
-//! alternate may one have woken the thread within the other's jobs ([`Sites::report_turns`]). Several timers can end a
+//! alternate may one have woken the thread within the other's jobs ([`Sites::report_turns`]). The same holds for packets of
+//! the machine itself, which are interrupts in the context of their sender. Several timers can end a
 //! read only on a signalfd.
 //!
 //! A site is a hash of likely return addresses, and one call may have two if another value on the stack looked like
@@ -62,9 +63,11 @@ impl Key {
         Key { place, call: before.site, stack: before.stack, source }
     }
 
-    /// Key by the waking thread; all other sources share one key.
+    /// Key by the waking thread; all other sources share one key. Packets of the machine itself arrive in a softirq that
+    /// runs in their sender; the thread that another interrupt meets is random, and does not alternate.
     pub fn of_waker(place: Id, after: &Activation) -> Key {
-        let is_thread = after.via == Via::Thread && after.waker.tid != after.thread.tid;
+        let other = after.waker.tid != after.thread.tid && after.waker.tid != Tid::IDLE;
+        let is_thread = after.via != Via::Timer && other;
         Key { place, call: u32::from(is_thread), stack: 0, source: Some(Source::Thread(after.waker.tid)) }
     }
 }

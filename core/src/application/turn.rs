@@ -324,6 +324,7 @@ impl Log {
                 let late = self.late.take();
                 let begin = release(activation, late);
                 self.turn = Some(Turn::released(activation, begin));
+                self.several.released(activation.via);
                 self.jobs.iter_mut().for_each(Jobs::begins);
                 self.sums.released(activation, begin, late);
                 self.jobs.iter_mut().for_each(|jobs| jobs.set_period(self.sums.known_period()));

@@ -5,7 +5,6 @@ use super::super::cycles::is_regular;
 use super::super::misses::Finished;
 use super::super::places::Id;
 use super::super::point::Class;
-use super::super::several::Queue;
 use super::super::sums::missing_between;
 use super::{Log, Turn, WAKERS};
 use crate::time::{Mono, Ns, Tid};
@@ -45,12 +44,7 @@ impl Log {
         let response = end.since(turn.begin);
         let Some(deadline) = self.due.deadline.filter(|&deadline| response > deadline) else { return };
         let queues = may_queue(&self.places.get(place));
-        let queue = match turn.via {
-            _ if !queues => Queue::None,
-            Via::Timer => Queue::None,
-            Via::Thread => Queue::OfThreads,
-            Via::Interrupt => Queue::OfOthers,
-        };
+        let via = queues.then_some(turn.via);
         let part = (turn.part > turn.begin).then(|| turn.longest.max(end.since(turn.part)));
         // It armed a timer for a time that had passed: its next job may have started there, without a wait.
         let armed = turn.late.filter(|late| queues && late.count > u16::from(last.at_once));
@@ -58,7 +52,7 @@ impl Log {
         let part = rearmed.map(|certain| part.map_or(certain, |part| part.min(certain))).or(part);
         let idle = self.between_idle_waits(turn, end);
         let part = part.into_iter().chain(idle).min();
-        self.several.late(turn.begin, end, deadline, part, queue);
+        self.several.late(turn.begin, end, deadline, part, via);
     }
 
     /// Notes a wait elsewhere that a timer ended within a job: perhaps it was for the next job. A sleep was not: no release

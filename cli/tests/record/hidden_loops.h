@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* Event loops: several sources release the jobs of one thread, and a job may be released while another one runs. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+static int timer_from(ns first, ns period)
+{
+	struct itimerspec every = {.it_value = at(first), .it_interval = at(period)};
+	int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+
+	timerfd_settime(timer, TFD_TIMER_ABSTIME, &every, 0);
+	return timer;
+}
+
+static void watch(int epoll, int fd, int number)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u32 = number};
+
+	epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* In time: two timers, of which the second one expires while the job of the first one runs. */
+static void *twotimers(void *unused)
+{
+	ns next[2] = {truth->begin + 20 * MS, truth->begin + 40 * MS};
+	int epoll = epoll_create1(0), timers[2] = {timer_from(next[0], PERIOD), timer_from(next[1], PERIOD)};
+	struct epoll_event event;
+	uint64_t times;
+
+	init("twotimers");
+	for (int i = 0; i < 2; i++)
+		watch(epoll, timers[i], i);
+	while (now() < truth->end) {
+		if (epoll_wait(epoll, &event, 1, -1) != 1 || read(timers[event.data.u32], &times, 8) != 8)
+			continue;
+		next[event.data.u32] += times * PERIOD;
+		work(event.data.u32 ? 15 * MS : 30 * MS);
+		job(next[event.data.u32] - PERIOD);
+	}
+	return unused;
+}
+
+/* In time: SIGALRM of setitimer, which comes while the job before it runs. */
+static void *itimer(void *unused)
+{
+	struct itimerval every = {{0, 20000}, {0, 20000}};
+	ns release = now() + 20 * MS;
+	sigset_t set;
+	int taken;
+
+	init("itimer");
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	setitimer(ITIMER_REAL, &every, 0);
+	for (int k = 0; now() < truth->end; k++, release += 20 * MS) {
+		sigwait(&set, &taken);
+		work(k % 5 == 0 ? 30 * MS : k % 5 == 1 ? 12 * MS : MS);
+		job(release);
+	}
+	return unused;
+}
+
+/* In time: a timer, and messages of another thread that come while the job of the timer runs, or after it. */
+static _Atomic ns sent_at;
+
+static void *messenger(void *to)
+{
+	uint64_t one = 1;
+
+	init("messenger");
+	pin(0);
+	for (ns k = 0, r = truth->begin + 40 * MS; r < truth->end - PERIOD; r += PERIOD, k++) {
+		until(r + (k + 1) % 2 * 25 * MS);
+		sent_at = now();
+		if (write(*(int *)to, &one, 8) != 8)
+			break;
+	}
+	return 0;
+}
+
+static void *loopmix(void *unused)
+{
+	ns next = truth->begin + 20 * MS, release;
+	int epoll = epoll_create1(0), timer = timer_from(next, PERIOD), messages = eventfd(0, EFD_NONBLOCK);
+	struct epoll_event event;
+	pthread_t other;
+	uint64_t times;
+
+	init("loopmix");
+	watch(epoll, timer, 0);
+	watch(epoll, messages, 1);
+	pthread_create(&other, 0, messenger, &messages);
+	while (now() < truth->end) {
+		if (epoll_wait(epoll, &event, 1, -1) != 1)
+			continue;
+		if (read(event.data.u32 ? messages : timer, &times, 8) != 8)
+			continue;
+		release = event.data.u32 ? sent_at : next;
+		next += event.data.u32 ? 0 : times * PERIOD;
+		work(event.data.u32 ? 15 * MS : 30 * MS);
+		job(release);
+	}
+	pthread_join(other, 0);
+	return unused;
+}
+
+/* Jobs of 44 ms of work in two halves: a packet releases each, by the loopback interface, which raises a softirq. */
+static struct sockaddr_in addresses[2];
+
+static void *sender(void *second)
+{
+	int out = socket(AF_INET, SOCK_DGRAM, 0);
+	long which = (long)second;
+
+	init("sender");
+	fifo(70);
+	for (ns r = truth->begin + 20 * MS + which * PERIOD / 2; r < truth->end; r += PERIOD) {
+		until(r);
+		sendto(out, &r, sizeof(r), 0, (void *)&addresses[which], sizeof(addresses[which]));
+	}
+	return 0;
+}
+
+static void *udphalf(void *unused)
+{
+	ns release = 0, sent;
+	int epoll = epoll_create1(0), in[2];
+	struct epoll_event event;
+	pthread_t senders[2];
+
+	init("udphalf");
+	for (long i = 0; i < 2; i++) {
+		socklen_t length = sizeof(addresses[i]);
+
+		in[i] = socket(AF_INET, SOCK_DGRAM, 0);
+		addresses[i] = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+		if (bind(in[i], (void *)&addresses[i], length) || getsockname(in[i], (void *)&addresses[i], &length))
+			exit(77);
+		watch(epoll, in[i], i);
+	}
+	for (long i = 0; i < 2; i++)
+		pthread_create(&senders[i], 0, sender, (void *)i);
+	while (now() < truth->end - PERIOD) {
+		if (epoll_wait(epoll, &event, 1, 100) != 1 || recv(in[event.data.u32], &sent, sizeof(sent), 0) < 0)
+			continue;
+		release = event.data.u32 ? release : sent;
+		work(22 * MS);
+		if (event.data.u32 && release)
+			job(release);
+	}
+	return unused;
+}
