@@ -146,3 +146,54 @@ fn lost_packets_are_no_lost_event() {
         assert!(said.contains("discarded 2 packets") && said.contains("discarded 3 events"), "{said}");
     }
 }
+
+/// First times of two traces of ten events, each from 1 ms of its clock on, with these attributes of the clocks.
+fn together(clocks: [&str; 2]) -> (String, Vec<u64>) {
+    let stream = format!("stream {{ id = 0; {EVENTS} }};");
+    let texts =
+        clocks.map(|clock| metadata(NUMBERED, &stream).replace("freq = 1000000000; offset = 0;", clock));
+    let packet = [&START[..], &[0; 4], &events(10, 1_000_000)].concat();
+    let inputs: Vec<TraceFiles> = texts
+        .iter()
+        .map(|text| TraceFiles {
+            name: "trace".to_owned(),
+            metadata: text.as_bytes(),
+            streams: vec![("s0".to_owned(), packet.as_slice())],
+            ..TraceFiles::default()
+        })
+        .collect();
+    let ctf = Ctf::open(&inputs).unwrap();
+    let (mut times, mut walk) = (Vec::new(), ctf.events(Span::ALL));
+    while let Some(item) = walk.next() {
+        match item {
+            Item::Event(record) => times.push(record.at.0),
+            other => panic!("{other:?}"),
+        }
+    }
+    (ctf.info().clock.name.clone(), times)
+}
+
+#[test]
+fn clocks_without_a_uuid_are_merged_by_their_offsets() {
+    let named = |uuid: &str, offset: u64| format!("freq = 1000000000; offset = {offset};{uuid}");
+    let uuid = " uuid = \"8b2e5f3a-0000-4000-8000-000000000001\";";
+    let both = |uuid: &str, offsets: [u64; 2]| {
+        together(offsets.map(|offset| named(uuid, offset)).each_ref().map(String::as_str))
+    };
+    let (clock, times) = both("", [0, 500_000_000]);
+    assert_eq!((clock.as_str(), times[9], times[10]), ("epoch", 1_009_000, 501_000_000));
+    // Measured apart, but the same clock; and nothing distinguishes them.
+    for (clock, times) in [both(uuid, [0, 500_000_000]), both("", [7, 7])] {
+        assert_eq!((clock.as_str(), times[0], times[19]), ("mono", 1_000_000, 1_009_000));
+    }
+}
+
+#[test]
+fn the_offset_of_a_fast_clock_may_have_64_bits() {
+    // 1.7e9 s of a clock of 6 GHz, and 1 s less; events are 1 ms of its cycles after that.
+    let clock = |seconds: u64| format!("freq = 6000000000; offset = {};", seconds * 6_000_000_000);
+    let (clock_name, times) =
+        together([clock(1_700_000_000), clock(1_699_999_999)].each_ref().map(String::as_str));
+    assert_eq!(clock_name, "epoch");
+    assert_eq!((times[0], times[10]), (1_699_999_999_000_166_666, 1_700_000_000_000_166_666));
+}

@@ -155,7 +155,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         let found = periods(source, &whose);
         let text = if args.json { serde_json::to_string_pretty(&found)? + "\n" } else { found.to_text() };
         out::print(&text)?;
-        return Ok(answered(!found.damage.is_empty()));
+        return Ok(answered(!found.damage.is_empty() || found.unanswerable.is_some()));
     }
     if args.summary {
         let summary = cores::by_all(source);

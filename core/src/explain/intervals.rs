@@ -9,6 +9,9 @@ mod fed_tests;
 mod losses;
 mod question;
 mod scheduled;
+mod unanswerable;
+#[cfg(test)]
+mod unanswerable_tests;
 mod wakeups;
 
 use std::collections::{BTreeSet, HashMap};
@@ -27,6 +30,7 @@ use crate::trace::syscall_names::SyscallTable;
 
 use fed::Feeding;
 pub use question::{Found, FoundInterval, Question, Whose};
+use unanswerable::{is_call, unanswerable};
 
 /// Maximum number of intervals kept: the worst ones.
 pub const MOST: usize = 100_000;
@@ -418,35 +422,6 @@ impl<'s> Search<'s> {
         self.found.intervals = intervals;
         self.found.mappings = self.mappings.into_known();
         self.found
-    }
-}
-
-/// Whether it is the name of an event of a single system call.
-fn is_call(name: &str) -> bool {
-    name.starts_with("syscall_") || name.starts_with("sys_") || name == "exit_syscall"
-}
-
-/// The events that the trace would need for `question`, if it lacks them.
-fn unanswerable(source: &dyn Source, question: &Question) -> Option<&'static str> {
-    let classes = source.catalogue().classes();
-    let has = |names: &[&str]| classes.iter().any(|class| names.contains(&class.name.as_str()));
-    match question {
-        Question::Wakeups if !has(&["sched_switch"]) => {
-            Some("sched_switch is not recorded: the times at which threads got a CPU are unknown")
-        }
-        Question::Wakeups if !has(&["sched_waking", "sched_wakeup", "sched_wakeup_new"]) => {
-            Some("no wake-up is recorded (sched_waking): only the times at which threads got a CPU are known")
-        }
-        Question::Syscall(_) if !classes.iter().any(|class| is_call(&class.name)) => {
-            Some("no system call is recorded (raw_syscalls:sys_enter and sys_exit)")
-        }
-        Question::At(_) if !has(&["sched_switch"]) => {
-            Some("sched_switch is not recorded: the task on the CPU is unknown")
-        }
-        Question::IrqToThread(..) if !has(&["irq_handler_entry"]) => {
-            Some("irq_handler_entry is not recorded: the times of interrupts are unknown")
-        }
-        _ => None,
     }
 }
 

@@ -189,7 +189,7 @@ fn tasks(record: &Record, slices: &[Slice]) -> Vec<Bar> {
             (Context::Stalled, _) => (Look::Unknown, "all recorded CPUs stalled".to_owned()),
             (Context::Lost | Context::Unknown, _) | (_, None) => (Look::Unknown, "not known".to_owned()),
             (_, Some(task)) if task.tid == Tid::IDLE => (Look::Idle, "idle".to_owned()),
-            (_, Some(task)) => (Look::Running, record.thread(task).to_string()),
+            (_, Some(task)) => (Look::Running, record.thread(task, slice.end).to_string()),
         };
         match bars.last_mut() {
             Some(last) if last.label == label && last.end == slice.begin => last.end = slice.end,

@@ -37,8 +37,9 @@ const LONGEST_DELIVERY: Ns = Ns::from_us(50);
 /// Minimum lateness for which kernel code in the stack is evidence: less is common with interrupts on.
 const TELLING: Ns = Ns::from_us(10);
 
-/// Maximum time from programmed expiry to handler: beyond it, the timer uses another clock.
-const SAME_CLOCK: Ns = Ns(10_000_000_000);
+/// Maximum time from programmed expiry to handler: beyond it, the timer uses another clock. A CPU without interrupts for
+/// longer is a hard lockup (kernel/watchdog.c: watchdog_thresh, 10 s).
+pub(super) const SAME_CLOCK: Ns = Ns::from_ms(10_000);
 
 /// A timer that woke a thread.
 pub struct Firing<'w> {

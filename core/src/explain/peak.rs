@@ -70,7 +70,7 @@ fn victim(record: &Record, tid: Tid, begin: Mono, end: Mono) -> Thread {
         What::Waking { task, .. } | What::Switch { next: task, .. } if task.tid == tid => Some(task),
         _ => None,
     });
-    task.map_or_else(|| record.thread_by_id(tid), |task| record.thread(task))
+    task.map_or_else(|| record.thread_by_id(tid, end), |task| record.thread(task, end))
 }
 
 fn first_waking<'w>(record: &Record<'w>, tid: Tid, begin: Mono, end: Mono) -> Option<(u32, &'w Event)> {

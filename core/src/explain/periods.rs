@@ -47,6 +47,9 @@ pub struct Periods {
     /// Damage found: jobs may be missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
+    /// An event that the trace lacks, without which no job is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswerable: Option<String>,
 }
 
 /// One periodic thread.
@@ -127,7 +130,21 @@ pub fn periods(source: &dyn Source, whose: &Whose) -> Periods {
         .partition(|thread| whose.fits(thread.tid, &thread.comm));
     threads.sort_by_key(|thread| (thread.period_ns, thread.tid));
     let others = others.len() as u64;
-    Periods { format: "lathunt-periods".to_owned(), version: 1, threads, others, damage }
+    let format = "lathunt-periods".to_owned();
+    Periods { format, version: 1, threads, others, damage, unanswerable: unanswerable(source) }
+}
+
+/// The event that the trace would need, if it lacks one.
+fn unanswerable(source: &dyn Source) -> Option<String> {
+    let needed = [
+        ("hrtimer_expire_entry", "the releases of the jobs are unknown"),
+        ("sched_waking", "the threads that the timers wake are unknown"),
+        ("sched_switch", "the ends of the jobs are unknown"),
+    ];
+    let classes = source.catalogue().classes();
+    let is_missing = |name: &str| !classes.iter().any(|class| class.name.ends_with(name));
+    let (name, why) = needed.into_iter().find(|(name, _)| is_missing(name))?;
+    Some(format!("{name} is not recorded: {why}"))
 }
 
 impl Job {
@@ -213,6 +230,9 @@ impl Periods {
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = if self.threads.is_empty() { self.none() } else { self.table() };
+        if let Some(missing) = &self.unanswerable {
+            wrap(&mut text, "! ", missing);
+        }
         for damage in &self.damage {
             wrap(&mut text, "! ", &format!("the file is damaged at {damage}"));
         }

@@ -3,6 +3,7 @@
 //! Built in one pass; every explanation of the same window shares it.
 
 pub mod describe;
+mod names;
 mod stalls;
 mod unseen;
 
@@ -11,10 +12,11 @@ pub use describe::{softirq_name, vector_name};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use self::describe::does_softirqs;
+use self::names::Names;
 use super::cpu::{Context, Slice, Timeline};
 use super::segment::Evidence;
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, Level, Sym, TaskRef};
 use crate::trace::window::{StackSample, Window};
 
@@ -25,7 +27,7 @@ pub struct Record<'w> {
     timelines: BTreeMap<Cpu, Timeline>,
     on_cpu: BTreeMap<Cpu, Vec<u32>>,
     of_thread: HashMap<Tid, Vec<u32>>,
-    names: HashMap<Tid, (Option<Sym>, Option<Prio>)>,
+    names: Names,
     has_wakings: bool,
     has_switches: bool,
     until: Mono,
@@ -51,7 +53,7 @@ impl<'w> Record<'w> {
             timelines: BTreeMap::new(),
             on_cpu: BTreeMap::new(),
             of_thread: HashMap::new(),
-            names: HashMap::new(),
+            names: Names::default(),
             has_wakings: window
                 .events
                 .iter()
@@ -82,6 +84,7 @@ impl<'w> Record<'w> {
         match event.kind {
             Kind::Lost { .. } => self.losses.push(index),
             Kind::PiSetprio { task, .. } => _ = self.borrowers.insert(task.tid),
+            Kind::Rename { tid, comm: Some(comm) } => self.names.rename(tid, comm, event.at),
             _ => {}
         }
         let of_cpu = self.on_cpu.entry(event.cpu).or_default();
@@ -97,8 +100,9 @@ impl<'w> Record<'w> {
         }
         for (task, place) in tasks(&event.kind).into_iter().flatten().zip(0..) {
             of_threads[place] = Some(task.tid);
-            let known = self.names.entry(task.tid).or_default();
-            *known = (task.comm.or(known.0), task.prio.or(known.1));
+            if task.tid != Tid::IDLE {
+                self.names.see(task, event);
+            }
         }
         for place in 0..of_threads.len() {
             let Some(tid) = of_threads[place].filter(|tid| !of_threads[..place].contains(&Some(*tid))) else {
@@ -190,7 +194,7 @@ impl<'w> Record<'w> {
 
     /// The slice of an event's context, corrected by the flags of the event.
     fn seen_by_flags(&self, event: &Event, slice: Slice) -> Slice {
-        let is_own = |tid| does_softirqs(&self.thread_by_id(tid).comm);
+        let is_own = |tid| does_softirqs(&self.thread_by_id(tid, event.at).comm);
         let context = match (event.level, slice.context) {
             (Level::Softirq, Context::Thread(tid)) if is_own(tid) => slice.context,
             (Level::Softirq | Level::Hard, Context::Thread(_) | Context::Idle(_) | Context::Unknown) => {
@@ -209,7 +213,7 @@ impl<'w> Record<'w> {
     /// The interrupt that woke its own thread, or that of softirqs, in its exit path.
     fn way_out(&self, waking: u32, event: &Event) -> Option<Slice> {
         let (Kind::Waking { task, .. } | Kind::Wakeup { task, .. }) = event.kind else { return None };
-        let comm = self.thread(task).comm;
+        let comm = self.thread(task, event.at).comm;
         let by_any = ["ksoftirqd/", "ktimers/", "ktimersd/", "rcuc/"].iter().any(|own| comm.starts_with(own));
         let from = Mono(event.at.0.saturating_sub(WAY_TO_ITS_THREAD.0));
         let before =
@@ -279,21 +283,20 @@ impl<'w> Record<'w> {
         }
     }
 
-    /// A thread with its name and priority: from this event, else from any other.
+    /// A thread with the name that it had at `at`, and its priority: from this event, else the last one.
     #[must_use]
-    pub fn thread(&self, task: TaskRef) -> Thread {
-        let (comm, prio) = self.names.get(&task.tid).copied().unwrap_or_default();
-        let comm = match task.comm.or(comm) {
+    pub fn thread(&self, task: TaskRef, at: Mono) -> Thread {
+        let comm = match self.names.at(task.tid, at).or(task.comm) {
             Some(sym) => self.window.strings.get(sym).to_owned(),
             None => self.window.comms.get(&task.tid).cloned().unwrap_or_default(),
         };
-        Thread { tid: task.tid, comm, prio: task.prio.or(prio) }
+        Thread { tid: task.tid, comm, prio: task.prio.or_else(|| self.names.prio(task.tid)) }
     }
 
-    /// A thread known by its id alone.
+    /// A thread known by its id alone, with the name that it had at `at`.
     #[must_use]
-    pub fn thread_by_id(&self, tid: Tid) -> Thread {
-        self.thread(TaskRef { tid, prio: None, comm: None })
+    pub fn thread_by_id(&self, tid: Tid, at: Mono) -> Thread {
+        self.thread(TaskRef { tid, prio: None, comm: None }, at)
     }
 
     /// `hard IRQ 25 (virtio0)`.

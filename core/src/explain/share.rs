@@ -314,25 +314,22 @@ fn lent(record: &Record, phase: Phase, slice: &Slice) -> Option<Prio> {
     }
 }
 
-/// Kind, name and thread of a slice's source on `cpu`; a thread has its last name and its boosted priority, else the
-/// highest recorded.
+/// Kind, name and thread of a slice's source on `cpu`; a thread has its name then, and its boosted priority, else
+/// the highest recorded.
 fn source(record: &Record, cpu: Cpu, slice: &Slice, lent: Option<Prio>) -> (Kind, String, Option<Thread>) {
     match slice.context {
         Context::Idle(_) => (Kind::Idle, "idle".to_owned(), None),
         Context::Thread(tid) => {
             let thread = match slice.task.filter(|task| task.tid == tid && tid != Tid::IDLE) {
-                Some(task) => record.thread(task),
-                None => record.thread_by_id(tid),
+                Some(task) => record.thread(task, slice.end),
+                None => record.thread_by_id(tid, slice.end),
             };
-            // It may have changed its own priority or name while it ran (sched_setscheduler, exec, PR_SET_NAME): only
-            // its switch-out shows that.
+            // It may have changed its own priority while it ran (sched_setscheduler): only its switch-out shows that.
             let left = cpu_left(record, cpu, slice).filter(|prev| prev.tid == tid);
             let highest =
                 thread.prio.zip(left.and_then(|prev| prev.prio)).map(|(a, b)| a.min(b)).or(thread.prio);
             let prio = lent.or(highest);
-            let comm =
-                left.and_then(|prev| prev.comm).map_or(thread.comm, |comm| record.text(comm).to_owned());
-            let thread = Thread { prio, comm, ..thread };
+            let thread = Thread { prio, ..thread };
             (Kind::Thread, thread.to_string(), Some(thread))
         }
         Context::HardIrq(irq) => (Kind::HardIrq, record.irq_name(irq, slice.proof), None),

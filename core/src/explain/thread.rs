@@ -125,13 +125,18 @@ fn was_woken_leaving(record: &Record, tid: Tid, stretch: &Stretch) -> bool {
         return false;
     };
     let before = record.events_of(tid, Mono(0), record.event(left).at).rev();
-    let mut before = before.skip_while(|(index, _)| *index != left).skip(1).map(|(_, event)| event.kind);
+    let mut before = before.skip_while(|(index, _)| *index != left).skip(1).map(|(_, event)| event);
+    let is_waking = |event: &Event| matches!(event.kind, Kind::Waking { task, .. } if task.tid == tid);
+    let is_switch = |event: &Event| matches!(event.kind, Kind::Switch { .. });
+    // It ran before the waking: else that ended its previous sleep, and its switch-in was lost.
     record.has_wakings()
-        && before.find_map(|kind| match kind {
-            Kind::Waking { task, .. } if task.tid == tid => Some(true),
-            Kind::Switch { .. } => Some(false),
-            _ => None,
-        }) == Some(true)
+        && before.find(|event| is_waking(event) || is_switch(event)).is_some_and(is_waking)
+        && before.find(|event| is_switch(event) || event.current == Some(tid)).is_some_and(
+            |event| match event.kind {
+                Kind::Switch { next, .. } => next.tid == tid,
+                _ => true,
+            },
+        )
 }
 
 /// Start of `next`, found at `at`: a thread that an event names as running may have been switched in before.

@@ -6,7 +6,8 @@
 //! Clocks: kernel and user-space metadata of one session carry the same clock uuid but epoch offsets that differ by
 //! microseconds, because each was measured separately. Traces whose clocks have the same uuid are therefore merged by
 //! the raw clock, and the offset is only used to show wall-clock time. Traces with different clocks (two machines) are
-//! merged by their offsets, the only information available.
+//! merged by their offsets, the only information available; so are clocks without a uuid, unless nothing distinguishes
+//! them.
 //!
 //! Lost events: the counter in a packet gives the number discarded up to its end, since the end of the previous packet.
 //! Within that span LTTng loses events when the packet is nearly full and the next one is not yet free: the loss is
@@ -114,10 +115,7 @@ impl<'a> Ctf<'a> {
 
     fn set_clock(&mut self) {
         let first = &self.traces[0].metadata.clock;
-        let same = self.traces.iter().all(|trace| {
-            let clock = &trace.metadata.clock;
-            (&clock.uuid, &clock.name, clock.freq) == (&first.uuid, &first.name, first.freq)
-        });
+        let same = self.traces.iter().all(|trace| first.is_same(&trace.metadata.clock));
         let clock = Clock { name: first.name.clone(), epoch_offset_ns: Some(first.epoch_offset_ns()) };
         if same {
             self.about.info.clock = clock;

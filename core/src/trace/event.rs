@@ -233,8 +233,8 @@ pub enum Kind {
     NapiPoll { device: Option<Sym>, work: i32, budget: i32 },
     /// `ipi_send_cpu`.
     IpiSend { target_cpu: Cpu, callback: Option<Sym> },
-    /// `ipi_send_cpumask`: bit n is CPU n, of the first 64.
-    IpiSendMask { targets: u64, callback: Option<Sym> },
+    /// `ipi_send_cpumask`: the CPUs as a list (`0,2-5`).
+    IpiSendMask { targets: Sym, callback: Option<Sym> },
     /// `ipi_entry` (not on x86): its reason.
     IpiEntry { reason: Option<Sym> },
     /// `ipi_exit`.

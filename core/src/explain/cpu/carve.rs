@@ -4,7 +4,9 @@ use super::Slice;
 
 /// Cuts the NMIs (ascending by end) out of the slices.
 pub(super) fn carve(slices: Vec<Slice>, nmis: &[Slice]) -> Vec<Slice> {
-    let (Some(first), Some(last)) = (slices.first(), slices.last()) else { return slices };
+    let (Some(first), Some(last), false) = (slices.first(), slices.last(), nmis.is_empty()) else {
+        return slices; // without a second copy of a long record
+    };
     let (from, until) = (first.begin, last.end);
     let mut free_from = from;
     let mut cuts: Vec<Slice> = Vec::with_capacity(nmis.len());

@@ -3,6 +3,7 @@
 
 use super::Context;
 use crate::time::Tid;
+use crate::trace::event::Level;
 
 /// Maximum nesting: beyond it, exits were lost.
 const DEEPEST: usize = 8;
@@ -14,6 +15,8 @@ pub(super) struct Frame {
     pub occurrence: u32,
     pub first_slice: usize,
     pub proof: u32,
+    /// Level of its entry's event.
+    pub level: Level,
 }
 
 /// Outermost first.
@@ -43,6 +46,12 @@ impl Hard {
         let inside = self.0.split_off(place + 1);
         self.0.pop();
         Some(inside)
+    }
+
+    /// Returns it with those inside it, if it is open.
+    pub fn end(&mut self, context: Context) -> Vec<Frame> {
+        let place = self.0.iter().position(|open| open.context == context);
+        self.0.split_off(place.unwrap_or(self.0.len()))
     }
 
     pub fn take(&mut self) -> Vec<Frame> {

@@ -1,6 +1,8 @@
 //! Converts the events of one CPU to slices: a state machine with a state for the thread and one for each interrupt
 //! level.
 
+mod silent;
+
 use std::collections::HashMap;
 
 use super::carve::carve;
@@ -14,6 +16,8 @@ use crate::trace::event::{Event, Kind, Level, Sym, TaskRef, Vector};
 pub(super) fn read(events: &[(u32, &Event)], complete_from: Mono, recorded_until: Mono) -> Read {
     let first = events.first().map_or(complete_from, |(_, event)| event.at);
     let mut reader = Reader::new(first.min(complete_from));
+    reader.leaves_idle_seen =
+        events.iter().any(|(_, of)| matches!(of.kind, Kind::Switch { prev, .. } if prev.tid == Tid::IDLE));
     reader.timers_end = events.iter().any(|(_, of)| matches!(of.kind, Kind::TimerExpireExit { .. }));
     for &(index, event) in events {
         reader.step(index, event);
@@ -52,9 +56,15 @@ struct Reader {
     // PREEMPT_RT: softirqs whose thread was preempted in them, by thread.
     suspended: HashMap<Tid, Frame>,
     functions: [Option<(u64, Option<Sym>)>; 2], // timer, cross-CPU call
+    expired: Vec<u64>,                          // timers of the last interrupt that started
     occurrences: u32,
-    timers_end: bool,  // the ends of timer handlers are recorded
-    leaves_idle: bool, // the previous event was one that makes an idle CPU reschedule
+    level: Level, // of the event
+    // Number of slices up to the last event that cannot be in a hard interrupt (in a softirq).
+    hard_free: usize,
+    soft_free: usize,
+    leaves_idle_seen: bool, // this CPU reports switches from the idle task
+    timers_end: bool,       // the ends of timer handlers are recorded
+    leaves_idle: bool,      // the previous event was one that makes an idle CPU reschedule
     // First slice in which a hard interrupt (a softirq) without a recorded entry may be open, after the start of the
     // record or a loss. `None`: an event has ruled that out.
     hard_open_since: Option<usize>,
@@ -81,7 +91,12 @@ impl Reader {
             soft: None,
             suspended: HashMap::new(),
             functions: [None; 2],
+            expired: Vec::new(),
             occurrences: 0,
+            level: Level::Unsaid,
+            hard_free: 0,
+            soft_free: 0,
+            leaves_idle_seen: false,
             timers_end: false,
             leaves_idle: false,
             hard_open_since: Some(0),
@@ -95,6 +110,8 @@ impl Reader {
             self.slices.push(slice);
             self.at = event.at;
         }
+        self.level = event.level;
+        self.rule_out(event);
         match event.kind {
             Kind::Switch { prev, .. } => self.see_task(index, prev, true),
             Kind::IdleEnter { .. } | Kind::IdleExit => self.see_task(index, TaskRef::default(), true),
@@ -106,6 +123,7 @@ impl Reader {
             }
         }
         self.apply(index, event);
+        self.note_free(event);
         self.leaves_idle = matches!(
             event.kind,
             Kind::IdleExit | Kind::VectorExit(Vector::Reschedule | Vector::CallFunctionSingle)
@@ -137,6 +155,7 @@ impl Reader {
                 if self.is_interrupt_unseen(event.level) {
                     self.enter_hard(index, Context::Unseen(Level::Hard));
                 }
+                self.expires(timer);
                 self.functions[TIMER] = Some((timer, function));
             }
             Kind::TimerExpireExit { .. } => {
@@ -213,7 +232,7 @@ impl Reader {
                 }
             }
             Some(known) => {
-                let from_idle = known.tid == Tid::IDLE && !by_scheduler;
+                let from_idle = known.tid == Tid::IDLE && !by_scheduler && !self.leaves_idle_seen;
                 self.contradict(from_idle);
                 self.drop_frames();
                 self.set_task(index, task);
@@ -250,33 +269,6 @@ impl Reader {
         self.pending_from = self.slices.len();
     }
 
-    /// The thread for which an interrupt ended the idle loop is switched in directly after it: it ran since then.
-    fn ran_since_the_kick(&mut self, index: u32, task: TaskRef) {
-        let occurrence = self.task_occurrence;
-        if let Some(slice) = self.slices.last_mut().filter(|slice| slice.context == Context::Idle(None)) {
-            *slice = Slice {
-                context: Context::Thread(task.tid),
-                task: Some(task),
-                occurrence,
-                proof: Some(index),
-                inferred: true,
-                ..*slice
-            };
-        }
-    }
-
-    /// Another task runs than expected: its switch-in was not recorded. Some CPUs never record the switch-out of the
-    /// idle task, so the first event of the next thread replaces it, marked as inferred.
-    fn contradict(&mut self, idle_without_switch: bool) {
-        for slice in self.slices[self.sure_from..].iter_mut().filter(|slice| slice.context.is_task()) {
-            if idle_without_switch {
-                slice.inferred = true;
-            } else {
-                slice.context = Context::Unknown;
-            }
-        }
-    }
-
     /// On PREEMPT_RT a softirq may be preempted, and continues when its thread runs again. Only its exit proves that:
     /// without it, the open softirq is discarded.
     fn switch(&mut self, index: u32, prev: Tid, next: TaskRef) {
@@ -297,11 +289,14 @@ impl Reader {
     fn frame(&mut self, index: u32, context: Context) -> Frame {
         self.occurrences += 1;
         self.functions = [None; 2];
-        Frame { context, occurrence: self.occurrences, first_slice: self.slices.len(), proof: index }
+        self.expired.clear();
+        let (first_slice, level) = (self.slices.len(), self.level);
+        Frame { context, occurrence: self.occurrences, first_slice, proof: index, level }
     }
 
     fn enter_hard(&mut self, index: u32, context: Context) {
         self.hard_open_since = None;
+        self.end_unseen();
         let frame = self.frame(index, context);
         let lost = self.hard.enter(frame);
         self.discard(lost);
@@ -309,11 +304,16 @@ impl Reader {
 
     fn leave_hard(&mut self, index: u32, context: Context) {
         let since = self.hard_open_since.take();
+        if context != Context::Unseen(Level::Hard) {
+            self.end_unseen();
+        }
         if let Some(inside) = self.hard.leave(context) {
             self.discard(inside);
             self.functions = [None; 2];
         } else if let Some(since) = since {
             self.was_open(index, context, since);
+        } else {
+            self.was_entered_unseen(context);
         }
     }
 
@@ -327,6 +327,8 @@ impl Reader {
             self.functions = [None; 2];
         } else if let Some(since) = since {
             self.was_open(index, context, since);
+        } else {
+            self.was_entered_unseen(context);
         }
     }
 

@@ -219,11 +219,14 @@ impl Walk<'_, '_> {
                     true => format!(", which ended there{by}"),
                     false => by,
                 };
-                (format!("{subject} was blocked {{}}{} (mutex or condition without inheritance), {how} {owner}{by}", reason.text), String::new(), String::new())
+                (format!("{subject} was blocked {{}}{} (a lock, condition or semaphore without priority inheritance), {how} {owner}{by}", reason.text), String::new(), String::new())
             }
             (Asked::Lock, Waker::Thread(owner)) => {
                 let boost = self.boost(owner, stretch);
                 (format!("{subject} was blocked {{}}{}, held by {owner}{boost} until it woke it{by}", reason.text), String::new(), String::new())
+            }
+            (Asked::End, Waker::Thread(other)) => {
+                (format!("{subject} was blocked {{}}{} until {other} woke it, which ended there", reason.text), String::new(), String::new())
             }
             (Asked::Page { place, is_file }, _) => (
                 format!("{subject} was blocked {{}} in a page fault on {place}"),

@@ -132,4 +132,12 @@ impl Walk<'_, '_> {
             _ => String::new(),
         }
     }
+
+    /// `to which admin/7 (sched_setaffinity) had moved it …`, if the wait starts with a migration.
+    pub(super) fn moved_there(&self, thread: &Thread, stretch: &Stretch) -> Option<String> {
+        let Some(What::Migrate { from, .. }) = self.began(stretch) else { return None };
+        let by = self.mover(thread.tid, stretch.began_by?);
+        let by = by.strip_prefix(" by ").filter(|by| !by.starts_with("the scheduler"))?;
+        Some(format!("to which {by} had moved it from CPU {from}"))
+    }
 }

@@ -25,8 +25,10 @@ pub struct Clause {
     pub weight: Weight,
     /// Net time.
     pub net: Ns,
-    /// The text; `{}` is replaced by the amount.
+    /// The text; `{}` is replaced by the amount, [`WHY`] by `why`.
     pub text: String,
+    /// A reason that is said once in a sentence.
+    pub why: String,
     /// Short name for rankings.
     pub cause: String,
     /// How to fix it.
@@ -35,12 +37,22 @@ pub struct Clause {
     pub hidden: Hidden,
 }
 
+impl Clause {
+    /// Whether the times of both are added up.
+    fn is_like(&self, other: &Clause) -> bool {
+        (&self.text, &self.why) == (&other.text, &other.why)
+    }
+}
+
 impl Weight {
     /// Whether it is the thread's own sleep or computation.
     fn is_wanted(self) -> bool {
         matches!(self, Weight::Wanted | Weight::Own)
     }
 }
+
+/// Place of the reason in a text.
+pub const WHY: &str = "{why}";
 
 /// Minimum share of a clause, of the interval or of the time in which its thread did not sleep.
 const WORTH: f64 = 0.05;
@@ -52,11 +64,23 @@ const OWN: u64 = 4;
 /// Maximum number of clauses in a sentence.
 const MOST: usize = 6;
 
+/// Where in the chain a clause belongs.
+#[derive(Debug)]
+struct Place {
+    /// In the order of the walk: where it came first or, if another wait began since, where it took most.
+    order: usize,
+    /// The most that it took at once.
+    net: Ns,
+}
+
 /// Clauses in time order; equal ones are added up.
 #[derive(Debug, Default)]
 pub struct Clauses {
     all: Vec<Clause>,
-    last: usize, // the one pushed last
+    places: Vec<Place>, // of each
+    pushed: usize,
+    last_wait: usize, // the order of the last new one
+    last: usize,      // the one pushed last
     slept: Ns,
     is_job: bool,
     backlog: Ns,
@@ -82,12 +106,23 @@ impl Clauses {
 
     /// Adds a clause.
     pub fn push(&mut self, clause: Clause) {
-        self.last = match self.all.iter().position(|known| known.text == clause.text) {
-            Some(place) => {
-                self.all[place].net = self.all[place].net + clause.net;
-                place
+        self.pushed += 1;
+        let place = Place { order: self.pushed, net: clause.net };
+        self.last = match self.all.iter().position(|known| known.is_like(&clause)) {
+            Some(known) => {
+                self.all[known].net = self.all[known].net + clause.net;
+                if clause.weight != Weight::Frame && clause.net > self.places[known].net {
+                    let before = self.places[known].order;
+                    let order = if self.last_wait > before { place.order } else { before };
+                    self.places[known] = Place { order, ..place };
+                }
+                known
             }
             None => {
+                if clause.weight == Weight::Frame {
+                    self.last_wait = self.pushed;
+                }
+                self.places.push(place);
                 self.all.push(clause);
                 self.all.len() - 1
             }
@@ -117,9 +152,9 @@ impl Clauses {
         chosen.retain(|&place| is_large(place) || is_main(place));
         chosen.sort_by_key(|&place| !is_main(place));
         chosen.truncate(MOST);
-        chosen.sort_unstable();
+        chosen.sort_by_key(|&place| self.places[place].order);
         let (more, others_net) = self.others(&chosen);
-        let texts: Vec<String> = chosen.iter().map(|&place| said(&self.all[place], total)).collect();
+        let texts = self.texts(&chosen, is_large, total);
         let mut sentence = format!("{victim} took {total}");
         if self.is_worth(self.backlog, total, TOLD) && self.backlog > Ns::ZERO {
             let (net, share) = (self.backlog, percent(self.backlog, total));
@@ -161,6 +196,26 @@ impl Clauses {
     fn is_worth(&self, net: Ns, total: Ns, least: Ns) -> bool {
         net.share_of(total) >= WORTH
             || net >= least && net.share_of(total.saturating_sub(self.slept)) >= WORTH
+    }
+
+    /// The texts of `chosen`, in order. Where links of the chain are left out, their number.
+    fn texts(&self, chosen: &[usize], is_large: impl Fn(usize) -> bool, total: Ns) -> Vec<String> {
+        let is_link = |place: &usize| self.all[*place].weight == Weight::Frame && is_large(*place);
+        let order = |place: &usize| self.places[*place].order;
+        let left_out = (0..self.all.len()).filter(is_link).filter(|place| !chosen.contains(place));
+        let left_out: Vec<usize> = left_out.map(|place| order(&place)).collect();
+        let mut first_left_out = left_out.iter().min();
+        let mut texts = Vec::new();
+        for (nth, &place) in chosen.iter().enumerate() {
+            if first_left_out.take_if(|first| **first < order(&place)).is_some() {
+                let waits = if left_out.len() == 1 { "wait" } else { "waits" };
+                texts.push(format!("{} more {waits} of the chain, which the tree shows", left_out.len()));
+            }
+            let earlier = &chosen[..nth];
+            let is_new = earlier.iter().all(|&before| self.all[before].why != self.all[place].why);
+            texts.push(said(&self.all[place], is_new, total));
+        }
+        texts
     }
 
     /// Number and time of the causes that are not in `chosen`.
@@ -212,10 +267,11 @@ impl Clauses {
     }
 }
 
-fn said(clause: &Clause, total: Ns) -> String {
+fn said(clause: &Clause, with_why: bool, total: Ns) -> String {
     let amount = format!("{} ({})", clause.net, percent(clause.net, total));
     let often = hidden(&clause.hidden, clause.net).map_or_else(String::new, |(often, ..)| often);
-    clause.text.replacen("{}", &amount, 1) + &often
+    let why = if with_why { clause.why.as_str() } else { "" };
+    clause.text.replacen("{}", &amount, 1).replacen(WHY, why, 1) + &often
 }
 
 fn percent(net: Ns, total: Ns) -> String {
@@ -233,8 +289,16 @@ mod tests {
 
     fn clause(weight: Weight, us: u64, cause: &str, advice: &str) -> Clause {
         let (cause, advice) = (cause.to_owned(), advice.to_owned());
-        let hidden = Hidden::default();
-        Clause { weight, net: Ns::from_us(us), text: format!("{cause} took {{}}"), cause, advice, hidden }
+        let (why, hidden) = (String::new(), Hidden::default());
+        Clause {
+            weight,
+            net: Ns::from_us(us),
+            text: format!("{cause} took {{}}"),
+            why,
+            cause,
+            advice,
+            hidden,
+        }
     }
 
     /// The cause of an interval of 1 ms of which so much is not explained.

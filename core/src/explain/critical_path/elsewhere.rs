@@ -13,6 +13,26 @@ const IDLE: f64 = 0.9;
 /// Maximum time from the last run of the thread that takes a CPU offline to a wait that starts after it.
 const GOING_OFFLINE: Ns = Ns::from_ms(100);
 
+/// Other CPUs that could have run a waiting thread.
+pub(super) struct Elsewhere {
+    /// `while CPU 1 was idle`.
+    pub when: String,
+    /// Why they did not, from its separator on: `: it is pinned to CPU 0`. Said once in a sentence.
+    pub why: String,
+}
+
+impl Elsewhere {
+    /// With the migration before the wait, if there was one.
+    pub fn after(moved: Option<String>, elsewhere: Option<Elsewhere>) -> Option<Elsewhere> {
+        let Some(moved) = moved else { return elsewhere };
+        let (when, why) = match elsewhere {
+            Some(Elsewhere { when, why }) => (format!("{moved}, {when}"), why),
+            None => (moved, String::new()),
+        };
+        Some(Elsewhere { when, why })
+    }
+}
+
 impl Walk<'_, '_> {
     /// Why no other CPU ran the thread; `None` if none was idle or, for a real-time thread, ran only preemptible work.
     pub(super) fn elsewhere(
@@ -21,7 +41,7 @@ impl Walk<'_, '_> {
         prio: Option<Prio>,
         stretch: &Stretch,
         cpu: Cpu,
-    ) -> Option<String> {
+    ) -> Option<Elsewhere> {
         let (a, b) = (stretch.begin, stretch.end);
         let away: Vec<(Cpu, String)> = self
             .record
@@ -36,39 +56,50 @@ impl Walk<'_, '_> {
         };
         let (idle, lower) =
             (others(None), prio.filter(|prio| prio.is_realtime()).map(|prio| others(Some(prio))));
-        let idle = match lower {
+        let when = match lower {
             _ if !idle.is_empty() => format!("while CPU {} was idle", idle.join(", ")),
             Some(lower) if !lower.is_empty() => {
                 format!("while CPU {} ran only tasks of lower priority", lower.join(", "))
             }
-            _ => return away.into_iter().next().map(|(_, why)| format!("while {why}")),
+            _ => {
+                let why = String::new();
+                return away
+                    .into_iter()
+                    .next()
+                    .map(|(_, gone)| Elsewhere { when: format!("while {gone}"), why });
+            }
         };
+        let why = self.why_not(thread, prio, stretch, cpu);
+        Some(Elsewhere { when, why })
+    }
+
+    /// Why a thread that waits for `cpu` was not run by another one, which was free.
+    fn why_not(&mut self, thread: &Thread, prio: Option<Prio>, stretch: &Stretch, cpu: Cpu) -> String {
+        let (a, b) = (stretch.begin, stretch.end);
         if is_bound_worker(&thread.comm) {
-            return Some(format!("{idle}: a worker bound to CPU {cpu}"));
+            return format!(": a worker bound to CPU {cpu}");
         }
         if let Some(line) = line_of_thread(&thread.comm) {
-            return Some(format!(
-                "{idle}: its affinity is that of the interrupt (/proc/irq/{line}/smp_affinity)"
-            ));
+            return format!(": its affinity is that of the interrupt (/proc/irq/{line}/smp_affinity)");
         }
         let then = "else it could have run there at once";
         let pinned = self.record.window.pinned.get(&thread.tid).copied().filter(|at| *at < stretch.end);
-        Some(match (pinned, prio) {
+        match (pinned, prio) {
             (Some(at), _) if self.stayed(thread, at, stretch.end, cpu) => {
-                format!("{idle}: it is pinned to CPU {cpu} (affinity: sched_setaffinity at {at}), {then}")
+                format!(": it is pinned to CPU {cpu} (affinity: sched_setaffinity at {at}), {then}")
             }
             (_, Some(prio)) if prio.is_realtime() && self.came_from_elsewhere(thread, stretch.end, cpu) => {
-                format!("{idle}: why it was not migrated is not recorded (its affinity was changed, migration was disabled, or the scheduler was late)")
+                format!(": why it was not migrated is not recorded (its affinity was changed, migration was disabled, or the scheduler was late)")
             }
             (_, Some(prio)) if prio.is_realtime() && self.may_be_offline(cpu, a, b) => {
                 self.ask("cpuhp_enter");
-                format!("{idle}, or going offline: a thread cpuhp of another CPU ran")
+                format!(", or going offline: a thread cpuhp of another CPU ran")
             }
             (_, Some(prio)) if prio.is_realtime() => {
-                format!("{idle}: it must be pinned to CPU {cpu} (affinity; no migration, the mask is not recorded), {then}")
+                format!(": it must be pinned to CPU {cpu} (affinity; no migration, the mask is not recorded), {then}")
             }
-            _ => format!("{idle}: not migrated (affinity, or load balancing came late)"),
-        })
+            _ => ": not migrated (affinity, or load balancing came late)".to_owned(),
+        }
     }
 
     /// `CPU 1 was taken offline by kworker/0:1/22, for operator/114 (cpuhp_enter at …)`, if that is recorded and the
@@ -87,7 +118,7 @@ impl Walk<'_, '_> {
             let (_, work, _) = self.linked.executing(by, event.at)?;
             self.linked.actor(self.linked.queued(work, event.at)?)
         });
-        let by = by.map_or(String::new(), |by| format!(" by {}", record.thread_by_id(by)));
+        let by = by.map_or(String::new(), |by| format!(" by {}", record.thread_by_id(by, event.at)));
         let asker = asker.map_or(String::new(), |asker| format!(", for {asker}"));
         Some(format!("CPU {cpu} was taken offline{by}{asker} (cpuhp_enter at {})", event.at))
     }
@@ -99,7 +130,7 @@ impl Walk<'_, '_> {
         record.window.hotplug.is_empty()
             && record.cpus().filter(|other| *other != cpu).any(|other| {
                 record.events_on(other, from, b).any(|(_, event)| match event.kind {
-                    What::Switch { next, .. } => record.thread(next).comm.starts_with("cpuhp/"),
+                    What::Switch { next, .. } => record.thread(next, event.at).comm.starts_with("cpuhp/"),
                     _ => false,
                 })
             })

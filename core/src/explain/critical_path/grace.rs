@@ -120,7 +120,7 @@ impl Walk<'_, '_> {
         let worth = |still: Ns| b.since(a) >= LONG && still.0 * 2 > b.since(a).0;
         match longest.filter(|(still, _)| worth(*still)) {
             Some((still, tid)) => {
-                let who = record.thread_by_id(tid);
+                let who = record.thread_by_id(tid, b);
                 format!("; {who} was preempted for {still} of it, perhaps in a read-side section")
             }
             None => String::new(),
@@ -132,7 +132,7 @@ impl Walk<'_, '_> {
         let switches = || {
             self.record.window.events.iter().filter_map(|event| match event.kind {
                 What::Switch { next, .. } if next.tid != Tid::IDLE => {
-                    Some((event.at, self.record.thread(next)))
+                    Some((event.at, self.record.thread(next, event.at)))
                 }
                 _ => None,
             })
@@ -149,8 +149,8 @@ impl Walk<'_, '_> {
         let mut boosts = record.cpus().flat_map(|cpu| record.events_on(cpu, a, b));
         boosts.find_map(|(index, event)| {
             let What::PiSetprio { task, old, new } = event.kind else { return None };
-            let by = event.current.map(|tid| record.thread_by_id(tid).comm)?;
-            let reader = record.thread_by_id(task.tid);
+            let by = event.current.map(|tid| record.thread_by_id(tid, event.at).comm)?;
+            let reader = record.thread_by_id(task.tid, event.at);
             (new < old && by.starts_with("rcub/")).then(|| {
                 (
                     index,

@@ -7,11 +7,12 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use crate::cpuset::CpuSet;
 use crate::explain::cpu::Context;
 use crate::explain::record::{describe::does_softirqs, Record};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Prio, Tid};
-use crate::trace::event::{Event, Kind, LeftAs, Sym};
+use crate::trace::event::{Event, Kind, LeftAs, Sym, TaskRef};
 
 /// Maximum time from sending a packet to loopback to the arrival of its segments, ns.
 const SEGMENTING: u64 = 200_000;
@@ -58,12 +59,12 @@ impl Links {
         order.sort_by_key(|&index| events[index as usize].at); // linear when already sorted
         let mut links = Links::default();
         for index in order {
-            links.add(index, &events[index as usize]);
+            links.add(record, index, &events[index as usize]);
         }
         links
     }
 
-    fn add(&mut self, index: u32, event: &Event) {
+    fn add(&mut self, record: &Record, index: u32, event: &Event) {
         let current = event.current.filter(|tid| *tid != Tid::IDLE);
         if let Some(tid) = current.filter(|_| is_act(&event.kind)) {
             put(&mut self.acts, tid, index);
@@ -88,8 +89,8 @@ impl Links {
             }
             Kind::IpiSend { target_cpu, .. } => put(&mut self.sent_to, target_cpu, index),
             Kind::IpiSendMask { targets, .. } => {
-                for cpu in (0..64).filter(|cpu| targets >> cpu & 1 == 1) {
-                    put(&mut self.sent_to, Cpu(cpu), index);
+                for cpu in record.text(targets).parse::<CpuSet>().iter().flat_map(CpuSet::iter) {
+                    put(&mut self.sent_to, cpu, index);
                 }
             }
             Kind::NetQueue { skb, .. } => put(&mut self.packets, skb, index),
@@ -166,13 +167,17 @@ impl<'r, 'w> Linked<'r, 'w> {
         match self.record.slice_before(event.cpu, event.at) {
             Some(slice) if slice.context == Context::Thread(tid) => {
                 let task = slice.task.filter(|task| task.tid == tid);
-                let thread =
-                    task.map_or_else(|| self.record.thread_by_id(tid), |task| self.record.thread(task));
+                let task = task.unwrap_or(TaskRef { tid, prio: None, comm: None });
+                let thread = self.record.thread(task, event.at);
                 Some(Thread { prio: self.set_itself(tid, event.at).or(thread.prio), ..thread })
             }
-            _ if event.level.is_interrupt() && !does_softirqs(&self.record.thread_by_id(tid).comm) => None,
+            _ if event.level.is_interrupt()
+                && !does_softirqs(&self.record.thread_by_id(tid, event.at).comm) =>
+            {
+                None
+            }
             Some(slice) if slice.context.is_hard() || matches!(slice.context, Context::Softirq(_)) => None,
-            _ => Some(self.record.thread_by_id(tid)),
+            _ => Some(self.record.thread_by_id(tid, event.at)),
         }
     }
 

@@ -7,8 +7,8 @@
 //! One topic per file: `running` on the CPU, `own` computation, `waiting` for a CPU and why not `elsewhere`, `idle`
 //! CPUs, `changes` of priority, `throttled` threads, `blocked` time and its `reason`, `wakers`, `given` work items,
 //! requests, packets and calls, `timers`, `softirqs` deferred to a thread, RCU `grace` periods, `stacked` devices,
-//! `sources` of interrupts, `spins` for another CPU, `roundtrip`s of two threads and the `answer` of one, `links`
-//! between events, `clauses` of the sentence.
+//! `sources` of interrupts, `missing` events, `spins` for another CPU, `roundtrip`s of two threads and the `answer` of one, `links`
+//! between events, `locks` of the kernel, `clauses` of the sentence.
 
 mod answer;
 mod blocked;
@@ -20,6 +20,8 @@ mod given;
 mod grace;
 mod idle;
 mod links;
+mod locks;
+mod missing;
 mod own;
 mod reason;
 mod roundtrip;
@@ -50,8 +52,9 @@ use links::Linked;
 pub use roundtrip::{explain_roundtrip, RoundTrip};
 use running::Hidden;
 
-/// Maximum depth of the chain.
-const DEEPEST: usize = 10;
+/// Maximum depth of the chain. Each step is one to three levels of the tree, and readers of JSON accept 128 of objects and
+/// arrays together.
+const DEEPEST: usize = 16;
 
 /// The walk through one interval.
 struct Walk<'r, 'w> {
@@ -138,14 +141,14 @@ pub(super) fn behind(
     parts
 }
 
-/// A thread with its name and priority in the given time.
+/// A thread with its name at the end of the given time, and its priority in it.
 fn thread_in(record: &Record, tid: Tid, begin: Mono, end: Mono) -> Thread {
     let task = record.events_of(tid, begin, end).find_map(|(_, event)| match event.kind {
         What::Waking { task, .. } | What::Switch { next: task, .. } if task.tid == tid => Some(task),
         What::Switch { prev, .. } if prev.tid == tid => Some(prev),
         _ => None,
     });
-    task.map_or_else(|| record.thread_by_id(tid), |task| record.thread(task))
+    task.map_or_else(|| record.thread_by_id(tid, end), |task| record.thread(task, end))
 }
 
 impl<'r, 'w> Walk<'r, 'w> {
@@ -206,7 +209,9 @@ impl Walk<'_, '_> {
             return Vec::new();
         }
         if depth > DEEPEST {
-            let label = format!("{thread}: the chain of wakers exceeds the depth limit");
+            let label =
+                format!("the chain of waits is followed through {DEEPEST} threads, not beyond {thread}");
+            self.missing.push(format!("{label}: ask for its time alone (--at with --tid {})", thread.tid));
             return vec![Segment::unexplained(Kind::Blocked, label, a, b.since(a))];
         }
         self.path.push(thread.tid);
@@ -282,6 +287,15 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Names of the thread of the interval and of `other` for an advice: with their ids if the names are equal.
+    fn apart(&self, other: &Thread) -> (String, String) {
+        let full = |of: &Thread| Thread { prio: None, ..of.clone() }.to_string();
+        match self.root.comm == other.comm || other.comm.is_empty() {
+            true => (full(&self.root), full(other)),
+            false => (self.root.comm.clone(), other.comm.clone()),
+        }
+    }
+
     fn phase(depth: usize, at_root: Phase) -> Phase {
         if depth == 0 {
             at_root
@@ -292,7 +306,8 @@ impl Walk<'_, '_> {
 
     fn say(&mut self, weight: Weight, net: Ns, text: String, cause: String, advice: impl Into<String>) {
         let advice = advice.into();
-        self.clauses.push(Clause { weight, net, text, cause, advice, hidden: Hidden::default() });
+        let (why, hidden) = (String::new(), Hidden::default());
+        self.clauses.push(Clause { weight, net, text, why, cause, advice, hidden });
     }
 
     /// A leaf for a wait on something that is not a thread, with its name and proofs.

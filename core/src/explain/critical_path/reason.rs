@@ -22,6 +22,8 @@ pub(super) struct Reason {
 pub(super) enum Asked {
     /// A futex, by its address; `mutex`: it is certainly a mutex without inheritance.
     Futex { address: u64, inherits: bool, mutex: bool },
+    /// The end of a thread (pthread_join): the kernel clears its id at this address and wakes the waiter.
+    End,
     /// A page: `place` names file, device, inode and offset if known; `is_file`: certainly or probably of a file.
     Page { place: String, is_file: bool },
     /// A lock in the kernel.
@@ -64,6 +66,9 @@ enum Since {
 const UNINTERRUPTIBLE: u32 = 2;
 const STOPPED: u32 = 4;
 const TRACED: u32 = 8;
+
+/// Ids of threads are lower (PID_MAX_LIMIT of 64-bit kernels).
+const MOST_TIDS: u64 = 1 << 22;
 
 /// Maximum time from the event of a fault to the block in it.
 const FAULT_TO_BLOCK: Ns = Ns::from_ms(2);
@@ -117,6 +122,10 @@ impl Walk<'_, '_> {
         let call = self.linked.in_call(tid, at);
         if let Some((index, _, args)) = call.filter(|(_, id, _)| self.record.is_futex(*id)) {
             let (address, inherits) = (args[0], matches!(args[1] & 0x7f, 6 | 8 | 11 | 13));
+            if self.joins(stretch, &args) {
+                let text = format!(" in pthread_join ({} {address:#x})", futex_op(args[1]));
+                return Reason { text, what: Asked::End, proof: Some(index) };
+            }
             let mutex = args[1] & 0x7f == 0 && args[2] == 2;
             let kind = if inherits { ", a priority-inheritance (PI) mutex" } else { "" };
             let text = format!(" in futex ({} {address:#x}{kind})", futex_op(args[1]));
@@ -151,6 +160,22 @@ impl Walk<'_, '_> {
                     proof: None,
                 }),
             },
+        }
+    }
+
+    /// Whether a futex wait was for the end of its waker: the C library waits until the kernel has cleared the thread's id,
+    /// in a futex that is not private. A lock of the program has that value only with a bit for waiters.
+    fn joins(&self, stretch: &Stretch, args: &[u64; 6]) -> bool {
+        let waker =
+            stretch.ended_by.and_then(|index| Some((self.linked.actor(index)?, self.record.event(index).at)));
+        let Some((waker, at)) = waker.filter(|_| matches!(args[1] & 0xff, 0 | 9)) else { return false };
+        let call = self.linked.in_call(waker.tid, at).map(|(_, id, _)| self.record.call_name(id));
+        let is_its_id = i32::try_from(args[2]) == Ok(waker.tid.0);
+        match call.as_deref() {
+            // In a container the program knows the thread by another id.
+            Some("exit") => is_its_id || (3..MOST_TIDS).contains(&args[2]),
+            Some(_) => false,
+            None => is_its_id,
         }
     }
 
@@ -197,7 +222,7 @@ impl Walk<'_, '_> {
     fn ask_of_fault(&mut self, tid: Tid, stretch: &Stretch, is_perhaps: bool, is_called: bool) {
         let at = stretch.begin;
         if is_perhaps && !is_called {
-            let thread = self.record.thread_by_id(tid);
+            let thread = self.record.thread_by_id(tid, at);
             self.missing.push(format!(
                 "{thread} blocked after a page fault that read nothing from a disk: sys_enter of all calls (lathunt trace \
                  --events full) would show whether it waited in the fault or in a system call"
@@ -213,7 +238,7 @@ impl Walk<'_, '_> {
         }
         let Some(by) = stretch.ended_by.and_then(|index| self.linked.actor(index)) else { return };
         if self.linked.in_call(by.tid, stretch.end).is_none() {
-            let thread = self.record.thread_by_id(tid);
+            let thread = self.record.thread_by_id(tid, at);
             self.missing.push(format!(
                 "{thread} blocked right after a page fault: sys_enter of all calls (lathunt trace --events full) would show whether \
                  it waited in the fault, for a page that {by} provides (userfaultfd), or in a system call"
@@ -221,13 +246,9 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The lock that `tid` waits for.
+    /// The lock of the kernel that `tid` waits for.
     fn contends(&self, tid: Tid, at: Mono) -> Option<(u32, u32)> {
-        let (index, event) = self.linked.doings(tid, at).next()?;
-        match event.kind {
-            What::ContentionBegin { flags, .. } => Some((index, flags)),
-            _ => None,
-        }
+        self.linked.open_locks(tid, at).0.last().map(|&(index, _, flags)| (index, flags))
     }
 
     /// Activity of `tid` between a fault at `fault` and `at`. A thread that wakes others may still be in its fault (it

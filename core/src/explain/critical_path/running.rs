@@ -66,12 +66,16 @@ impl Walk<'_, '_> {
                     format!("{holder} had CPU {cpu}, and no switch of {thread} away from it is recorded");
                 parts.push(Segment::unexplained(Kind::Lost, label, share.begin, share.net));
                 continue;
+            } else if let Context::Idle(_) = share.context {
+                let label = format!("CPU {cpu} was idle, and no switch of {thread} away from it is recorded");
+                parts.push(Segment::unexplained(Kind::Lost, label, share.begin, share.net));
+                continue;
             } else {
                 let label = self.source(&share, a, b);
                 if matches!(share.context, Context::Softirq(_)) && does_softirqs(&thread.comm) {
                     let text = format!("{thread} did {label} for {{}}");
                     self.say(Weight::Blame, share.net, text, share.name.clone(), interrupt_advice(&share));
-                } else if !matches!(share.context, Context::Idle(_)) {
+                } else {
                     let text = format!("{label} interrupted {} for {{}}", self.subject(thread, depth));
                     self.say(Weight::Blame, share.net, text, share.name.clone(), interrupt_advice(&share));
                 }
@@ -167,9 +171,9 @@ impl Walk<'_, '_> {
             let text = format!("{subject} ran {{}} itself{moved}{handler}");
             self.say(Weight::Own, rest, text, cause, advice);
         } else {
+            let (root, other) = self.apart(thread);
             let advice = format!(
-                "{} depends on {}: shorten the work of that thread before it hands over, or raise its priority",
-                self.root.comm, thread.comm
+                "{root} depends on {other}: shorten the work of that thread before it hands over, or raise its priority"
             );
             let text = format!("{subject} ran for {{}}{moved}");
             self.say(Weight::Blame, rest, text, format!("waited for: {}", thread.comm), advice);

@@ -49,9 +49,9 @@ impl Walk<'_, '_> {
             }
             Sleep::Requested => {
                 let told = format!("{subject} waited {{}} for its own timeout");
+                let (root, other) = self.apart(thread);
                 let advice = format!(
-                    "{comm} waits for its timeout while {} waits for it: let it hand over first",
-                    self.root.comm
+                    "{other} waits for its timeout while {root} waits for it: let it hand over first"
                 );
                 self.say(Weight::Blame, net, told, format!("timeout of {comm}"), advice);
             }

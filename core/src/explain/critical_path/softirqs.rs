@@ -33,7 +33,8 @@ impl Walk<'_, '_> {
         let event = record.event(index);
         let slice = record.waker(index).or_else(|| record.slice_before(event.cpu, event.at).copied())?;
         let Context::Softirq(vec) = slice.context else { return None };
-        let worker = slice.task.map(|task| record.thread(task)).filter(|task| does_softirqs(&task.comm))?;
+        let worker =
+            slice.task.map(|task| record.thread(task, event.at)).filter(|task| does_softirqs(&task.comm))?;
         let entry = slice.proof.map_or(slice.begin, |proof| record.event(proof).at);
         let raised = self.raised(event.cpu, vec, entry).or_else(|| self.woken(&worker, entry));
         let since = raised.map_or(entry, |raised| record.event(raised).at);

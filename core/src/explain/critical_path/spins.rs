@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::locks::only_spins;
 use super::reason::lock_name;
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
@@ -11,7 +12,7 @@ use crate::explain::share::{tally, Phase};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns};
-use crate::trace::event::Kind as What;
+use crate::trace::event::{Event, Kind as What};
 
 /// Function-call IPIs from one thread in one span, while it spun for their completion.
 pub(super) struct Spin {
@@ -177,7 +178,7 @@ impl Walk<'_, '_> {
         let (net, pieces) = own(&slices, thread);
         let owner = self.record.events_on(cpu?, from, until).find_map(|(_, event)| match event.kind {
             What::PiSetprio { task, .. } if event.current == Some(thread.tid) && task.tid != thread.tid => {
-                Some(self.record.thread_by_id(task.tid))
+                Some(self.record.thread_by_id(task.tid, event.at))
             }
             _ => None,
         });
@@ -217,36 +218,52 @@ impl Walk<'_, '_> {
     }
 
     /// Contended locks of the kernel, from `contention_begin` to `contention_end` or the end of the span, when it
-    /// blocked: name and part of each. Inside futex it is the mutex of the program (see above).
+    /// blocked: name and part of each. Waits nest (for the lock that guards the queue of another one): the innermost
+    /// counts. Inside futex it is the mutex of the program (see above).
     pub(super) fn spins_on_locks(&self, thread: &Thread, stretch: &Stretch) -> Vec<(String, Segment)> {
         let Some(cpu) = stretch.cpu else { return Vec::new() };
-        let mut spins: HashMap<u64, (String, Segment)> = HashMap::new();
-        let mut until = stretch.end;
         let in_futex =
             |at| self.linked.in_call(thread.tid, at).is_some_and(|(_, id, _)| self.record.is_futex(id));
-        for (index, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
-            if event.at < stretch.begin {
-                break;
+        // A thread that only spins is not switched out before the end: without it, how long it spun is unknown.
+        let has_ends =
+            self.record.window.events.iter().any(|event| matches!(event.kind, What::ContentionEnd { .. }));
+        let ends = |of: u64, event: Option<&(u32, &Event)>| match event {
+            Some((_, event)) => {
+                !has_ends || matches!(event.kind, What::ContentionEnd { lock, .. } if lock == of)
             }
-            match event.kind {
-                What::ContentionBegin { lock, flags } if !in_futex(event.at) => {
-                    let slices = self.record.slices(cpu, event.at, until);
-                    let (net, pieces) = own(&slices, thread);
-                    until = event.at;
-                    let (_, spin) = spins.entry(lock).or_insert_with(|| {
-                        let what = format!("{} of the kernel ({lock:#x})", lock_name(flags));
-                        let label = format!("{thread} spins for {what}");
-                        let mut leaf = Segment::leaf(Kind::Running, label, event.at, Ns::ZERO);
-                        leaf.count = 0;
-                        (what, leaf)
-                    });
-                    spin.begin = event.at;
-                    spin.pieces.splice(0..0, pieces);
-                    spin.duration_ns = spin.duration_ns + net;
-                    spin.count += 1;
-                    spin.evidence = vec![self.record.evidence(index)];
-                }
-                _ => until = event.at,
+            None => !has_ends || stretch.ended_by.is_none(),
+        };
+        let mut open = self.linked.open_locks(thread.tid, stretch.begin);
+        let mut within: Vec<(u32, &Event)> = self
+            .linked
+            .doings(thread.tid, stretch.end)
+            .take(10_000)
+            .take_while(|(_, event)| event.at > stretch.begin)
+            .collect();
+        within.reverse();
+        let mut spins: HashMap<u64, (String, Segment)> = HashMap::new();
+        let mut since = stretch.begin;
+        let times = within.iter().map(|(_, event)| event.at).chain([stretch.end]);
+        for (at, event) in times.zip(within.iter().map(Some).chain([None])) {
+            if let Some(&(index, lock, flags)) = open.0.last()
+                && !in_futex(self.record.event(index).at)
+                && (!only_spins(flags) || ends(lock, event))
+            {
+                let (net, pieces) = own(&self.record.slices(cpu, since, at), thread);
+                let (_, spin) = spins.entry(lock).or_insert_with(|| {
+                    let what = format!("{} of the kernel ({lock:#x})", lock_name(flags));
+                    let label = format!("{thread} spins for {what}");
+                    let mut leaf = Segment::leaf(Kind::Running, label, since, Ns::ZERO);
+                    (leaf.count, leaf.evidence) = (0, vec![self.record.evidence(index)]);
+                    (what, leaf)
+                });
+                spin.pieces.extend(pieces);
+                spin.duration_ns = spin.duration_ns + net;
+                spin.count += 1;
+            }
+            since = at;
+            if let Some((index, event)) = event {
+                open.step(*index, event);
             }
         }
         let mut spins: Vec<(String, Segment)> =

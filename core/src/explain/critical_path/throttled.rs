@@ -175,7 +175,7 @@ impl Walk<'_, '_> {
         let mut had: BTreeMap<Tid, Ns> = BTreeMap::new();
         for slice in self.record.slices(cpu, a, b) {
             let (Context::Thread(tid), Some(task)) = (slice.context, slice.task) else { continue };
-            if tid != thread.tid && self.record.thread(task).prio >= thread.prio {
+            if tid != thread.tid && self.record.thread(task, slice.end).prio >= thread.prio {
                 let net = had.entry(tid).or_default();
                 *net = *net + slice.length();
             }
@@ -186,12 +186,13 @@ impl Walk<'_, '_> {
     /// A SCHED_DEADLINE thread that used up its runtime before the end of its period: another thread, or idle, has the
     /// CPU until the timer of its next period.
     fn over_budget(&self, stretch: &Stretch, cpu: Cpu) -> Option<Throttled> {
-        let lower = |next: TaskRef| {
-            next.tid == Tid::IDLE
-                || next.prio.is_some_and(|prio| prio.0 >= 0) && !is_stopper(&self.record.thread(next).comm)
+        let lower = |next: TaskRef, at: Mono| {
+            let is_other = || !is_stopper(&self.record.thread(next, at).comm);
+            next.tid == Tid::IDLE || next.prio.is_some_and(|prio| prio.0 >= 0) && is_other()
         };
         let mut events = self.record.events_on(cpu, stretch.begin, stretch.end);
-        if !events.any(|(_, event)| matches!(event.kind, What::Switch { next, .. } if lower(next))) {
+        if !events.any(|(_, event)| matches!(event.kind, What::Switch { next, .. } if lower(next, event.at)))
+        {
             return None;
         }
         let released = self.fires("dl_task_timer", stretch.begin, stretch.end);
@@ -242,7 +243,7 @@ impl Walk<'_, '_> {
         let mut used: BTreeMap<Tid, (Ns, Thread)> = BTreeMap::new();
         for slice in self.record.slices(cpu, Mono(until.0.saturating_sub(PERIOD.0)), until) {
             let (Context::Thread(tid), Some(task)) = (slice.context, slice.task) else { continue };
-            let thread = self.record.thread(task);
+            let thread = self.record.thread(task, slice.end);
             if thread.prio.is_some_and(Prio::is_realtime) {
                 let (time, _) = used.entry(tid).or_insert((Ns::ZERO, thread));
                 *time = *time + slice.length();

@@ -126,8 +126,8 @@ impl Walk<'_, '_> {
         let advice = match depth {
             0 => "the thread slept as long as it requested".to_owned(),
             _ => {
-                let root = &self.root.comm;
-                format!("{} sleeps while {root} waits for it: let it hand over first", thread.comm)
+                let (root, other) = self.apart(thread);
+                format!("{other} sleeps while {root} waits for it: let it hand over first")
             }
         };
         self.slept(thread, span, (label, clause), &advice, proofs, depth)

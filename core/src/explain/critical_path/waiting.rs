@@ -1,8 +1,9 @@
 //! Runnable but not running: the tasks on the CPU and their priorities, and why no other CPU ran the thread.
 
 use super::blocked::{fair_advice, Inherits};
-use super::clauses::Weight;
-use super::running::interrupt_advice;
+use super::clauses::{Clause, Weight, WHY};
+use super::elsewhere::Elsewhere;
+use super::running::{interrupt_advice, Hidden};
 use super::throttled::Throttled;
 use super::Walk;
 use crate::explain::causes::not_preempted::preempts;
@@ -89,9 +90,8 @@ impl Walk<'_, '_> {
                     {
                         let elsewhere = self.elsewhere(thread, prio, stretch, cpu);
                         said_elsewhere = elsewhere.is_some();
-                        let elsewhere = self.moved_there(thread, stretch).into_iter().chain(elsewhere);
-                        let elsewhere = elsewhere.reduce(|moved, why| format!("{moved}, {why}"));
-                        let (other, throttled) = (elsewhere.as_deref(), throttled.as_ref());
+                        let elsewhere = Elsewhere::after(self.moved_there(thread, stretch), elsewhere);
+                        let (other, throttled) = (elsewhere.as_ref(), throttled.as_ref());
                         self.held(thread, &share, &holder, other, throttled, (stretch, prio), depth)
                     } else {
                         self.held(thread, &share, &holder, None, throttled.as_ref(), (stretch, prio), depth)
@@ -123,14 +123,6 @@ impl Walk<'_, '_> {
             self.shares.push(share);
         }
         parts
-    }
-
-    /// `to which admin/7 (sched_setaffinity) had moved it …`, if the wait starts with a migration.
-    fn moved_there(&self, thread: &Thread, stretch: &Stretch) -> Option<String> {
-        let Some(What::Migrate { from, .. }) = self.began(stretch) else { return None };
-        let by = self.mover(thread.tid, stretch.began_by?);
-        let by = by.strip_prefix(" by ").filter(|by| !by.starts_with("the scheduler"))?;
-        Some(format!("to which {by} had moved it from CPU {from}"))
     }
 
     /// The priority of `thread` at the start of the span: inheritance may have changed it.
@@ -206,7 +198,7 @@ impl Walk<'_, '_> {
         thread: &Thread,
         share: &Share,
         holder: &Thread,
-        elsewhere: Option<&str>,
+        elsewhere: Option<&Elsewhere>,
         throttled: Option<&Throttled>,
         (stretch, prio): (&Stretch, Option<Prio>),
         depth: usize,
@@ -215,9 +207,14 @@ impl Walk<'_, '_> {
         let by_turns = self.takes_turns(thread, prio, holder, stretch);
         let subject = self.subject(thread, depth);
         let inversion = if share.net < WORTH_MOVING { String::new() } else { self.inversion(holder, depth) };
-        let mut elsewhere = elsewhere.map_or(String::new(), |why| format!(", {why}"));
+        let why = elsewhere.map_or(String::new(), |elsewhere| elsewhere.why.clone());
+        let when = elsewhere.map_or(String::new(), |elsewhere| format!(", {}", elsewhere.when));
+        // In the sentence the reason is filled in later, once.
+        let (mut elsewhere, mut placed) = (format!("{when}{why}"), format!("{when}{WHY}"));
         let lowered_by = self.changed.as_ref().and_then(|change| change.lowered_by.clone());
-        elsewhere.extend(self.changed.as_ref().map(|change| change.how.as_str()));
+        for text in [&mut elsewhere, &mut placed] {
+            text.extend(self.changed.as_ref().map(|change| change.how.as_str()));
+        }
         let comm = &holder.comm;
         if let (Role::Keeps { .. } | Role::SharesFairly, Some(throttled)) = (share.role, throttled) {
             // One clause for all tasks that ran in between: they are not the cause.
@@ -231,15 +228,15 @@ impl Walk<'_, '_> {
         let (label, text, advice) = match share.role {
             Role::Switching => (format!("switching away from {holder}"), String::new(), String::new()),
             Role::Keeps { .. } => {
-                let (why, advice) = self.not_preempted(holder, share, waiting_since);
-                let short = why.split(';').next().unwrap_or_default();
+                let (not_preempted, advice) = self.not_preempted(holder, share, waiting_since);
+                let short = not_preempted.split(';').next().unwrap_or_default();
                 let label = format!("{holder}, lower in priority, runs: {short}");
-                (label, format!("{subject} waited {{}} for CPU {cpu}, where {holder}, of lower priority, ran: {why}{elsewhere}"), advice)
+                (label, format!("{subject} waited {{}} for CPU {cpu}, where {holder}, of lower priority, ran: {not_preempted}{placed}"), advice)
             }
             Role::SharesFairly => {
                 let label = format!("{holder}, by fair scheduling{inversion}{elsewhere}");
                 let text = format!(
-                    "{subject} shared CPU {cpu} with {holder} and waited {{}} for it{inversion}{elsewhere}"
+                    "{subject} shared CPU {cpu} with {holder} and waited {{}} for it{inversion}{placed}"
                 );
                 let advice = fair_advice(self.waits_for.last(), &inversion, &thread.comm);
                 (label, text, advice)
@@ -251,7 +248,7 @@ impl Walk<'_, '_> {
                 };
                 let label = format!("{holder}, {rank}, occupies CPU {cpu}{turn}{inversion}{elsewhere}");
                 let text = format!(
-                    "{subject} waited {{}} for CPU {cpu}, occupied by {holder}{turn}{inversion}{elsewhere}"
+                    "{subject} waited {{}} for CPU {cpu}, occupied by {holder}{turn}{inversion}{placed}"
                 );
                 let raise = format!("raise {} above {comm}, or keep {comm} off CPU {cpu}", thread.comm);
                 let advice = match (inversion.is_empty(), self.waits_for.last()) {
@@ -269,7 +266,7 @@ impl Walk<'_, '_> {
             }
             _ if self.changed.is_some() => (
                 format!("{holder}{elsewhere}"),
-                format!("{subject} waited {{}} for CPU {cpu}, where {holder} ran{elsewhere}"),
+                format!("{subject} waited {{}} for CPU {cpu}, where {holder} ran{placed}"),
                 format!("find the task that changes the priority of {} while it waits", thread.comm),
             ),
             _ => (
@@ -302,7 +299,8 @@ impl Walk<'_, '_> {
                 None if inversion.is_empty() => format!("thread: {comm}"),
                 None => format!("priority inversion: {comm}"),
             };
-            self.say(Weight::Blame, share.net, text, cause, advice);
+            let (weight, net, hidden) = (Weight::Blame, share.net, Hidden::default());
+            self.clauses.push(Clause { weight, net, text, why, cause, advice, hidden });
         }
         label
     }

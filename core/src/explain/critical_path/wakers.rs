@@ -102,7 +102,7 @@ impl<'w> Walk<'_, 'w> {
             Context::Idle(_) => true,
             Context::Thread(tid) => {
                 let unseen = wakeup.level == Level::Unsaid && self.may_be_handed_over(wakeup);
-                unseen || tid == Tid::IDLE || is_stopper(&record.thread_by_id(tid).comm)
+                unseen || tid == Tid::IDLE || is_stopper(&record.thread_by_id(tid, wakeup.at).comm)
             }
             _ => false,
         };
@@ -143,7 +143,7 @@ impl<'w> Walk<'_, 'w> {
     /// Whether a waking apparently by `tid` may be by an interrupt, because neither its event nor others decide that.
     /// Wakings in a system call and by workers count as their own.
     fn may_be_interrupted(&mut self, tid: Tid, waking: &Event) -> bool {
-        let comm = self.record.thread_by_id(tid).comm;
+        let comm = self.record.thread_by_id(tid, waking.at).comm;
         let does = || {
             self.linked.in_call(tid, waking.at).is_some()
                 || does_softirqs(&comm)
@@ -159,7 +159,8 @@ impl<'w> Walk<'_, 'w> {
     fn by_thread(&self, tid: Tid, slice: &Slice, index: u32, waking: &Event) -> Waker<'w> {
         let record = self.record;
         let task = slice.task.filter(|task| task.tid == tid);
-        let thread = task.map_or_else(|| record.thread_by_id(tid), |task| record.thread(task));
+        let thread =
+            task.map_or_else(|| record.thread_by_id(tid, waking.at), |task| record.thread(task, waking.at));
         let thread = Thread { prio: self.linked.set_itself(tid, waking.at).or(thread.prio), ..thread };
         match self.linked.executing(tid, waking.at) {
             Some((start, work, function)) => Waker::Work {
@@ -198,7 +199,8 @@ impl<'w> Walk<'_, 'w> {
     /// Whether an event is by `tid` itself, not by an interrupt.
     fn is_own_doing(&self, tid: Tid, event: &Event) -> bool {
         let slice = self.record.slice_before(event.cpu, event.at);
-        let by_flags = !event.level.is_interrupt() || does_softirqs(&self.record.thread_by_id(tid).comm);
+        let by_flags =
+            !event.level.is_interrupt() || does_softirqs(&self.record.thread_by_id(tid, event.at).comm);
         by_flags && slice.is_some_and(|slice| slice.context == Context::Thread(tid))
     }
 
@@ -245,40 +247,15 @@ impl<'w> Walk<'_, 'w> {
         if let (Some(received), Context::Softirq(_)) = (open.received, slice.context) {
             return Waker::Packet { sent: self.linked.sent(received), received, softirq: label };
         }
+        if self.lacks_its_timer(slice.context) && !does_softirqs(&thread.comm) {
+            return Waker::Unknown("the event of the timer that woke it is missing");
+        }
         let softirq = match slice.context {
             Context::Softirq(vec) => Some(vec),
             _ => None,
         };
         self.ask_what_it_did(slice.context);
         Waker::Interrupt { label, proof: Some(index), softirq }
-    }
-
-    /// Notes the tracepoint that shows the activity of such an interrupt, if the record has none.
-    fn ask_what_it_did(&mut self, context: Context) {
-        let (tracepoint, is_one): (_, fn(&What) -> bool) = match context {
-            Context::Softirq(1) => {
-                ("timer_expire_entry", |kind| matches!(kind, What::WheelExpireEntry { .. }))
-            }
-            Context::Softirq(2 | 3) => ("netif_receive_skb", |kind| matches!(kind, What::NetReceive { .. })),
-            Context::Softirq(4) => ("block_rq_complete", |kind| matches!(kind, What::BlockComplete { .. })),
-            Context::Softirq(8) | Context::Vector(Vector::LocalTimer) => {
-                ("hrtimer_expire_entry", |kind| matches!(kind, What::TimerExpireEntry { .. }))
-            }
-            Context::Unseen(Level::Softirq) => {
-                ("softirq_entry", |kind| matches!(kind, What::SoftirqEntry { .. }))
-            }
-            // An interrupt line or a vector.
-            Context::Unseen(_) => {
-                ("irq_vectors:local_timer_entry", |kind| matches!(kind, What::VectorEntry(_)))
-            }
-            Context::Vector(Vector::CallFunction | Vector::CallFunctionSingle) => {
-                ("csd_function_entry", |kind| matches!(kind, What::CsdEntry { .. }))
-            }
-            _ => return,
-        };
-        if !self.record.window.events.iter().any(|event| is_one(&event.kind)) {
-            self.ask(tracepoint);
-        }
     }
 
     fn by_timer(&mut self, thread: &Thread, timer: u64, proof: u32, firing: Firing<'w>) -> Waker<'w> {

@@ -34,6 +34,8 @@ pub(super) struct Feeding {
     suspended: HashMap<Tid, Option<Mono>>,
     raised: HashMap<(Cpu, u8), Mono>,
     raises_are_recorded: bool,
+    /// CPUs in a round of softirqs since an interrupt of the line, with the last softirq that has run.
+    rounds: HashMap<Cpu, u8>,
     works: HashMap<u64, Mono>,
     /// Workers, with the interrupt of their current work item.
     executing: HashMap<Tid, Option<Mono>>,
@@ -49,6 +51,7 @@ impl Feeding {
             suspended: HashMap::new(),
             raised: HashMap::new(),
             raises_are_recorded,
+            rounds: HashMap::new(),
             works: HashMap::new(),
             executing: HashMap::new(),
             threads: HashMap::new(),
@@ -77,6 +80,7 @@ impl Feeding {
                 let since = (irq == self.line).then_some(event.at);
                 self.cpus.entry(cpu).or_default().hard = Some(since);
                 if since.is_some() && !self.raises_are_recorded {
+                    self.rounds.remove(&cpu);
                     for vec in OF_DEVICES {
                         self.raised.entry((cpu, vec)).or_insert(event.at);
                     }
@@ -90,16 +94,21 @@ impl Feeding {
                 }
             }
             Kind::SoftirqEntry { vec } => {
+                if self.rounds.get(&cpu).is_some_and(|last| vec <= *last) {
+                    self.end_round(cpu);
+                }
                 let since = self.raised.remove(&(cpu, vec));
                 self.cpus.entry(cpu).or_default().soft = Some(since);
             }
-            Kind::SoftirqExit { .. } => {
+            Kind::SoftirqExit { vec } => {
                 self.cpus.entry(cpu).or_default().soft = None;
                 if !self.raises_are_recorded {
-                    // All softirqs that the interrupt raised have run; later ones are not its own.
-                    self.raised.retain(|(of, _), _| *of != cpu);
+                    // Softirqs run in the order of their numbers: the next ones may be the interrupt's as well.
+                    self.raised.retain(|(of, raised), _| *of != cpu || *raised > vec);
+                    self.rounds.insert(cpu, vec);
                 }
             }
+            Kind::SysEnter { .. } | Kind::SysExit { .. } => self.end_round(cpu),
             Kind::WorkQueue { work, .. } => {
                 if let Some(since) = self.context(event) {
                     self.works.entry(work).or_insert(since);
@@ -120,6 +129,7 @@ impl Feeding {
                 }
             }
             Kind::Switch { prev, left_as, next } => {
+                self.end_round(cpu);
                 let left = self.cpus.remove(&cpu).and_then(|interrupted| interrupted.soft);
                 if let Some(open) = left.filter(|_| prev.tid != Tid::IDLE) {
                     self.suspended.insert(prev.tid, open);
@@ -137,10 +147,18 @@ impl Feeding {
         None
     }
 
+    /// All softirqs that the interrupt raised have run, if one has: later ones are not its own.
+    fn end_round(&mut self, cpu: Cpu) {
+        if self.rounds.remove(&cpu).is_some() {
+            self.raised.retain(|(of, _), _| *of != cpu);
+        }
+    }
+
     /// Events of a CPU are missing: its context is not known.
     pub fn lost(&mut self, cpu: Cpu) {
         self.cpus.remove(&cpu);
         self.suspended.clear();
+        self.rounds.remove(&cpu);
         self.raised.retain(|(of, _), _| *of != cpu);
     }
 }

@@ -108,3 +108,25 @@ fn where_no_event_leads_to_the_thread_the_order_is_told_and_said_to_be_that() {
     ));
     assert_eq!(told, (vec![60], true));
 }
+
+#[test]
+fn a_softirq_that_ends_leaves_the_others_that_the_interrupt_raised() {
+    let told = intervals(&format!(
+        "
+        100 x-7 irq_handler_entry: irq=4 name=eth0
+        102 x-7 irq_handler_exit: irq=4 ret=handled
+        103 x-7 softirq_entry: vec=3 [action=NET_RX]
+        106 x-7 softirq_exit: vec=3 [action=NET_RX]
+        107 x-7 softirq_entry: vec=4 [action=BLOCK]
+        108 x-7 {WAKES_READER}
+        109 x-7 softirq_exit: vec=4 [action=BLOCK]
+        120 x-7 {TO_READER}
+        130 reader-50 {FROM_READER}
+        200 x-7 softirq_entry: vec=6 [action=TASKLET]
+        210 x-7 {WAKES_READER}
+        211 x-7 softirq_exit: vec=6 [action=TASKLET]
+        220 x-7 {TO_READER}
+        "
+    ));
+    assert_eq!(told, (vec![20], false), "the tasklet came after a switch, in another round");
+}

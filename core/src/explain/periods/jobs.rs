@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{median, periods_in, Job};
+use crate::explain::lateness::SAME_CLOCK;
 use crate::explain::turns::{Came, Turns};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, TaskRef};
@@ -12,8 +13,6 @@ use crate::trace::source::Source;
 
 /// Maximum number of jobs and intervals kept per thread, for medians; more are only counted.
 pub(super) const MOST_JOBS: usize = 1 << 20;
-/// Maximum lateness of an expiry: beyond it, the timer uses another clock.
-const SAME_CLOCK: Ns = Ns::from_ms(1_000);
 
 /// State of one thread.
 #[derive(Default)]

@@ -243,9 +243,8 @@ fn a_job_whose_switch_in_was_not_recorded_has_a_response_all_the_same() {
     // That of a short one.
     let axis = only(&overrun(" 10.100008: sched_switch"));
     assert_eq!((axis.jobs, axis.unseen_starts, axis.unseen_ends, axis.overruns), (40, 1, 0, 1));
-    let text =
-        Periods { format: String::new(), version: 1, threads: vec![axis], others: 0, damage: Vec::new() }
-            .to_text();
+    let source = FtraceText::open(b"x-7 [001] d.... 1.000001: other: a=1\n").unwrap();
+    let text = Periods { threads: vec![axis], ..periods(&source, &Whose::default()) }.to_text();
     assert!(text.contains("! axis/77: the switch-in of 1 of its jobs was not recorded"), "{text}");
 }
 
@@ -284,4 +283,21 @@ fn damage_is_told_also_where_no_thread_is_periodic() {
     assert_eq!(damaged.threads, of(&whole).threads);
     let short = of(&(trace(2, |_| 100) + "nothing known\n")).to_text();
     assert!(short.contains("no periodic thread") && short.contains("is damaged"), "{short}");
+}
+
+#[test]
+fn a_trace_without_the_events_of_jobs_says_which_it_lacks() {
+    let whole = trace(20, |_| 100);
+    let of = |absent: &str| {
+        let lines = whole.lines().filter(|line| absent.is_empty() || !line.contains(absent));
+        let text: String = lines.map(|line| format!("{line}\n")).collect();
+        periods(&FtraceText::open(text.as_bytes()).unwrap(), &Whose::default()).unanswerable
+    };
+    assert_eq!(of(""), None);
+    for event in ["hrtimer_expire_entry", "sched_waking", "sched_switch"] {
+        assert!(
+            of(event).is_some_and(|told| told.starts_with(&format!("{event} is not recorded"))),
+            "{event}"
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! Evidence as text: events with the kernel's names and the relevant fields.
 
 use super::Record;
+use crate::series::Thread;
 use crate::time::Tid;
 use crate::trace::event::{Kind, Sym, TaskRef, Vector, SOFTIRQS};
 
@@ -25,7 +26,10 @@ impl Record<'_> {
         if task.tid == Tid::IDLE {
             return "idle".to_owned();
         }
-        self.thread(task).to_string()
+        // An event has the name that it was recorded with.
+        let thread = self.thread(task, self.until);
+        let comm = task.comm.map_or(thread.comm, |comm| self.text(comm).to_owned());
+        Thread { comm, ..thread }.to_string()
     }
 
     /// The kernel's name of the event, with the relevant fields.
@@ -123,7 +127,7 @@ fn more(record: &Record, kind: &Kind) -> String {
             format!("ipi_send_cpu cpu={target_cpu} {}", name(callback))
         }
         Kind::IpiSendMask { targets, callback } => {
-            format!("ipi_send_cpumask {targets:#x} {}", name(callback))
+            format!("ipi_send_cpumask cpus={} {}", record.text(targets), name(callback))
         }
         Kind::CsdQueue { target_cpu, function, csd } => {
             format!("csd_queue_cpu cpu={target_cpu} {} csd={csd:#x}", name(function))

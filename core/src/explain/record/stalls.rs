@@ -78,7 +78,7 @@ impl Record<'_> {
     fn tick_unserved(&self, event: &Event, a: Mono, b: Mono) -> Option<Mono> {
         let Kind::TimerExpireEntry { timer, expires, now, .. } = event.kind else { return None };
         let Context::Thread(tid) = self.slice_before(event.cpu, b)?.context else { return None };
-        if self.thread_by_id(tid).comm.starts_with("migration/") {
+        if self.thread_by_id(tid, b).comm.starts_with("migration/") {
             return None;
         }
         let mut dues = self.tick_dues(event.cpu, timer, a);

@@ -1,6 +1,7 @@
 //! Tests of the engine: events as text in, the printed explanation out.
 
 mod causes;
+mod chain;
 mod changes;
 mod evidence;
 mod gaps;
@@ -11,6 +12,7 @@ mod realtime_kernel;
 mod reasons;
 mod roundtrips;
 mod sentence;
+mod silent;
 mod slices;
 mod streams;
 mod wakers;

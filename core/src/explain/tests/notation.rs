@@ -19,6 +19,9 @@
 //! | `offline 1`, `online 1` | cpuhp_enter: a step of CPU 1 on its way |
 //! | `disk+ 50160`, `disk- 50160` | block_rq_issue and block_rq_complete of 8 sectors |
 //! | `call 202 4096 6`, `ret 202` | sys_enter with its first (up to three) arguments, sys_exit |
+//! | `ipis 0,70` | ipi_send_cpumask |
+//! | `rename 60 tool` | task_rename |
+//! | `lock+ 1 32`, `lock- 1` | contention_begin of a lock with its flags, contention_end |
 //! | `fault 8192` | page_fault_user at an address |
 //! | `runs A` | an event without meaning, recorded in the context of A |
 //! | `machine aarch64` | whose numbers system calls have (else x86-64's) |
@@ -207,6 +210,10 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
             let sector = number(0).unwrap();
             Kind::BlockIssue { dev: 254 << 20, sector, nr_sector: 8, rwbs: Some(strings.intern("WS")) }
         }
+        "ipis" => Kind::IpiSendMask { targets: strings.intern(rest[0]), callback: None },
+        "rename" => Kind::Rename { tid: Tid(irq as i32), comm: name(strings, 1) },
+        "lock+" => Kind::ContentionBegin { lock: number(0).unwrap(), flags: number(1).unwrap() as u32 },
+        "lock-" => Kind::ContentionEnd { lock: number(0).unwrap(), ret: 0 },
         "marker" => Kind::Marker { text: strings.intern(rest[0]) },
         "signal" => {
             let (sig, result) = (number(1).unwrap() as i32, number(2).unwrap_or(0) as i32);

@@ -139,6 +139,25 @@ proptest! {
     }
 
     #[test]
+    fn a_loss_without_a_word_gives_nobody_more_time_than_he_had(
+        acts in proptest::collection::vec(act(), 1..60), lost in any::<prop::sample::Index>()
+    ) {
+        // The idle task is assumed to have run where some kernels report no switch; an NMI is one event. The first and the
+        // last switch show that no interrupt is open there.
+        let is_sure = |act: &Act| !matches!(act, Act::Switch(0) | Act::Nmi(_));
+        let acts = acts.into_iter().filter(is_sure);
+        let acts: Vec<Act> = [Act::Switch(8)].into_iter().chain(acts).chain([Act::Irq(7, 1), Act::Switch(9)]).collect();
+        let simulation = simulate(&acts);
+        let mut events = simulation.events.clone();
+        events.remove(1 + lost.index(events.len() - 3));
+        for (context, time) in seen(events, simulation.at) {
+            let truth = simulation.truth.get(&context).copied().unwrap_or(0);
+            let admitted = matches!(context, Context::Lost | Context::Unknown);
+            prop_assert!(admitted || time <= truth, "{context:?}: {time} > {truth}");
+        }
+    }
+
+    #[test]
     fn a_reported_loss_gives_nobody_more_time_than_he_had(
         acts in proptest::collection::vec(act(), 1..60), lost in any::<prop::sample::Index>()
     ) {

@@ -87,9 +87,9 @@ pub(super) struct Clock {
     pub name: String,
     pub uuid: String,
     pub freq: u64,
-    pub offset_s: i64,
+    pub offset_s: i128,
     /// In cycles.
-    pub offset: i64,
+    pub offset: i128,
 }
 
 impl Default for Clock {
@@ -106,9 +106,17 @@ impl Clock {
         }
     }
 
+    /// Whether `other` counts the same time: by their uuid, or without one if nothing distinguishes them.
+    pub fn is_same(&self, other: &Clock) -> bool {
+        let is_named = !self.uuid.is_empty() && self.uuid == other.uuid;
+        self == other || is_named && (&self.name, self.freq) == (&other.name, other.freq)
+    }
+
+    /// The time of its zero since the epoch; the nearest limit if it does not fit.
     pub fn epoch_offset_ns(&self) -> i64 {
-        let cycles = i128::from(self.offset) * 1_000_000_000 / i128::from(self.freq);
-        (i128::from(self.offset_s) * 1_000_000_000 + cycles) as i64
+        let in_ns = |number: i128| number.saturating_mul(1_000_000_000);
+        let sum = in_ns(self.offset_s).saturating_add(in_ns(self.offset) / i128::from(self.freq));
+        sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 }
 
@@ -278,8 +286,8 @@ fn clock(block: &Block) -> Clock {
             .and_then(|freq| u64::try_from(freq).ok())
             .filter(|&freq| freq > 0)
             .unwrap_or(1_000_000_000),
-        offset_s: number("offset_s").unwrap_or(0) as i64,
-        offset: number("offset").unwrap_or(0) as i64,
+        offset_s: number("offset_s").unwrap_or(0),
+        offset: number("offset").unwrap_or(0),
     }
 }
 

@@ -5,11 +5,12 @@
 use std::num::NonZeroU32;
 
 use super::{left_as, Access, Fields, Texts};
+use crate::cpuset::{CpuSet, CPU_LIMIT};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::catalogue::{EventClass, FieldRef};
 use crate::trace::event::{Faulted, Kind, Vector};
 use crate::trace::flight;
-use crate::trace::value::Value;
+use crate::trace::value::{Array, Value};
 
 /// Maximum number of fields of a kind.
 pub(super) const MOST_FIELDS: usize = 7;
@@ -301,11 +302,25 @@ fn hotplug(_: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     Some(Kind::Hotplug { cpu: Cpu(f.int(0)? as u32), down: f.int(1)? < f.int(2)? })
 }
 
+/// The CPUs of a mask, whose words have the lowest CPU first; `None` beyond the kernel's limit.
+fn cpus_in(mask: &Array<'_>) -> Option<CpuSet> {
+    let bits = u32::from(mask.element.size) * 8;
+    let mut cpus = Vec::new();
+    for (place, word) in (0..mask.len()).filter_map(|place| Some((place, mask.get(place)?.bits()?))) {
+        let first = u32::try_from(place).ok()?.checked_mul(bits)?;
+        cpus.extend((0..bits.min(64)).filter(|bit| word >> bit & 1 == 1).map(|bit| Cpu(first + bit)));
+    }
+    cpus.iter().all(|cpu| cpu.0 < CPU_LIMIT).then(|| cpus.into_iter().collect())
+}
+
 fn ipi_send_mask(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
-    let targets = match f.value(0)? {
-        Value::Array(mask) => mask.order.unsigned(mask.bytes.get(..8).unwrap_or(mask.bytes)),
-        _ => return None,
+    let targets: CpuSet = match f.value(0) {
+        Some(Value::Array(mask)) => cpus_in(&mask)?,
+        // Traces as text have the list; one CPU alone is a number there.
+        Some(Value::Text(list)) => std::str::from_utf8(list).ok()?.parse().ok()?,
+        _ => [Cpu(u32::try_from(f.bits(0)?).ok()?)].into_iter().collect(),
     };
+    let targets = n.intern(&CpuSet::to_string(&targets));
     Some(Kind::IpiSendMask { targets, callback: function(n, f, 1) })
 }
 
@@ -357,4 +372,44 @@ fn marker(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
 fn printk(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
     let format = n.source.info().printk_formats.get(&f.bits(0)?)?.clone();
     Some(Kind::Marker { text: n.intern(&format) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::bytes::Order;
+    use crate::trace::ftrace_text::FtraceText;
+    use crate::trace::item::{Item, Span};
+    use crate::trace::normalize::Normalizer;
+    use crate::trace::source::Source;
+    use crate::trace::value::Element;
+
+    #[test]
+    fn masks_of_more_than_64_cpus_have_all_of_them() {
+        let words = [1u64 << 63, 0b101, 0].map(u64::to_be_bytes).concat();
+        let element = Element { size: 8, signed: false, text: false };
+        let mask = |bytes| Array { bytes, element, order: Order::Big };
+        assert_eq!(cpus_in(&mask(&words)).unwrap().to_string(), "63-64,66");
+        assert_eq!(cpus_in(&mask(&[0xff; 2048])), None, "more than the kernel has");
+        // A machine of 32 bits.
+        let words = [2u32, 1].map(u32::to_le_bytes).concat();
+        let mask = Array { bytes: &words, element: Element { size: 4, ..element }, order: Order::Little };
+        assert_eq!(cpus_in(&mask).unwrap().to_string(), "1,32");
+    }
+
+    #[test]
+    fn text_has_the_list_of_the_cpus() {
+        let sent = |list: &str| {
+            let text = format!("x-7 [001] d.... 1.000001: ipi_send_cpumask: cpumask={list} callsite=a+0x1/0x2 callback=b+0x0/0x2\n");
+            let source = FtraceText::open(text.as_bytes()).unwrap();
+            let mut normalizer = Normalizer::new(&source);
+            let mut walk = source.events(Span::ALL);
+            let Some(Item::Event(record)) = walk.next() else { panic!("no event") };
+            match normalizer.event(&record).kind {
+                Kind::IpiSendMask { targets, .. } => normalizer.strings().get(targets).to_owned(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!([sent("0,65-70"), sent("3"), sent("0-1")], ["0,65-70", "3", "0-1"]);
+    }
 }

@@ -1,0 +1,84 @@
+//! Events lost without a word: the time is unknown, and nobody is blamed for it.
+
+use super::wakers::expect;
+use crate::time::Ns;
+
+#[test]
+fn a_waking_before_a_lost_switch_in_is_not_one_on_the_way_to_sleep() {
+    let events = "
+          0 c0 switch idle > hog/60
+         10 c1 switch idle > rt/50@80
+         50 c1 switch rt/50@80:S > other/70
+        100 c0 waking rt/50@80 c1
+        120 c1 call 0 3
+        130 c1 switch rt/50@80:S > other/70
+        900 c1 switch other/70:R > rt/50@80
+       1000 c1 switch rt/50@80:S > idle
+    ";
+    let said = ["blocked in read: the waking is not recorded"];
+    let explanation = expect(
+        &events.replace("120 c1", "110 c1 runs rt/50@80\n120 c1"),
+        (140, 950),
+        &said,
+        &["other/70 (nice 0)"],
+    );
+    assert_eq!(explanation.unexplained_ns, Ns::from_us(760));
+}
+
+#[test]
+fn an_idle_cpu_runs_no_thread_whose_switch_out_was_lost() {
+    let events = "
+          0 c0 switch idle > hog/60
+         10 c1 switch idle > rt/50@80
+        100 c1 idle+ 1
+        600 c1 idle-
+        610 c1 switch idle > rt/50@80
+       1000 c1 switch rt/50@80:S > idle
+    ";
+    let said = ["CPU 1 was idle, and no switch of rt/50 (RT 80) away from it is recorded"];
+    let explanation = expect(events, (50, 950), &said, &[]);
+    assert_eq!(explanation.cause, "unexplained");
+}
+
+#[test]
+fn a_waking_in_a_timer_interrupt_outside_its_timers_shows_a_loss() {
+    let events = "
+          0 c0 switch idle > hog/60
+          0 c1 switch idle > rt/50@80
+        100 c1 switch rt/50@80:S > other/70
+        200 c1 vec+ local_timer
+        201 c1 timer+ tick_nohz_handler
+        202 c1 timer-
+        203 c1 vec- local_timer
+        900 c1 vec+ local_timer
+        902 c1 waking rt/50@80 c1
+        904 c1 vec- local_timer
+        905 c1 switch other/70:R > rt/50@80
+       1000 c1 switch rt/50@80:S > idle
+    ";
+    let said = ["the event of the timer that woke it is missing"];
+    assert_eq!(expect(events, (50, 950), &said, &["waited for vector"]).cause, "unexplained");
+    // A recording without timers has only the interrupt.
+    let without = events.replace("201 c1 timer+ tick_nohz_handler", "").replace("202 c1 timer-", "");
+    expect(&without, (50, 950), &["waited 802 µs (89 %) for vector local_timer"], &[]);
+}
+
+#[test]
+fn a_spin_whose_end_was_lost_does_not_last_until_the_next_event() {
+    let events = "
+          0 c0 switch idle > hog/60
+         10 c1 switch idle > rt/50@80
+        100 c1 lock+ 1 1
+        105 c1 lock- 1
+        200 c1 lock+ 2 1
+        900 c1 switch rt/50@80:R > hog/61@90
+       1000 c1 switch hog/61@90:S > rt/50@80
+    ";
+    let whole = events.replace("900 c1", "300 c1 lock- 2\n900 c1");
+    expect(&whole, (50, 950), &["it spun 100 µs (11 %) on the CPU for a spinlock of the kernel (0x2)"], &[]);
+    let explanation = expect(events, (50, 950), &[], &["spins for"]);
+    assert_eq!(explanation.cause, "its own running");
+    // A recording without any ends.
+    let without = events.replace("105 c1 lock- 1", "105 c1 call 39");
+    expect(&without, (50, 950), &["(0x2)"], &[]);
+}
