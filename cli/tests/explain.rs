@@ -106,7 +106,8 @@ fn what_is_no_trace_gets_one_clear_line() {
 fn an_answer_from_a_damaged_trace_ends_with_3() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("text");
-    let line = "  a-1  [000]  1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=000
+    let line = "  a-1  [000]  1.000000: hrtimer_expire_entry: hrtimer=00000000aa function=hrtimer_wakeup now=1000000000
+  a-1  [000]  1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=000
   a-1  [000]  1.000003: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120\n";
     for (text, code) in [(line.to_owned(), 0), (line.to_owned() + "nothing known\n", 3)] {
         std::fs::write(&path, text).unwrap();
@@ -134,9 +135,21 @@ fn a_tracers_text_is_answered_without_a_question_and_a_trace_without_switches_en
     assert!(output.status.success() && said.contains("b/2 (RT 99) waited 90.0 µs for CPU 0"), "{said}");
     let waking = "  a-1  [000]  1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n";
     std::fs::write(&path, waking).unwrap();
-    let output = explain(&[path.to_str().unwrap(), "--wakeups"]);
+    for question in [
+        &["--wakeups"][..],
+        &["--between", "event:sched_waking", "event:sched_waking"],
+        &["--at", "1.000001"],
+    ] {
+        let output = explain(&[&[path.to_str().unwrap()], question].concat());
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.code() == Some(3) && said.contains("sched_switch is not recorded"), "{said}");
+    }
+    let output = explain(&[path.to_str().unwrap(), "--periods"]);
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.code() == Some(3) && said.contains("sched_switch is not recorded"), "{said}");
+    assert!(
+        output.status.code() == Some(3) && said.contains("hrtimer_expire_entry is not recorded"),
+        "{said}"
+    );
 }
 
 #[test]
