@@ -48,13 +48,14 @@ pub fn told(verdict: &Verdict) -> ExitCode {
 /// # Errors
 /// The last failure; those before it are printed.
 pub fn all(outcomes: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
-    outcomes.into_iter().fold(Ok(()), |failed, outcome| match (failed, outcome) {
-        (Err(before), Err(error)) => {
-            eprintln!("lathunt: {}", one_line(&before));
-            Err(error)
+    let mut failed = Ok(());
+    for outcome in outcomes {
+        if let (Err(before), Err(_)) = (&failed, &outcome) {
+            eprintln!("lathunt: {}", one_line(before));
         }
-        (failed, outcome) => failed.and(outcome),
-    })
+        failed = outcome.and(failed);
+    }
+    failed
 }
 
 /// An error with its causes on one line. It may quote a file: control characters are escaped.

@@ -105,9 +105,30 @@ fn hostile_names_of_recorded_threads_act_nowhere() {
         named += usize::from(inert(&format!("{arguments:?}"), &output.stdout));
         inert(&format!("{arguments:?}"), &output.stderr);
     }
+    let mut monitor = Command::new("timeout");
+    monitor.args([
+        "-s",
+        "INT",
+        "8",
+        env!("CARGO_BIN_EXE_lathunt"),
+        "monitor",
+        "--window",
+        "5s",
+        "--listen",
+        "off",
+    ]);
+    let monitored = monitor.args(["--database", "m.sqlite"]).current_dir(place.path()).output().unwrap();
+    inert("[monitor]", &monitored.stderr);
     drop(threads);
+    let munin = lathunt(&["munin", "--database", "m.sqlite"], place.path());
+    // The master puts it on its pages as it is.
+    assert!(inert("munin.html", &munin.stdout), "{munin:?}");
     for arguments in [
-        &["explain", "t", "--summary"][..],
+        &["history", "--database", "m.sqlite"][..],
+        &["history", "--database", "m.sqlite", "--json"],
+        &["history", "--database", "m.sqlite", "--csv"],
+        &["history", "--database", "m.sqlite", "--plot", "history.html"],
+        &["explain", "t", "--summary"],
         &["explain", "t", "--wakeups", "--worst", "20", "--evidence"],
         &["explain", "t", "--wakeups", "--json"],
         &["explain", "t", "--periods"],
@@ -128,7 +149,7 @@ fn hostile_names_of_recorded_threads_act_nowhere() {
         inert(&format!("{arguments:?}"), &output.stderr);
     }
     assert!(named > 4, "the names are shown, as text: {named}");
-    for page in ["page.html", "r/report.html"] {
+    for page in ["page.html", "r/report.html", "history.html"] {
         inert(page, &fs::read(at(page)).unwrap());
     }
     // Perfetto and CTF hand names on: Perfetto as text that is shown, CTF as the bytes of the trace, but not in what describes them.

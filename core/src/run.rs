@@ -201,6 +201,11 @@ pub struct Loss {
 #[error("the file contradicts itself: {0}")]
 pub struct Contradiction(pub String);
 
+/// Maximum number of classes of the histograms of a run, beyond [`USUAL_CLASSES`] of each: 256 MiB.
+pub const MOST_CLASSES: usize = 1 << 25;
+/// Classes that a histogram has without counting: those of latencies in rows of 1 µs.
+pub const USUAL_CLASSES: usize = 12_000;
+
 /// Why a run file cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -214,6 +219,9 @@ pub enum NotARun {
     /// Written by a newer version, or version 0.
     #[error("run file of version {0}; this lathunt reads 1 to {VERSION}{hint}", hint = newer(*.0))]
     Version(u64),
+    /// Its histograms are larger than those of any instrument: a file of some kilobytes may ask for gigabytes.
+    #[error("its histograms have more than {MOST_CLASSES} classes; no instrument writes such a run")]
+    Classes,
     /// Two parts of it contradict each other.
     #[error(transparent)]
     Contradiction(#[from] Contradiction),

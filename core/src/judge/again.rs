@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::application::Pools;
 use super::{judge, judge_recording, Asked, Rules};
 use crate::numbers::counted;
-use crate::run::{Contradiction, MergedRun, NotARun, Run, FORMAT, VERSION};
+use crate::run::{Contradiction, MergedRun, NotARun, Run, FORMAT, MOST_CLASSES, USUAL_CLASSES, VERSION};
 use crate::series::{Quantity, Series, Thread};
 use crate::time::Ns;
 use crate::verdict::{badness, JudgedBy, Outcome, Verdict};
@@ -37,11 +37,22 @@ impl Run {
             Some(version) if !(1..=u64::from(VERSION)).contains(&version) => Err(NotARun::Version(version)),
             _ => {
                 let mut run: Run = serde_json::from_str(text)?;
+                if classes(&run) > MOST_CLASSES {
+                    return Err(NotARun::Classes);
+                }
                 again(&mut run)?;
                 Ok(run)
             }
         }
     }
+}
+
+/// Classes of all histograms beyond the usual number of each. They take address space when they are read, and memory and
+/// time when they are copied and added.
+fn classes(run: &Run) -> usize {
+    let all = run.series.iter().chain(run.tasks.iter().flat_map(|task| &task.series));
+    let histograms = all.flat_map(|series| std::iter::once(&series.histogram).chain(&series.replayed));
+    histograms.map(|histogram| histogram.layout().bins().saturating_sub(USUAL_CLASSES)).sum()
 }
 
 /// Judges `run`, as read from a file, again.

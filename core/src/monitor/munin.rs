@@ -83,9 +83,21 @@ fn values(text: &mut String, history: &History, quantity: Quantity, now: UnixMs)
         let _ = writeln!(text, "cpu{cpu}.value {value}");
         if let Some((victim, culprit)) = worst.and_then(|row| row.victim.as_ref().zip(row.culprit.as_ref())) {
             let said = format!("{victim} was late: {culprit}");
-            let _ = writeln!(text, "cpu{cpu}.extinfo {}", line(&said));
+            let _ = writeln!(text, "cpu{cpu}.extinfo {}", plain(&said));
         }
     }
+}
+
+/// Untrusted text for the master, which puts it on its pages as it is: one line, without markup.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for character in line(text).chars() {
+        match character {
+            '<' | '>' | '&' | '"' => _ = write!(plain, "\\u{{{:x}}}", u32::from(character)),
+            other => plain.push(other),
+        }
+    }
+    plain
 }
 
 /// A node without multigraph gets one graph. Without a task with a deadline there is no graph of jobs.
@@ -123,6 +135,11 @@ mod tests {
         assert!(fetch(&history, ALL, UnixMs(700_000)).contains("cpu1.value 0.000050000\n"));
         let old = fetch(&history, ALL, UnixMs(5_000_000));
         assert!(old.contains("cpu0.value U\n") && !old.contains("extinfo"), "{old}");
+    }
+
+    #[test]
+    fn a_name_is_no_markup_on_the_pages_of_the_master() {
+        assert_eq!(plain("<b>\n&\"'x/7"), "\\u{3c}b\\u{3e} \\u{26}\\u{22}'x/7");
     }
 
     #[test]

@@ -45,6 +45,21 @@ fn what_was_judged_is_judged_the_same_when_it_is_read() {
 }
 
 #[test]
+fn a_run_whose_histograms_would_fill_the_memory_is_refused_and_one_of_many_series_is_not() {
+    let of = |layout: Layout, number: usize| {
+        let mut run = Run::new(Conditions::default());
+        let mut histogram = Histogram::new(layout);
+        histogram.record(Ns(9_000));
+        run.series = vec![Series::new(Quantity::Cyclic, Some(Cpu(0)), histogram); number];
+        Run::from_json(&run.to_json()).map(|run| run.series.len())
+    };
+    let wide = Layout::new(1_000, 1 << 20).unwrap();
+    assert_eq!(of(wide, 8).unwrap(), 8);
+    assert!(matches!(of(wide, 33), Err(NotARun::Classes)));
+    assert_eq!(of(Layout::LATENCY, 500).unwrap(), 500);
+}
+
+#[test]
 fn a_pass_that_the_samples_do_not_carry_is_none() {
     let pass = |run: &mut Run| verdict(run).outcome = Some(Outcome::Pass);
     assert_eq!(read(pass, judged(3, Ns(60_000))), Ok(Some(Outcome::Inconclusive)));

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use super::super::history::{History, Row};
 use super::super::window::{SeriesKey, UnixMs};
+use super::plain;
 use crate::comm::Comm;
-use crate::printable::line;
 use crate::series::Quantity;
 
 /// Every task that ever had a job in a window has a field.
@@ -36,7 +36,7 @@ fn rows(history: &History, name: Comm) -> impl Iterator<Item = &Row> {
 /// The configuration of each field; the deadline is that of the last window.
 pub(super) fn fields(text: &mut String, history: &History) {
     for name in names(history) {
-        let (field, label) = (field(name), line(&name.text()).replace('#', "_"));
+        let (field, label) = (field(name), plain(&name.text()).replace('#', "_"));
         let _ = write!(text, "{field}.label {label}\n{field}.type GAUGE\n{field}.min 0\n");
         let held = rows(history, name).last().and_then(|row| row.held);
         if let Some(held) = held {
@@ -55,7 +55,7 @@ pub(super) fn values(text: &mut String, history: &History, from: UnixMs) {
         let field = field(name);
         let _ = writeln!(text, "{field}.value {value}");
         if let Some(culprit) = worst.and_then(|row| row.culprit.as_ref()) {
-            let _ = writeln!(text, "{field}.extinfo {}", line(culprit));
+            let _ = writeln!(text, "{field}.extinfo {}", plain(culprit));
         }
     }
 }
@@ -69,7 +69,7 @@ mod tests {
     use crate::time::Ns;
 
     #[test]
-    fn a_task_has_its_longest_job_and_its_deadline() {
+    fn a_task_has_its_longest_job_and_its_deadplain() {
         let mut history = crate::monitor::history::tests::example();
         let name = Comm::cut("io-1");
         let key = SeriesKey::of_task(Quantity::Response, name);
