@@ -69,7 +69,7 @@ mod tests {
     use crate::time::Ns;
 
     #[test]
-    fn a_task_has_its_longest_job_and_its_deadplain() {
+    fn a_task_has_its_longest_job_and_its_deadline() {
         let mut history = crate::monitor::history::tests::example();
         let name = Comm::cut("io-1");
         let key = SeriesKey::of_task(Quantity::Response, name);
