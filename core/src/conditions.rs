@@ -37,7 +37,7 @@ pub struct Conditions {
     pub capabilities: Vec<Capability>,
     /// Events on the machine during the measurement.
     #[serde(default)]
-    pub during: During,
+    pub during: DuringMeasurement,
     /// Facts that could not be read and settings that could not be kept, one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -61,7 +61,7 @@ pub struct CommonStart {
 /// Events between the start and the end of the measurement, from counters read at both.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct During {
+pub struct DuringMeasurement {
     /// Steal time of each CPU, in steps of a clock tick (10 ms); `None`: not counted here.
     #[serde(default)]
     pub steal: Option<Vec<CpuSteal>>,

@@ -58,7 +58,7 @@ pub struct Run {
     pub interference: Vec<Interference>,
     /// Cost of the recorder, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub penalty: Option<Penalty>,
+    pub penalty: Option<AssumedPenalty>,
     /// Loss counters above zero.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<Loss>,
@@ -166,7 +166,7 @@ pub struct Interference {
 /// Round trips of two SCHED_OTHER threads through a pipe, without and with the recorder in alternation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Penalty {
+pub struct AssumedPenalty {
     /// Where.
     pub cpu: Cpu,
     /// Median CPU time of one round trip (two wake-ups, two switches) without the recorder.

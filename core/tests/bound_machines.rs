@@ -5,7 +5,7 @@
 use lathunt_core::bound::analyse::{analyse, Input, Order, Request};
 use lathunt_core::bound::gpd::{growth, Fit};
 use lathunt_core::bound::random::Random;
-use lathunt_core::bound::tail::{Distribution, Grid};
+use lathunt_core::bound::tail::{Distribution, Rounding};
 use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::time::Ns;
 
@@ -76,7 +76,9 @@ impl Record {
     /// Ascending in time, ns.
     fn input(self, values: Vec<f64>) -> Input {
         let (distribution, order) = match self {
-            Record::Values => (Distribution::of_values(&values, Grid::Exact).unwrap(), Order::Values(values)),
+            Record::Values => {
+                (Distribution::of_values(&values, Rounding::Exact).unwrap(), Order::Values(values))
+            }
             Record::Run => {
                 let mut histogram = Histogram::new(Layout::LATENCY);
                 values.iter().for_each(|ns| histogram.record(Ns(*ns as u64)));

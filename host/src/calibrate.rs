@@ -51,7 +51,7 @@ pub struct Disturbance {
 
 /// Observations of one pulse.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub struct PulseObservation {
     /// Its length after the programmed wake-up.
     pub due: Ns,
     /// The sample of the instrument.
@@ -72,7 +72,7 @@ pub struct Seen {
     /// Pulses that happened.
     pub pulses: usize,
     /// One for each pulse that covered a sample.
-    pub sights: Vec<Sight>,
+    pub sights: Vec<PulseObservation>,
 }
 
 /// Disturbs, and collects the observations. Takes `pulses` × 20 ms plus the time of 100 samples, at most 300 ms.
@@ -221,12 +221,12 @@ fn drain(receiver: &mut PeakReceiver) -> Vec<NewPeak> {
 }
 
 /// Observations of `pulse`: the sample whose programmed wake-up it covered.
-fn sight(pulse: &Pulse, peaks: &[NewPeak], victim: Tid, windows: &[Window]) -> Option<Sight> {
+fn sight(pulse: &Pulse, peaks: &[NewPeak], victim: Tid, windows: &[Window]) -> Option<PulseObservation> {
     let peak = *peaks.iter().find(|peak| pulse.begin <= peak.expected && peak.expected < pulse.end)?;
     let recorded =
         windows.iter().find_map(|window| Some((switched_in(window, victim, peak.expected)?, window.clone())));
     let (recorder, window) = recorded.unzip();
-    Some(Sight { due: pulse.end.since(peak.expected), peak, recorder, window })
+    Some(PulseObservation { due: pulse.end.since(peak.expected), peak, recorder, window })
 }
 
 /// From the expiry `expected` to the switch-in of `victim` after the waking by its timer.

@@ -4,7 +4,7 @@
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::explain::{explain_peak, Explanation, Interval, Kind as What, Segment};
 use lathunt_core::time::{Cpu, Ns};
-use lathunt_host::calibrate::{agree, disturb, error, Disturbance, Seen, Sight};
+use lathunt_host::calibrate::{agree, disturb, error, Disturbance, PulseObservation, Seen};
 use lathunt_host::inject::{Kind, WORKER};
 use lathunt_host::recorder::{self, Recorder};
 use lathunt_host::symbols::Symbols;
@@ -27,7 +27,7 @@ fn online() -> CpuSet {
     std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap().parse().unwrap()
 }
 
-fn explained(sight: &Sight, seen: &Seen, cpu: Cpu) -> Option<Explanation> {
+fn explained(sight: &PulseObservation, seen: &Seen, cpu: Cpu) -> Option<Explanation> {
     let interval = Interval { tid: seen.victim, cpu, begin: sight.peak.expected, end: sight.peak.woken };
     let explanation = explain_peak(sight.window.as_ref()?, &interval);
     assert!(explanation.tree.adds_up(), "{explanation:#?}");
@@ -107,7 +107,7 @@ fn cell(
         lock_memory: true,
         only_cpu: std::env::var_os(ONLY_CPU).is_some(),
     };
-    let mut with: Vec<(Sight, Explanation)> = Vec::new();
+    let mut with: Vec<(PulseObservation, Explanation)> = Vec::new();
     let (mut quiet, mut aimed) = (Ns(0), 0);
     for _ in 0..ROUNDS {
         let seen = disturb(&what, Some((recorder, symbols))).map_err(|error| error.to_string())?;

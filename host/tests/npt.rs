@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::npt::ledger::{Told, OUTSIDE, UNEXPLAINED, UNRECORDED};
+use lathunt_core::npt::ledger::{ExplainedGap, OUTSIDE, UNEXPLAINED, UNRECORDED};
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::inject::{inject, Kind, Options as Disturbance, Pulse, WORKER};
 use lathunt_host::instrument::npt::{measure, probe, Found, Options, Read};
@@ -61,14 +61,14 @@ fn disturbed(kind: Kind, length: Ns, every: Ns, count: u32) -> (Found, Vec<Pulse
 }
 
 /// The gap that holds the middle of a pulse.
-fn gap_of<'f>(found: &'f Found, pulse: &Pulse) -> Option<&'f Told> {
+fn gap_of<'f>(found: &'f Found, pulse: &Pulse) -> Option<&'f ExplainedGap> {
     let middle = pulse.begin + Ns(pulse.length().0 / 2);
     found.gaps.iter().find(|told| told.gap.begin < middle && middle < told.gap.end)
 }
 
 /// Whether the gap holds the pulse, and as much as that is called so, with the stretch before it in which the injector
 /// watches the clock. The gap may be longer: on a busy machine others want the CPU as well.
-fn sized_and_named(told: &Told, pulse: &Pulse, name: &str) -> bool {
+fn sized_and_named(told: &ExplainedGap, pulse: &Pulse, name: &str) -> bool {
     let (gap, length) = (told.gap.length().0, pulse.length().0);
     let watch = if name == WORKER { Disturbance::once(last_cpu(), Ns::ZERO).watch } else { Ns::ZERO };
     let named: u64 = told.parts.iter().filter(|p| p.name.contains(name)).map(|p| p.net.0).sum();
@@ -119,7 +119,7 @@ fn nearly_all_that_a_fifo_competitor_takes_is_attributed() {
         let total: Ns = found.sources.iter().map(|row| row.total_ns).sum();
         let gaps: Ns = found.gaps.iter().map(|told| told.gap.length()).sum();
         assert_eq!(total, gaps, "the parts add up to the gaps");
-        let made: Vec<&Told> = pulses.iter().filter_map(|pulse| gap_of(&found, pulse)).collect();
+        let made: Vec<&ExplainedGap> = pulses.iter().filter_map(|pulse| gap_of(&found, pulse)).collect();
         let open = [UNEXPLAINED, OUTSIDE, UNRECORDED];
         let parts = || made.iter().flat_map(|told| &told.parts);
         let total: u64 = parts().map(|part| part.net.0).sum();

@@ -13,7 +13,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::peak::Peak;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
-use lathunt_host::calibrate::{agree, disturb, Disturbance, Sight};
+use lathunt_host::calibrate::{agree, disturb, Disturbance, PulseObservation};
 use lathunt_host::inject::{Kind, WORKER};
 use lathunt_host::recording::{Recording, Settings, Snapshot};
 use lathunt_host::sched;
@@ -70,13 +70,13 @@ impl Cell {
 }
 
 /// As many as are kept may have been worse.
-fn is_none_of_the_worst(sight: &Sight, snapshot: &Snapshot) -> bool {
+fn is_none_of_the_worst(sight: &PulseObservation, snapshot: &Snapshot) -> bool {
     let least = snapshot.peaks.get(PEAKS - 1);
     least.is_some_and(|least| least.total_ns > sight.due)
 }
 
 /// Whether nothing but the pulse delayed the thread, as it saw itself, and nothing made the pulse longer.
-fn is_alone(sight: &Sight, length: Ns, undisturbed: Ns) -> bool {
+fn is_alone(sight: &PulseObservation, length: Ns, undisturbed: Ns) -> bool {
     sight.due <= length + allowed(length) && agree(sight.due, sight.peak.latency, undisturbed)
 }
 

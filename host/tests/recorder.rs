@@ -183,7 +183,7 @@ fn the_one_that_waited(recorder: &mut Recorder) -> Frozen {
     waited
 }
 
-/// Behind a hog, each of them is switched in when the one before it sleeps again: the last is the worst.
+/// StartDelay a hog, each of them is switched in when the one before it sleeps again: the last is the worst.
 #[test]
 #[ignore = "root: run by make test"]
 fn of_more_victims_at_once_than_there_are_buffers_the_worst_has_its_evidence() {

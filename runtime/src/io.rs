@@ -409,6 +409,6 @@ mod tests {
             assert_eq!(empty, Ok(true), "a read waits for the empty pipe");
         }
         // SAFETY: nothing uses them any more.
-        unsafe { [reads, writes].map(|end| libc::close(end)) };
+        unsafe { _ = [reads, writes].map(|end| libc::close(end)) };
     }
 }

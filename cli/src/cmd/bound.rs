@@ -12,7 +12,7 @@ use lathunt_core::bound::analyse::{analyse, Input, Order, Request};
 use lathunt_core::bound::answer::{Answer, Observed};
 use lathunt_core::bound::blocks::analyse_maxima;
 use lathunt_core::bound::of_run;
-use lathunt_core::bound::tail::{Distribution, Grid};
+use lathunt_core::bound::tail::{Distribution, Rounding};
 use lathunt_core::bound::text::text;
 use lathunt_core::bound::twice::twice;
 use lathunt_core::cpuset::CpuSet;
@@ -226,12 +226,12 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Analysed> {
         return Ok(Analysed { answer, basis: None });
     }
     let grid = match args.class_width {
-        None => Grid::Exact,
+        None => Rounding::Exact,
         Some(width) if width > 0.0 && width.is_finite() => {
             if let Some(value) = values.iter().find(|value| !is_multiple(**value, width)) {
                 bail!("--class-width {width}: {value} in {shown} is not a multiple of it: numbers that were rounded down to multiples are");
             }
-            Grid::Width(width)
+            Rounding::Width(width)
         }
         Some(width) => bail!("--class-width {width}: must be a number above 0"),
     };

@@ -188,7 +188,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     let below = args.threshold.and_then(|threshold| leave_out_below(&mut found, threshold));
     let mut names = files::Names::new(args.maps.as_deref(), args.root.clone(), source.info())?;
     names.read_saved(&args.trace);
-    let noted = files::Noted::read(&args.trace);
+    let noted = files::SavedFacts::read(&args.trace);
     let facts = TraceFacts {
         path: args.trace.display().to_string(),
         format: source.info().format.clone(),

@@ -15,7 +15,7 @@ use lathunt_core::on_late::{Action, OnLate as Kept};
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::time::{Mono, Ns};
-use lathunt_host::on_late::{Attendant, Case, Done, Rules};
+use lathunt_host::on_late::{ActionProcess, Case, Done, Rules};
 use lathunt_host::topology::Topology;
 use lathunt_host::user::User;
 use lathunt_host::{clock, sched};
@@ -29,7 +29,7 @@ const TRACES: usize = 64;
 
 /// Actions of a measurement on late cases, while it runs.
 pub struct OnLate {
-    attendant: Option<Attendant>,
+    attendant: Option<ActionProcess>,
     wants_traces: bool,
     traces: usize,
     per_minute: usize,
@@ -66,7 +66,7 @@ impl OnLate {
             }
             (kept.cpus, kept.on_measured) = (Some(cpus.to_string()), on_measured);
             let rules = Rules { cpus, timeout: wanted.timeout, user };
-            attendant = Some(Attendant::start(actions, rules)?);
+            attendant = Some(ActionProcess::start(actions, rules)?);
         }
         let (per_minute, begun) = (wanted.per_minute, VecDeque::new());
         Ok(Some(OnLate {
@@ -89,7 +89,7 @@ impl OnLate {
 
     /// Whether a case may be acted on now: no action is running, and the limit per minute is not reached.
     pub fn is_ready(&mut self) -> bool {
-        if let Some(done) = self.attendant.as_mut().and_then(Attendant::done) {
+        if let Some(done) = self.attendant.as_mut().and_then(ActionProcess::done) {
             self.ended(Some(done));
         }
         let now = clock::mono();
@@ -122,7 +122,7 @@ impl OnLate {
     /// Whether a case is of the acting process, or overlaps the last action.
     #[must_use]
     pub fn is_own(&self, peak: &Peak) -> bool {
-        let acts = self.attendant.as_ref().map(Attendant::pid);
+        let acts = self.attendant.as_ref().map(ActionProcess::pid);
         Some(peak.victim.tid.0) == acts || self.is_own_doing(peak.begin)
     }
 
@@ -219,7 +219,7 @@ impl OnLate {
     #[must_use]
     pub fn end(mut self) -> Kept {
         if self.running.is_some() {
-            let done = self.attendant.as_mut().and_then(Attendant::wait);
+            let done = self.attendant.as_mut().and_then(ActionProcess::wait);
             self.ended(done);
         }
         self.kept

@@ -1,6 +1,6 @@
 //! Time of a thread outside its jobs, and the length its jobs would have if another place were its main wait.
 //!
-//! The main wait is inferred (`turn`). An error there must not hide a late job, so two figures are kept for every
+//! The main wait is inferred (`log`). An error there must not hide a late job, so two figures are kept for every
 //! thread: the longest time outside any job (before its first main wait, after its last one, or in a thread that never
 //! waits twice), and, for each place where a job may start, the longest span from a release there to the next wait
 //! there. A place where both timers and other wakers end waits counts as two. Mutexes, page faults and writes do not
@@ -11,7 +11,7 @@
 use super::places::{Id, Places};
 use super::point::{Class, Place};
 use super::sites::{Key, Sites};
-use super::task::OtherTurns;
+use super::task::OtherSpans;
 use crate::time::{Mono, Ns};
 use crate::trace::activation::{Activation, Via};
 
@@ -102,15 +102,15 @@ impl Candidates {
         }
     }
 
-    /// An activation ends; `turn`: start of the current job.
-    pub fn blocked(&mut self, at: Mono, in_main: bool, ended: bool, turn: Option<Mono>) {
+    /// An activation ends; `log`: start of the current job.
+    pub fn blocked(&mut self, at: Mono, in_main: bool, ended: bool, job: Option<Mono>) {
         if let Some(begin) = self.outside_since {
             self.ended(begin, at);
             if in_main {
                 self.outside_since = None;
             }
         }
-        if let Some(begin) = turn.filter(|_| ended) {
+        if let Some(begin) = job.filter(|_| ended) {
             self.ended(begin, at);
         }
     }
@@ -139,10 +139,10 @@ impl Candidates {
     }
 
     /// The longest spans, for the report.
-    pub fn report(&self, places: &Places) -> Vec<OtherTurns> {
+    pub fn report(&self, places: &Places) -> Vec<OtherSpans> {
         let told = self.places.iter().filter_map(|candidate| {
             let place = places.get(candidate.place).name;
-            Some(OtherTurns {
+            Some(OtherSpans {
                 place,
                 after_timer: candidate.timer,
                 longest_ns: candidate.longest?,
@@ -150,7 +150,7 @@ impl Candidates {
                 source: None,
             })
         });
-        let mut told: Vec<OtherTurns> =
+        let mut told: Vec<OtherSpans> =
             told.chain(self.sites.report(places)).chain(self.wakers.report_turns(places)).collect();
         longest_first(&mut told);
         told
@@ -158,7 +158,7 @@ impl Candidates {
 }
 
 /// Sorts by length, longest first, and keeps the number that a message lists.
-pub(super) fn longest_first(told: &mut Vec<OtherTurns>) {
+pub(super) fn longest_first(told: &mut Vec<OtherSpans>) {
     told.sort_by(|a, b| (b.longest_ns, &a.place).cmp(&(a.longest_ns, &b.place)));
     told.truncate(TOLD);
 }

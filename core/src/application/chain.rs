@@ -53,7 +53,7 @@ struct Stage {
     threads: Vec<Tid>,
     /// When the first recorded activation of one of its threads ended.
     known_from: Option<Mono>,
-    turns: Vec<Seen>,
+    jobs: Vec<Seen>,
 }
 
 /// State of one chain.
@@ -101,13 +101,13 @@ impl Chain {
     }
 
     /// Finished jobs of a thread of this name; `deadline`: that of the chain.
-    pub fn add(&mut self, comm: &str, turns: &[Seen], deadline: Option<Ns>) {
+    pub fn add(&mut self, comm: &str, jobs: &[Seen], deadline: Option<Ns>) {
         for stage in self.stages.iter_mut().filter(|stage| fits(&stage.pattern, comm)) {
-            stage.turns.extend_from_slice(turns);
+            stage.jobs.extend_from_slice(jobs);
         }
-        let full = self.stages.iter().find(|stage| stage.turns.len() >= KEPT);
+        let full = self.stages.iter().find(|stage| stage.jobs.len() >= KEPT);
         if let Some(full) = full {
-            let middle = full.turns[KEPT / 2].begin;
+            let middle = full.jobs[KEPT / 2].begin;
             self.link(Some(middle), deadline);
         }
     }
@@ -116,24 +116,24 @@ impl Chain {
     fn link(&mut self, until: Option<Mono>, deadline: Option<Ns>) {
         for stage in &mut self.stages {
             // By waker, then by time of the waking.
-            stage.turns.sort_by_key(|turn| (turn.waker, turn.waking));
+            stage.jobs.sort_by_key(|job| (job.waker, job.waking));
         }
         let known_from = self.stages.iter().map(|stage| stage.known_from.unwrap_or(Mono(u64::MAX))).max();
-        let is_due = |turn: &Seen| until.is_none_or(|until| turn.begin < until);
+        let is_due = |job: &Seen| until.is_none_or(|until| job.begin < until);
         let Some((first, rest)) = self.stages.split_first() else { return };
-        let mut first: Vec<Seen> = first.turns.clone();
-        first.sort_by_key(|turn| turn.begin);
-        let reached: Vec<Result<Mono, usize>> = first.iter().map(|turn| end_of(turn, rest)).collect();
-        for (nth, turn) in first.iter().enumerate().filter(|(_, turn)| is_due(turn)) {
+        let mut first: Vec<Seen> = first.jobs.clone();
+        first.sort_by_key(|job| job.begin);
+        let reached: Vec<Result<Mono, usize>> = first.iter().map(|job| end_of(job, rest)).collect();
+        for (nth, job) in first.iter().enumerate().filter(|(_, job)| is_due(job)) {
             // If the next one has no end and was released before this end, the end may be that of both.
             let next = first.get(nth + 1).zip(reached.get(nth + 1));
             let of_both = next.and_then(|(next, reached)| Some((next.begin, reached.err()?)));
             let of_both = of_both.filter(|&(begin, _)| reached[nth].is_ok_and(|end| begin < end));
             match of_both.map_or(reached[nth], |(_, stage)| Err(stage)) {
-                Ok(end) => self.record(end.since(turn.begin), deadline),
+                Ok(end) => self.record(end.since(job.begin), deadline),
                 // Not late yet if the recording ended before its deadline.
-                Err(_) if known_from.is_some_and(|known| turn.begin < known) => self.followed.cut_off += 1,
-                Err(_) if deadline.is_some_and(|deadline| self.now.since(turn.begin) <= deadline) => {
+                Err(_) if known_from.is_some_and(|known| job.begin < known) => self.followed.cut_off += 1,
+                Err(_) if deadline.is_some_and(|deadline| self.now.since(job.begin) <= deadline) => {
                     self.followed.cut_off += 1;
                 }
                 Err(stage) => {
@@ -143,7 +143,7 @@ impl Chain {
             }
         }
         for stage in &mut self.stages {
-            stage.turns.retain(|turn| until.is_some_and(|until| turn.begin >= until));
+            stage.jobs.retain(|job| until.is_some_and(|until| job.begin >= until));
         }
     }
 
@@ -182,12 +182,12 @@ impl Chain {
     }
 }
 
-/// End of the last job that `turn` started in the last of `stages`; else the first stage that it did not reach.
-fn end_of(turn: &Seen, stages: &[Stage]) -> Result<Mono, usize> {
-    let Some((next, rest)) = stages.split_first() else { return Ok(turn.end) };
-    let from = next.turns.partition_point(|one| (one.waker, one.waking) < (Some(turn.tid), turn.begin));
-    let woken = next.turns[from..].iter();
-    let woken = woken.take_while(|one| one.waker == Some(turn.tid) && one.waking <= turn.end);
+/// End of the last job that `log` started in the last of `stages`; else the first stage that it did not reach.
+fn end_of(job: &Seen, stages: &[Stage]) -> Result<Mono, usize> {
+    let Some((next, rest)) = stages.split_first() else { return Ok(job.end) };
+    let from = next.jobs.partition_point(|one| (one.waker, one.waking) < (Some(job.tid), job.begin));
+    let woken = next.jobs[from..].iter();
+    let woken = woken.take_while(|one| one.waker == Some(job.tid) && one.waking <= job.end);
     let ends = woken.map(|one| end_of(one, rest).map_err(|stage| stage + 1));
     ends.reduce(|a, b| Ok(a?.max(b?))).unwrap_or(Err(0))
 }
@@ -260,7 +260,7 @@ mod tests {
         for k in 1..200_000 {
             chain.add("a", &[seen(1, None, k * 10, k * 10 + 2)], None);
             chain.add("b", &[seen(2, Some(1), k * 10 + 1, k * 10 + 4)], None);
-            assert!(chain.stages.iter().all(|stage| stage.turns.len() <= KEPT));
+            assert!(chain.stages.iter().all(|stage| stage.jobs.len() <= KEPT));
         }
         let task = chain.report(None);
         assert_eq!((task.activations, task.chain.unwrap().broken), (199_999, 0));

@@ -26,7 +26,7 @@ pub(super) struct Cycles {
     releases: VecDeque<Mono>,
     longest: [Option<Ns>; WAITS],
     /// Jobs to compare with the period: release and end. The period is a median over jobs before and after.
-    turns: VecDeque<(Mono, Option<Mono>)>,
+    cycles: VecDeque<(Mono, Option<Mono>)>,
     /// The last release on the period.
     on_period: Option<Mono>,
     off_period: Option<Ns>,
@@ -44,8 +44,8 @@ impl Cycles {
     /// A job is released.
     pub fn released(&mut self, release: Mono, period: Option<Ns>) {
         self.runs.released(release, period);
-        self.turns.push_back((release, None));
-        if self.turns.len() > HELD {
+        self.cycles.push_back((release, None));
+        if self.cycles.len() > HELD {
             self.hold_first(period);
         }
         self.releases.truncate(WAITS - 1);
@@ -55,7 +55,7 @@ impl Cycles {
     /// The last job ends.
     pub fn finished(&mut self, at: Mono) {
         self.runs.finished(at);
-        self.turns.back_mut().into_iter().for_each(|(_, end)| *end = Some(at));
+        self.cycles.back_mut().into_iter().for_each(|(_, end)| *end = Some(at));
         for (longest, release) in self.longest.iter_mut().zip(&self.releases) {
             *longest = (*longest).max(Some(at.since(*release)));
         }
@@ -65,20 +65,20 @@ impl Cycles {
     pub fn forget(&mut self) {
         self.runs.forget();
         self.releases.clear();
-        (self.on_period, self.turns) = (None, VecDeque::new());
+        (self.on_period, self.cycles) = (None, VecDeque::new());
     }
 
     /// The longest span around a release off the period.
     pub fn off_period(&self, period: Option<Ns>) -> Option<Ns> {
         let mut whole = self.clone();
-        while !whole.turns.is_empty() {
+        while !whole.cycles.is_empty() {
             whole.hold_first(period);
         }
         whole.off_period
     }
 
     fn hold_first(&mut self, period: Option<Ns>) {
-        let (Some((release, end)), Some(period)) = (self.turns.pop_front(), period) else { return };
+        let (Some((release, end)), Some(period)) = (self.cycles.pop_front(), period) else { return };
         let on = |from: Mono, to: Mono| {
             let (distance, period) = (to.since(from).0 as f64, period.0 as f64);
             let times = (distance / period).round();
@@ -90,7 +90,7 @@ impl Cycles {
         };
         // Only an additional release within the period counts; a late one replaces its own, and a shifted period
         // continues here.
-        let next = self.turns.front().map_or(release, |(next, _)| *next);
+        let next = self.cycles.front().map_or(release, |(next, _)| *next);
         let room = next.since(before).0 as f64 <= period.0 as f64 * (1.0 + super::sums::PERIODIC);
         if room && (next == release || on(before, next)) && !on(release, next) {
             self.off_period = self.off_period.max(end.map(|end| end.since(before)));
@@ -137,9 +137,9 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// Each job: time since the previous release, and execution time.
-    fn of(turns: &[(u64, u64)]) -> Option<SeveralWaits> {
+    fn of(lengths: &[(u64, u64)]) -> Option<SeveralWaits> {
         let (mut cycles, mut at, mut distances) = (Cycles::default(), 0, Vec::new());
-        for (distance, takes) in turns.iter().cycle().take(100) {
+        for (distance, takes) in lengths.iter().cycle().take(100) {
             at += distance;
             distances.push(*distance);
             cycles.released(Mono(at), None);
@@ -157,9 +157,9 @@ mod tests {
 
     #[test]
     fn a_single_wait_off_the_period_may_be_one_within_a_job() {
-        let of = |turns: &[(u64, u64)]| {
+        let of = |lengths: &[(u64, u64)]| {
             let mut cycles = Cycles::default();
-            for (release, takes) in turns {
+            for (release, takes) in lengths {
                 cycles.released(Mono(*release), Some(Ns(100 * MS)));
                 cycles.finished(Mono(release + takes));
             }
@@ -194,7 +194,7 @@ mod tests {
             dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             MS + (dice >> 33) % (100 * MS)
         };
-        let turns: Vec<(u64, u64)> = (0..100).map(|_| (random(), MS / 2)).collect();
-        assert_eq!(of(&turns).unwrap().waits, None);
+        let lengths: Vec<(u64, u64)> = (0..100).map(|_| (random(), MS / 2)).collect();
+        assert_eq!(of(&lengths).unwrap().waits, None);
     }
 }

@@ -31,7 +31,7 @@ pub enum Limit {
 /// The deadline a thread was judged by, as it is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct HeldTo {
+pub struct AppliedDeadline {
     /// The deadline; null: none.
     pub deadline_ns: Option<Ns>,
     /// Deadline of the real-time threads, which does not apply to this SCHED_OTHER thread.
@@ -175,7 +175,7 @@ impl Deadlines {
             if task.thread.comm == OTHERS {
                 // Their deadlines are not known.
                 let others_ns = self.shortest();
-                task.held_to = Some(HeldTo { deadline_ns: None, others_ns, lacks_period: false });
+                task.held_to = Some(AppliedDeadline { deadline_ns: None, others_ns, lacks_period: false });
                 continue;
             }
             let limit = match (self.named(&task.thread.comm), self.default) {
@@ -193,7 +193,7 @@ impl Deadlines {
                 (None, Some(Limit::At(others))) if deadline_ns.is_none() => Some(others),
                 _ => None,
             };
-            task.held_to = Some(HeldTo { deadline_ns, others_ns, lacks_period });
+            task.held_to = Some(AppliedDeadline { deadline_ns, others_ns, lacks_period });
             if deadline_ns.is_none() {
                 (task.deadline_ns, task.misses, task.miss_max_ns) = (None, 0, None);
                 task.late_causes.clear();

@@ -1,6 +1,6 @@
 //! One job with its activations, from its release to the wait for the next one.
 //!
-//! Input: the activations of a thread between two main waits, as `turn` finds them. Output: a [`Job`] for each one
+//! Input: the activations of a thread between two main waits, as `log` finds them. Output: a [`Job`] for each one
 //! longer than requested. `parts` splits its time.
 
 use super::parts::{self, Part};
@@ -17,14 +17,14 @@ pub struct Backlog {
     /// Its end.
     pub until: Mono,
     /// Its reason.
-    pub why: Behind,
+    pub why: StartDelay,
     /// When the first job of the backlog was released.
     pub since: Mono,
 }
 
 /// Why a thread did not start a job at its release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Behind {
+pub enum StartDelay {
     /// The previous job was not finished; its main cause, if known.
     Overrun(Option<String>),
     /// The thread was stopped in the wait for the release: no job before it overran.
@@ -173,16 +173,16 @@ impl Jobs {
         let overran = previous.as_ref().filter(|previous| previous.end > begin);
         let backlog = overran.map(|previous| match previous.begin > begin {
             // A wait for a timer goes on, and has passed, where a stop interrupted it; what ran in between was no job.
-            true => Backlog { until: previous.begin, why: Behind::Stopped, since: begin },
+            true => Backlog { until: previous.begin, why: StartDelay::Stopped, since: begin },
             false => Backlog {
                 until: previous.end,
-                why: Behind::Overrun(parts::main_cause(&previous.parts(name)).map(|(cause, _)| cause)),
+                why: StartDelay::Overrun(parts::main_cause(&previous.parts(name)).map(|(cause, _)| cause)),
                 since: previous.since(),
             },
         });
         // It armed its timer late: the thread was busy until then.
         let first = self.steps.first().map(Activation::begin).filter(|asked| *asked > begin);
-        let unseen = first.map(|until| Backlog { until, why: Behind::Overrun(None), since: begin });
+        let unseen = first.map(|until| Backlog { until, why: StartDelay::Overrun(None), since: begin });
         let backlog = backlog.or(unseen);
         // Reuses the vector of the previous job.
         let mut free = previous.map_or_else(Vec::new, |previous| previous.steps);

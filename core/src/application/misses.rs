@@ -42,14 +42,14 @@ pub(super) struct Misses {
 
 impl Misses {
     /// A job ended.
-    pub fn finished(&mut self, turn: Finished, deadline: Option<Ns>, period: Option<Ns>) {
+    pub fn finished(&mut self, job: Finished, deadline: Option<Ns>, period: Option<Ns>) {
         if period.is_some() || self.early.len() >= EARLY {
             self.judge_early(deadline, period);
-            self.judge(turn, deadline, period);
+            self.judge(job, deadline, period);
         } else {
-            self.early.push(turn);
+            self.early.push(job);
         }
-        self.open = turn.last;
+        self.open = job.last;
     }
 
     /// The next release; `asked_late`: the previous job armed its timer after it.
@@ -68,22 +68,22 @@ impl Misses {
     }
 
     fn judge_early(&mut self, deadline: Option<Ns>, period: Option<Ns>) {
-        for turn in std::mem::take(&mut self.early) {
-            self.judge(turn, deadline, period);
+        for job in std::mem::take(&mut self.early) {
+            self.judge(job, deadline, period);
         }
     }
 
-    fn judge(&mut self, turn: Finished, given: Option<Ns>, period: Option<Ns>) {
+    fn judge(&mut self, job: Finished, given: Option<Ns>, period: Option<Ns>) {
         let Some(deadline) = given.or(period) else { return };
-        let overrun = turn
+        let overrun = job
             .late
-            .filter(|_| period.is_some_and(|period| deadline <= period && turn.asked_for_next(period)));
+            .filter(|_| period.is_some_and(|period| deadline <= period && job.asked_for_next(period)));
         match (overrun, period) {
             (Some(late), Some(period)) => {
                 self.count += u64::from(late.count);
                 self.most = self.most.max(Some(late.most + period.saturating_sub(deadline)));
             }
-            _ => turn.response.into_iter().for_each(|response| self.hold(response, deadline)),
+            _ => job.response.into_iter().for_each(|response| self.hold(response, deadline)),
         }
     }
 
@@ -111,8 +111,8 @@ mod tests {
     fn a_response_at_the_deadline_is_in_time_and_one_nanosecond_more_is_late() {
         let told = |response| {
             let mut misses = Misses::default();
-            let turn = Finished { response: Some(Ns(response)), late: None, last: None };
-            misses.finished(turn, Some(Ns(300_000)), PERIOD);
+            let job = Finished { response: Some(Ns(response)), late: None, last: None };
+            misses.finished(job, Some(Ns(300_000)), PERIOD);
             misses.report(Some(Ns(300_000)), PERIOD)
         };
         assert_eq!(told(300_000), (0, None));
@@ -124,12 +124,12 @@ mod tests {
         let told = |after: u64| {
             let mut misses = Misses::default();
             let late = LateSleeps { count: 1, last: Mono(after), most: Ns(100_000) };
-            let turn = Finished {
+            let job = Finished {
                 response: Some(Ns(1_200_000)),
                 late: Some(late),
                 last: Some(Ns(1_200_000 - after)),
             };
-            misses.finished(turn, Some(Ns(1_000_000)), PERIOD);
+            misses.finished(job, Some(Ns(1_000_000)), PERIOD);
             misses.finished(
                 Finished { response: Some(Ns(1)), late: None, last: None },
                 Some(Ns(1_000_000)),

@@ -3,7 +3,7 @@
 //! Input: a stream of [`Activation`]s (from a waking to the next block). Output: a [`Task`] for each thread. The
 //! application needs no change. One thing is inferred: the *main wait* of a thread, the place where it waits for its
 //! next job (a timer, a semaphore, a socket). A wait anywhere else is within a job, and a source of blocking.
-//! `main_wait` infers the main wait, `turn` splits activations into jobs, `point` names a place, `places` numbers them,
+//! `main_wait` infers the main wait, `log` splits activations into jobs, `point` names a place, `places` numbers them,
 //! `sums` adds up, `misses` counts overruns, `candidates` computes the effect of another main wait and the time outside
 //! jobs, `job` is a job with its activations, `parts` splits its time, and `task` is the result.
 //!
@@ -16,6 +16,7 @@ mod cycles;
 mod deadlines;
 mod faulting;
 mod job;
+mod log;
 mod main_wait;
 mod misses;
 mod missing;
@@ -30,19 +31,18 @@ mod several;
 mod sites;
 mod sums;
 mod task;
-mod turn;
 mod unfinished;
 mod waiting;
 
 pub use chain::Followed;
-pub use deadlines::{Deadlines, HeldTo, Limit};
+pub use deadlines::{AppliedDeadline, Deadlines, Limit};
 pub use faulting::{FaultPlace, Faulting};
-pub use job::{Backlog, Behind, Job};
+pub use job::{Backlog, Job, StartDelay};
 pub use others::OTHERS;
 pub use parts::{explanation, main_cause, Part, What};
 pub use point::{Class, Place};
 pub use task::{
-    policy as policy_name, Blocking, LateCause, OtherTurns, Period, SeveralJobs, SeveralWaits, Span, Task,
+    policy as policy_name, Blocking, LateCause, OtherSpans, Period, SeveralJobs, SeveralWaits, Span, Task,
 };
 pub use unfinished::{State, Unfinished};
 pub use waiting::Wait;
@@ -53,8 +53,8 @@ use std::sync::Arc;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, Point, Who};
 use chain::Chain;
+use log::Log;
 use others::Others;
-use turn::Log;
 
 /// Idle time after which a thread may be replaced by another one: most such threads have ended.
 const SILENT: Ns = Ns::from_ms(10_000);
@@ -197,10 +197,10 @@ impl Tasks {
     /// Adds the finished jobs of `tid` to the chain.
     fn follow(&mut self, tid: Tid) {
         let (Some(chain), Some(log)) = (&mut self.chain, self.logs.get_mut(&tid)) else { return };
-        let (comm, turns) = log.take_turns();
+        let (comm, finished) = log.take_finished();
         let deadline = self.deadlines.while_running(&chain.name());
         chain.blocked(&comm, tid, log.last());
-        chain.add(&comm, &turns, deadline);
+        chain.add(&comm, &finished, deadline);
     }
 
     /// Moves the thread that has been idle longest to the others.

@@ -92,8 +92,8 @@ impl Paces {
     }
 
     /// A job ends.
-    pub fn finished(&mut self, turn: Finished) {
-        self.steps.push_back(Step::Finished(turn));
+    pub fn finished(&mut self, job: Finished) {
+        self.steps.push_back(Step::Finished(job));
     }
 
     /// The median interval, ns.
@@ -148,9 +148,9 @@ impl Paces {
                     self.by = Some((least.min(period), most.max(period)));
                 }
             }
-            Some(Step::Finished(turn)) => {
-                self.missing.finished(turn.response);
-                self.misses.finished(turn, self.deadline, period);
+            Some(Step::Finished(job)) => {
+                self.missing.finished(job.response);
+                self.misses.finished(job, self.deadline, period);
             }
             None => {}
         }
@@ -164,10 +164,10 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// Numbers of jobs, with the time until the next release and the execution time of each.
-    fn of(turns: &[(u64, u64, u64)]) -> Held {
+    fn of(jobs: &[(u64, u64, u64)]) -> Held {
         let mut paces = Paces::new(None);
         let mut before = None;
-        for &(count, distance, response) in turns {
+        for &(count, distance, response) in jobs {
             for _ in 0..count {
                 paces.released(false, before.replace(distance), 0);
                 paces.finished(Finished { response: Some(Ns(response)), late: None, last: None });

@@ -42,7 +42,7 @@ pub(super) fn joined(activations: &[Activation]) -> Option<Activation> {
         stayed: next.stayed,
         at_once: next.at_once,
         blocks: next.blocks,
-        late_sleeps: super::turn::sum(first.late_sleeps, next.late_sleeps),
+        late_sleeps: super::log::sum(first.late_sleeps, next.late_sleeps),
         thread: next.thread,
         policy: next.policy,
         ..first

@@ -4,7 +4,7 @@
 //! explanation ([`explanation`]), even if the flight recorder no longer holds its events. The task on the CPU in the
 //! meantime, and what the holder of a lock did, need the flight recorder: `explain::explain_job`.
 
-use super::job::{Behind, Job};
+use super::job::{Job, StartDelay};
 use super::point::{Class, Place};
 use crate::explain::{Explanation, Kind, Segment};
 use crate::series::Thread;
@@ -74,12 +74,12 @@ pub(super) fn of(job: &Job, name: fn(Point) -> Option<&'static str>) -> Vec<Part
     if let Some(backlog) = &job.backlog {
         let until = backlog.until.clamp(job.begin, job.end);
         let (what, label, cause) = match &backlog.why {
-            Behind::Stopped => (What::Stopped, STOPPED.to_owned(), STOPPED),
-            Behind::Overrun(None) => {
+            StartDelay::Stopped => (What::Stopped, STOPPED.to_owned(), STOPPED),
+            StartDelay::Overrun(None) => {
                 let label = "backlog: the previous job was not finished".to_owned();
                 (What::Backlog, label, "backlog of the job before")
             }
-            Behind::Overrun(Some(cause)) => {
+            StartDelay::Overrun(Some(cause)) => {
                 let label = format!("backlog: the previous job was not finished ({cause})");
                 (What::Backlog, label, cause.as_str())
             }

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::job::{Backlog, Behind};
+use super::super::job::{Backlog, StartDelay};
 use super::super::tests::{activation, name, LOCK, SLEEP};
 use super::super::Tasks;
 use super::*;
@@ -79,7 +79,7 @@ fn who_took_a_reservation_within_its_job_may_have_used_up_its_budget() {
 fn a_job_that_was_late_for_the_one_before_it_has_the_cause_of_that_one() {
     let backlog = Backlog {
         until: Mono(1_900_000),
-        why: Behind::Overrun(Some("page fault".to_owned())),
+        why: StartDelay::Overrun(Some("page fault".to_owned())),
         since: Mono(0),
     };
     let late = Job { backlog: Some(backlog), ..job(1_000, vec![step_of(1_900, 60, 60, SLEEP)]) };
@@ -136,7 +136,7 @@ proptest! {
         going.ends(Mono(begin * 1_000), all.last().unwrap().blocked, name);
         let mut whole = going.take().remove(0);
         let until = Mono((begin + until) * 1_000);
-        whole.backlog = Some(Backlog { until, why: Behind::Overrun(None), since: Mono(0) }).filter(|_| whole.more.is_empty());
+        whole.backlog = Some(Backlog { until, why: StartDelay::Overrun(None), since: Mono(0) }).filter(|_| whole.more.is_empty());
         let parts = whole.parts(name);
         prop_assert_eq!(parts.iter().map(|part| part.net).sum::<Ns>(), whole.total());
         let told = explanation(&whole, name, "").unwrap();

@@ -27,7 +27,7 @@ const RUNS: usize = 256;
 pub(super) struct Several {
     /// Runs of releasers (from, until), in the order of their ends.
     ran: VecDeque<(Mono, Mono)>,
-    turns: VecDeque<Late>,
+    spans: VecDeque<Late>,
     sum: Option<SeveralJobs>,
     /// Releases so far, by timers, threads and interrupts.
     releases: [u64; 3],
@@ -56,7 +56,7 @@ enum Queue {
 
 impl Several {
     pub fn begin_window(&mut self) {
-        (self.turns, self.sum) = (VecDeque::new(), None);
+        (self.spans, self.sum) = (VecDeque::new(), None);
     }
 
     /// A job was released.
@@ -90,24 +90,24 @@ impl Several {
     /// A recorded job exceeded `deadline`; `part`: its longest part, if it has several; `via`: how it was released, `None`
     /// if no other job can be queued meanwhile.
     pub fn late(&mut self, begin: Mono, end: Mono, deadline: Ns, part: Option<Ns>, via: Option<Via>) {
-        if self.turns.len() == KEPT {
+        if self.spans.len() == KEPT {
             self.fold_first(None);
         }
-        self.turns.push_back(Late { begin, end, deadline, part, via });
+        self.spans.push_back(Late { begin, end, deadline, part, via });
     }
 
     /// `shortest`: shortest interval between two releases, if enough are known.
     pub fn report(&self, shortest: Option<Ns>) -> Option<SeveralJobs> {
         let mut whole = self.clone();
-        while !whole.turns.is_empty() {
+        while !whole.spans.is_empty() {
             whole.fold_first(shortest);
         }
         whole.sum.filter(|sum| sum.turns > 0)
     }
 
     fn fold_first(&mut self, shortest: Option<Ns>) {
-        let Some(turn) = self.turns.pop_front() else { return };
-        let (all, certain) = (turn.end.since(turn.begin), self.certain(&turn, shortest));
+        let Some(span) = self.spans.pop_front() else { return };
+        let (all, certain) = (span.end.since(span.begin), self.certain(&span, shortest));
         let sum = self.sum.get_or_insert(SeveralJobs {
             turns: 0,
             longest_ns: Ns::ZERO,
@@ -116,34 +116,34 @@ impl Several {
         });
         sum.late += 1;
         sum.certain_ns = sum.certain_ns.max(certain);
-        if certain <= turn.deadline {
+        if certain <= span.deadline {
             sum.turns += 1;
             sum.longest_ns = sum.longest_ns.max(all);
         }
     }
 
-    /// Lower limit of the response time of one job of the turn.
-    fn certain(&self, turn: &Late, shortest: Option<Ns>) -> Ns {
-        let all = turn.end.since(turn.begin);
-        let by_timer = turn.part.unwrap_or(all);
-        let by_others = match turn.via.map_or(Queue::None, |via| self.queue(via)) {
+    /// Lower limit of the response time of one job of the span.
+    fn certain(&self, span: &Late, shortest: Option<Ns>) -> Ns {
+        let all = span.end.since(span.begin);
+        let by_timer = span.part.unwrap_or(all);
+        let by_others = match span.via.map_or(Queue::None, |via| self.queue(via)) {
             Queue::None => all,
-            Queue::OfThreads => turn.end.since(self.last_release(turn)),
+            Queue::OfThreads => span.end.since(self.last_release(span)),
             Queue::OfOthers if shortest.is_some_and(|shortest| all <= shortest) => all,
             Queue::OfOthers => Ns::ZERO,
         };
         by_timer.min(by_others)
     }
 
-    /// Latest possible release of the last job of `turn`.
-    fn last_release(&self, turn: &Late) -> Mono {
+    /// Latest possible release of the last job of `log`.
+    fn last_release(&self, span: &Late) -> Mono {
         let forgotten =
-            self.ran.len() == RUNS && self.ran.front().is_some_and(|&(_, until)| until > turn.end);
+            self.ran.len() == RUNS && self.ran.front().is_some_and(|&(_, until)| until > span.end);
         if forgotten {
-            return turn.end;
+            return span.end;
         }
-        let runs = self.ran.iter().filter(|(from, _)| *from < turn.end);
-        runs.map(|&(_, until)| until.min(turn.end)).max().unwrap_or(turn.begin).max(turn.begin)
+        let runs = self.ran.iter().filter(|(from, _)| *from < span.end);
+        runs.map(|&(_, until)| until.min(span.end)).max().unwrap_or(span.begin).max(span.begin)
     }
 }
 

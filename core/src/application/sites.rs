@@ -26,7 +26,7 @@ use super::cycles::is_regular;
 use super::places::{Id, Places};
 use super::point::{Class, Place};
 use super::sums::PERIODIC;
-use super::task::OtherTurns;
+use super::task::OtherSpans;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, Via};
 
@@ -186,16 +186,16 @@ impl Sites {
     }
 
     /// The longest span of each site, in places with several sites.
-    pub fn report(&self, places: &Places) -> Vec<OtherTurns> {
+    pub fn report(&self, places: &Places) -> Vec<OtherSpans> {
         self.report_those(places, |_| true)
     }
 
     /// [`Sites::report`] for the sites that alternate with others.
-    pub fn report_turns(&self, places: &Places) -> Vec<OtherTurns> {
+    pub fn report_turns(&self, places: &Places) -> Vec<OtherSpans> {
         self.report_those(places, |one| one.steady >= STEADY && one.unsteady <= one.steady.div_ceil(STEADY))
     }
 
-    fn report_those(&self, places: &Places, of: fn(&Site) -> bool) -> Vec<OtherTurns> {
+    fn report_those(&self, places: &Places, of: fn(&Site) -> bool) -> Vec<OtherSpans> {
         let several = self.known.iter().filter(|one| of(one) && self.has_several(one.key.place));
         let longest = |one: &Site| {
             let (mut whole, pace) = (one.clone(), self.pace(one));
@@ -208,7 +208,7 @@ impl Sites {
             let mut of_place = self.known.iter().filter(|other| other.key.place == one.key.place);
             let by_call = of_place.any(|other| other.key.call != one.key.call);
             let source = || one.key.source.map_or_else(|| "one stack".to_owned(), Source::text);
-            Some(OtherTurns {
+            Some(OtherSpans {
                 place: places.get(one.key.place).name,
                 after_timer: matches!(one.key.source, Some(Source::Timer(_))),
                 longest_ns: longest(one)?,

@@ -225,10 +225,10 @@ impl Sums {
     }
 
     /// A job ends.
-    pub fn finished(&mut self, execution: Ns, turn: Finished) {
-        turn.response.into_iter().for_each(|response| self.record(Quantity::Response, response));
+    pub fn finished(&mut self, execution: Ns, job: Finished) {
+        job.response.into_iter().for_each(|response| self.record(Quantity::Response, response));
         self.execution.record(execution);
-        self.paces.finished(turn);
+        self.paces.finished(job);
     }
 
     /// A job whose start or end was not recorded has overrun `late`, the last of them by `last`.

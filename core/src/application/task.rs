@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::chain::Followed;
-use super::deadlines::HeldTo;
+use super::deadlines::AppliedDeadline;
 use super::faulting::Faulting;
 use super::point::Class;
 use super::unfinished::{State, Unfinished};
@@ -79,7 +79,7 @@ pub struct Task {
     /// Maximum length of its jobs if another wait started them, the longest first, at most four. If all waits are in
     /// one place, it is the longest response time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub other_turns: Vec<OtherTurns>,
+    pub other_turns: Vec<OtherSpans>,
     /// Its releases are irregular: several waits may belong to one job. `None`: no sign of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub several_waits: Option<SeveralWaits>,
@@ -106,7 +106,7 @@ pub struct Task {
     pub blocking: Vec<Blocking>,
     /// The deadline it was judged by; absent: the deadline of the verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_to: Option<HeldTo>,
+    pub held_to: Option<AppliedDeadline>,
     /// Causes of its late jobs, the most frequent first; only with a deadline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub late_causes: Vec<LateCause>,
@@ -159,7 +159,7 @@ pub struct Span {
 /// The longest span from a release at a place to the next wait there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct OtherTurns {
+pub struct OtherSpans {
     /// The place.
     pub place: String,
     /// Only waits ended by timers; false: only waits ended otherwise.

@@ -4,7 +4,7 @@
 //! the extremal index within a second follows from the number of seconds with an exceedance, that across seconds from
 //! their gaps; if it is below 0.9, the maxima of the seconds are fitted instead of all samples.
 
-use super::answer::{Answer, Extrapolated, Gate, Gpd, PathBound, Undeclustered, FORMAT, VERSION};
+use super::answer::{Answer, Extrapolated, Gate, Gpd, PathBound, WithoutClusters, FORMAT, VERSION};
 use super::exceedances::{cluster_maxima, Tail, CLUSTERED};
 use super::gate::{condition, holm};
 use super::goodness::bootstrap;
@@ -15,7 +15,7 @@ use super::observed::{index, observed};
 use super::order_gates::{holdout_gate, order_gates, rate_gates, sequence_gates};
 use super::random::Random;
 use super::special::chi2_quantile_1;
-use super::tail::{total, Distribution, Grid};
+use super::tail::{total, Distribution, Rounding};
 use super::tail_gates::{fit_gate, resolution_gate, shape_gate, size_gate};
 use super::{blocks, threshold};
 use crate::numbers::counted;
@@ -287,9 +287,9 @@ fn described(input: &Input, tail: &Tail, xi_interval: Ends, request: &Request) -
         declustered: tail.declustered,
         undeclustered: if tail.declustered { undeclustered(input, tail.threshold) } else { None },
         class_width: match tail.grid {
-            Grid::Exact => None,
-            Grid::Width(width) => Some(width),
-            Grid::Classes(layout) => Some(layout.width().0 as f64),
+            Rounding::Exact => None,
+            Rounding::Width(width) => Some(width),
+            Rounding::Classes(layout) => Some(layout.width().0 as f64),
         },
         sigma_interval: gpd::sigma_interval(cells, fit, request.two_sided()),
         xi_interval,
@@ -297,8 +297,8 @@ fn described(input: &Input, tail: &Tail, xi_interval: Ends, request: &Request) -
 }
 
 /// The fit of all samples above `threshold`.
-fn undeclustered(input: &Input, threshold: f64) -> Option<Undeclustered> {
+fn undeclustered(input: &Input, threshold: f64) -> Option<WithoutClusters> {
     let cells = input.distribution.excesses(threshold);
     let fit = gpd::fit(&cells)?;
-    Some(Undeclustered { sigma: fit.sigma, xi: fit.xi, nllh: fit.nllh, exceedances: total(&cells) })
+    Some(WithoutClusters { sigma: fit.sigma, xi: fit.xi, nllh: fit.nllh, exceedances: total(&cells) })
 }

@@ -153,7 +153,7 @@ pub struct Gpd {
     /// Whether the maxima of clusters were fitted instead of all samples above the threshold.
     pub declustered: bool,
     /// If so, the fit of all samples above the threshold, as tools without declustering print it; not used here.
-    pub undeclustered: Option<Undeclustered>,
+    pub undeclustered: Option<WithoutClusters>,
     /// Width of the classes in the likelihood; `null`: exact values.
     pub class_width: Option<f64>,
     /// Interval of the scale at the requested confidence, two-sided.
@@ -165,7 +165,7 @@ pub struct Gpd {
 /// A generalised Pareto tail of all samples above the threshold, as if they were independent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Undeclustered {
+pub struct WithoutClusters {
     /// Scale.
     pub sigma: f64,
     /// Shape.

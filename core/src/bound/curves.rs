@@ -220,7 +220,7 @@ fn envelope(fit: &Fit, n: usize, ranks: &[usize]) -> Vec<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::bound::analyse::analyse;
-    use crate::bound::tail::Grid;
+    use crate::bound::tail::Rounding;
 
     /// Exponential samples of mean 10, whose tail is known everywhere.
     fn exponential(samples: usize) -> Input {
@@ -229,7 +229,7 @@ mod tests {
         Input {
             about: "simulated".to_owned(),
             unit: "as given".to_owned(),
-            distribution: Distribution::of_values(&values, Grid::Exact).unwrap(),
+            distribution: Distribution::of_values(&values, Rounding::Exact).unwrap(),
             order: Order::Values(values),
             unknown: 0,
             cpus: Vec::new(),
@@ -280,7 +280,7 @@ mod tests {
     fn few_or_equal_samples_give_no_picture_and_no_panic() {
         for values in [vec![1.0], vec![3.0; 500], vec![0.0, 1.0]] {
             let input = Input {
-                distribution: Distribution::of_values(&values, Grid::Exact).unwrap(),
+                distribution: Distribution::of_values(&values, Rounding::Exact).unwrap(),
                 order: Order::Values(values),
                 ..exponential(2)
             };

@@ -4,7 +4,7 @@ use super::analyse::{Input, Order};
 use super::gpd::{self, Fit};
 use super::observed::times_above;
 use super::order;
-use super::tail::{total, Cell, Distribution, Grid};
+use super::tail::{total, Cell, Distribution, Rounding};
 use crate::stats::clusters::INDEPENDENT;
 
 /// Extremal index below which the maxima of clusters are fitted instead of all samples.
@@ -15,7 +15,7 @@ pub(super) struct Tail {
     /// Threshold of the excesses.
     pub(super) threshold: f64,
     pub(super) cells: Vec<Cell>,
-    pub(super) grid: Grid,
+    pub(super) grid: Rounding,
     /// Exceedances (or clusters) per sample.
     pub(super) zeta: f64,
     /// In time order; empty if that is not known.
@@ -42,10 +42,10 @@ impl Tail {
                 (all.excesses(threshold), all.grid, in_order)
             }
             Order::Maxima { values, .. } if clustered => {
-                let cells = Distribution::of_values(values, Grid::Exact)?.excesses(threshold);
+                let cells = Distribution::of_values(values, Rounding::Exact)?.excesses(threshold);
                 (
                     cells,
-                    Grid::Exact,
+                    Rounding::Exact,
                     values.iter().filter(|v| **v > threshold).map(|v| v - threshold).collect(),
                 )
             }

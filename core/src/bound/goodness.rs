@@ -5,7 +5,7 @@
 
 use super::gpd::{self, Fit};
 use super::random::Random;
-use super::tail::{total, Cell, Grid};
+use super::tail::{total, Cell, Rounding};
 
 /// The two statistics.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,7 +72,7 @@ pub fn bootstrap(
     cells: &[Cell],
     fit: &Fit,
     threshold: f64,
-    grid: Grid,
+    grid: Rounding,
     times: u32,
     random: &mut Random,
 ) -> Goodness {
@@ -104,9 +104,9 @@ fn draw(fit: &Fit, n: usize, random: &mut Random, values: &mut Vec<f64>) {
     }
 }
 
-fn record(values: &[f64], threshold: f64, grid: Grid, cells: &mut Vec<Cell>) {
+fn record(values: &[f64], threshold: f64, grid: Rounding, cells: &mut Vec<Cell>) {
     cells.clear();
-    if grid == Grid::Exact {
+    if grid == Rounding::Exact {
         cells.extend(values.iter().map(|y| Cell { lo: *y, hi: *y, count: 1 }));
         return;
     }
@@ -124,7 +124,7 @@ fn record(values: &[f64], threshold: f64, grid: Grid, cells: &mut Vec<Cell>) {
 #[must_use]
 pub fn bootstrap_maxima(maxima: &[f64], fit: &super::gev::Fit, times: u32) -> (f64, u32) {
     let a2 = |values: &[f64], fit: &super::gev::Fit| {
-        let all = super::tail::Distribution::of_values(values, Grid::Exact)?;
+        let all = super::tail::Distribution::of_values(values, Rounding::Exact)?;
         Some(statistics(&all.cells, |z| 1.0 - fit.below(z)).a2)
     };
     let Some(data) = a2(maxima, fit) else { return (0.0, 0) };

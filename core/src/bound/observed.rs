@@ -4,7 +4,7 @@ use super::analyse::{Input, Order, Request};
 use super::answer::Observed;
 use super::blocks::{self, Blocks};
 use super::order;
-use super::tail::{Cell, Grid};
+use super::tail::{Cell, Rounding};
 use crate::stats::activations::Activations;
 use crate::stats::{clusters, model_free};
 
@@ -28,7 +28,7 @@ pub(super) fn observed(input: &Input, blocks: &Blocks, theta: Option<f64>, reque
     let all = &input.distribution;
     let level = request.deadline.unwrap_or(all.max);
     let may_exceed = |cell: &&Cell| if cell.is_exact() { cell.lo > level } else { cell.hi - 1e-9 > level };
-    let classes = matches!(all.grid, Grid::Classes(_));
+    let classes = matches!(all.grid, Rounding::Classes(_));
     let may = |cell: &&Cell| if classes { cell.hi - 1.0 > level } else { may_exceed(cell) };
     let seen = if all.max <= level { 0 } else { all.cells.iter().filter(may).map(|c| c.count).sum::<u64>() };
     // Of the maxima themselves: their blocks are shorter than those of the gates.

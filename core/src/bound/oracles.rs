@@ -4,7 +4,7 @@ use super::gev::{self, Fixed};
 use super::goodness::statistics;
 use super::gpd;
 use super::order;
-use super::tail::{total, Distribution, Grid};
+use super::tail::{total, Distribution, Rounding};
 
 pub(super) const TWO_SIDED: f64 = 3.841_458_8;
 pub(super) const ONE_SIDED: f64 = 2.705_543_5;
@@ -81,7 +81,7 @@ fn port_pirie_has_the_published_block_maxima() {
     assert!(order::kpss(&PORTPIRIE).unwrap().1 > 0.5);
     let mut sorted = PORTPIRIE.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let cells = Distribution::of_values(&sorted, Grid::Exact).unwrap().cells;
+    let cells = Distribution::of_values(&sorted, Rounding::Exact).unwrap().cells;
     let found = statistics(&cells, |z| 1.0 - fit.below(z));
     close(found.a2, 0.1544, 2e-3);
     close(found.w2, 0.0211, 1e-3);
@@ -113,7 +113,7 @@ fn oxford_has_an_end_with_the_published_profile() {
 #[test]
 fn rain_has_the_published_tail_and_its_profile() {
     let values = rain();
-    let all = Distribution::of_values(&values, Grid::Exact).unwrap();
+    let all = Distribution::of_values(&values, Rounding::Exact).unwrap();
     let cells = all.excesses(30.0);
     assert_eq!((values.len(), total(&cells)), (17_531, 152));
     let fit = gpd::fit(&cells).unwrap();
@@ -153,11 +153,11 @@ fn rain_in_time_order_has_the_published_statistics() {
 fn rounded_rain_is_fitted_by_its_classes() {
     for (width, sigma, xi, nllh) in [(1.0, 7.57296, 0.173699, 486.25190), (5.0, 7.53317, 0.178262, 244.19566)]
     {
-        let all = Distribution::of_values(&rain(), Grid::Width(width)).unwrap();
+        let all = Distribution::of_values(&rain(), Rounding::Width(width)).unwrap();
         let threshold = all.grid.edge_from(30.0);
         // Excesses over 30 are floored, so a sample at exactly 30 is none of them.
         let kept: Vec<f64> = rain().into_iter().filter(|v| *v > 30.0).collect();
-        let cells = Distribution::of_values(&kept, Grid::Width(width)).unwrap().excesses(threshold);
+        let cells = Distribution::of_values(&kept, Rounding::Width(width)).unwrap().excesses(threshold);
         assert_eq!(total(&cells), 152);
         let fit = gpd::fit(&cells).unwrap();
         close(fit.sigma, sigma, 1e-3);
@@ -171,7 +171,7 @@ fn rounded_rain_is_fitted_by_its_classes() {
 #[test]
 fn rain_over_several_thresholds_is_what_r_finds() {
     let values = rain();
-    let all = Distribution::of_values(&values, Grid::Exact).unwrap();
+    let all = Distribution::of_values(&values, Rounding::Exact).unwrap();
     for (u, n, sigma, xi, theta) in [
         (10.9, 1743, 7.744519, 0.034817, 0.638_174_36),
         (16.5, 844, 7.936598, 0.039492, 0.720_651_68),
@@ -185,7 +185,7 @@ fn rain_over_several_thresholds_is_what_r_finds() {
         let times = (0u32..).zip(&values).filter(|(_, value)| **value > u).map(|(at, _)| f64::from(at));
         close(order::extremal_index(&times.collect::<Vec<_>>()).unwrap(), theta, 1e-7);
     }
-    let rounded = Distribution::of_values(&values, Grid::Width(4.0)).unwrap();
+    let rounded = Distribution::of_values(&values, Rounding::Width(4.0)).unwrap();
     for (u, n, sigma, xi, nllh) in [
         (12.0, 1504, 7.922931, 0.024797, 2585.099623),
         (20.0, 570, 6.926963, 0.118470, 958.437774),
@@ -205,7 +205,7 @@ fn dow_jones_is_heavy_and_small() {
     let text = include_str!("../../tests/data/bound/dowjones.txt");
     let index: Vec<f64> = text.lines().map(|line| line.parse().unwrap()).collect();
     let returns: Vec<f64> = index.windows(2).map(|pair| 100.0 * (pair[1] / pair[0]).ln()).collect();
-    let cells = Distribution::of_values(&returns, Grid::Exact).unwrap().excesses(2.0);
+    let cells = Distribution::of_values(&returns, Rounding::Exact).unwrap().excesses(2.0);
     assert_eq!((returns.len(), total(&cells)), (1_303, 37));
     let fit = gpd::fit(&cells).unwrap();
     close(fit.sigma, 0.495116, 1e-3);

@@ -6,7 +6,7 @@ use super::exceedances::Tail;
 use super::gate::{condition, tested, tested_or_not};
 use super::observed::times_above;
 use super::special::poisson_at_least;
-use super::tail::{total, Distribution, Grid};
+use super::tail::{total, Distribution, Rounding};
 use super::{blocks, gpd, order};
 use crate::numbers::counted;
 use crate::time::Cpu;
@@ -83,7 +83,7 @@ pub(super) fn holdout_gate(order: &Order, threshold: f64) -> Gate {
         Order::Values(values) => (values, threshold),
         Order::Maxima { values, .. } => {
             let first = &values[..values.len() / 2];
-            let Some(u) = Distribution::of_values(first, Grid::Exact)
+            let Some(u) = Distribution::of_values(first, Rounding::Exact)
                 .and_then(|all| all.threshold_for((first.len() as u64 / 4).max(10)))
             else {
                 return condition("hold-out", false, "too few seconds: measure longer".to_owned());
@@ -93,8 +93,9 @@ pub(super) fn holdout_gate(order: &Order, threshold: f64) -> Gate {
         Order::Unknown(_) => return condition("hold-out", false, "needs the order in time".to_owned()),
     };
     let (first, second) = values.split_at(values.len() / 2);
-    let cells =
-        Distribution::of_values(first, Grid::Exact).map(|all| all.excesses(threshold)).unwrap_or_default();
+    let cells = Distribution::of_values(first, Rounding::Exact)
+        .map(|all| all.excesses(threshold))
+        .unwrap_or_default();
     let (n, Some(fit)) = (total(&cells), gpd::fit(&cells)) else {
         return condition("hold-out", false, "the first half has no tail to fit: measure longer".to_owned());
     };
@@ -158,7 +159,7 @@ fn by_tenths(order: &Order, threshold: f64, theta: Option<f64>) -> Option<Vec<(u
         }
         Order::Maxima { values, .. } => {
             let level =
-                Distribution::of_values(values, Grid::Exact)?.threshold_for(values.len() as u64 / 5)?;
+                Distribution::of_values(values, Rounding::Exact)?.threshold_for(values.len() as u64 / 5)?;
             (times_above(values, level), values.len())
         }
     };

@@ -36,7 +36,7 @@ impl Cell {
 
 /// Rounding of the recorded values; simulated samples are rounded in the same way.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Grid {
+pub enum Rounding {
     /// No rounding.
     Exact,
     /// Classes `[k w, (k+1) w)`.
@@ -45,18 +45,18 @@ pub enum Grid {
     Classes(Layout),
 }
 
-impl Grid {
+impl Rounding {
     /// The class of `value`.
     #[must_use]
     pub fn cell(self, value: f64) -> Cell {
         match self {
-            Grid::Exact => Cell { lo: value, hi: value, count: 1 },
-            Grid::Width(width) => {
+            Rounding::Exact => Cell { lo: value, hi: value, count: 1 },
+            Rounding::Width(width) => {
                 // A value on an edge belongs to the class above it, even if the division ends one ulp below.
                 let lo = (value / width + 1e-9).floor() * width;
                 Cell { lo, hi: lo + width, count: 1 }
             }
-            Grid::Classes(layout) => {
+            Rounding::Classes(layout) => {
                 let index = layout.index(crate::time::Ns(value.clamp(0.0, 1.8e19) as u64));
                 Cell { lo: layout.lower(index).0 as f64, hi: layout.upper(index).0 as f64 + 1.0, count: 1 }
             }
@@ -79,7 +79,7 @@ impl Grid {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
     /// Rounding of the samples.
-    pub grid: Grid,
+    pub grid: Rounding,
     /// Ascending, none empty.
     pub cells: Vec<Cell>,
     /// Number of all samples.
@@ -91,7 +91,7 @@ pub struct Distribution {
 impl Distribution {
     /// Distribution of plain values; `None` without values.
     #[must_use]
-    pub fn of_values(values: &[f64], grid: Grid) -> Option<Distribution> {
+    pub fn of_values(values: &[f64], grid: Rounding) -> Option<Distribution> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let max = *sorted.last()?;
@@ -115,7 +115,7 @@ impl Distribution {
             count,
         });
         Some(Distribution {
-            grid: Grid::Classes(histogram.layout()),
+            grid: Rounding::Classes(histogram.layout()),
             cells: cells.collect(),
             samples: histogram.count(),
             max: histogram.max()?.0 as f64,
@@ -167,12 +167,12 @@ mod tests {
 
     #[test]
     fn ties_are_one_cell_and_a_threshold_counts_what_is_above() {
-        let all = Distribution::of_values(&[1.0, 3.0, 2.0, 3.0, 5.0], Grid::Exact).unwrap();
+        let all = Distribution::of_values(&[1.0, 3.0, 2.0, 3.0, 5.0], Rounding::Exact).unwrap();
         assert_eq!(all.cells.len(), 4);
         assert_eq!(total(&all.excesses(3.0)), 1);
         assert_eq!(all.threshold_for(3), Some(2.0));
         assert_eq!(all.threshold_for(5), None, "nothing is below the smallest");
-        let rounded = Distribution::of_values(&[1.2, 1.7, 3.4], Grid::Width(0.5)).unwrap();
+        let rounded = Distribution::of_values(&[1.2, 1.7, 3.4], Rounding::Width(0.5)).unwrap();
         assert_eq!(rounded.cells[1], Cell { lo: 1.5, hi: 2.0, count: 1 });
         assert_eq!(total(&rounded.excesses(1.5)), 2);
     }
@@ -181,8 +181,8 @@ mod tests {
     fn a_value_on_an_edge_is_in_the_class_above_whatever_the_rounding() {
         for k in 1..2_000 {
             let value = f64::from(k) * 0.1;
-            assert!((Grid::Width(0.1).cell(value).lo - value).abs() < 1e-9, "{value}");
-            assert!((Grid::Width(0.1).edge_from(value) - value).abs() < 1e-9, "{value}");
+            assert!((Rounding::Width(0.1).cell(value).lo - value).abs() < 1e-9, "{value}");
+            assert!((Rounding::Width(0.1).edge_from(value) - value).abs() < 1e-9, "{value}");
         }
     }
 }

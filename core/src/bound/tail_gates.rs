@@ -5,7 +5,7 @@ use super::exceedances::Tail;
 use super::gate::{condition, tested};
 use super::goodness::Goodness;
 use super::gpd::{Ends, Fit};
-use super::tail::{total, Cell, Distribution, Grid};
+use super::tail::{total, Cell, Distribution, Rounding};
 
 pub(super) fn size_gate(tail: &Tail, samples: u64) -> Gate {
     let n = total(&tail.cells);
@@ -27,7 +27,7 @@ pub(super) fn size_gate(tail: &Tail, samples: u64) -> Gate {
 /// Detects values that are called exact but were rounded: the spacing of ties against the scale of the tail.
 pub(super) fn resolution_gate(all: &Distribution, tail: &Tail) -> Gate {
     let step = match all.grid {
-        Grid::Exact => spacing(&all.excesses(tail.threshold)),
+        Rounding::Exact => spacing(&all.excesses(tail.threshold)),
         _ => None,
     };
     match step.filter(|step| tail.fit.sigma < 5.0 * step) {

@@ -5,13 +5,13 @@ use super::answer::Answer;
 use super::blocks::analyse_maxima;
 use super::oracles::{rain, PORTPIRIE};
 use super::random::Random;
-use super::tail::{Distribution, Grid};
+use super::tail::{Distribution, Rounding};
 
 fn of(values: &[f64], request: &Request) -> Answer {
     let input = Input {
         about: "test".to_owned(),
         unit: "as given".to_owned(),
-        distribution: Distribution::of_values(values, Grid::Exact).unwrap(),
+        distribution: Distribution::of_values(values, Rounding::Exact).unwrap(),
         order: Order::Values(values.to_vec()),
         unknown: 0,
         cpus: Vec::new(),
@@ -75,7 +75,7 @@ fn independent_samples_are_extrapolated_and_clusters_shrink_the_evidence() {
 
 /// The fit of all values above, as if they were independent.
 fn gpd_of(values: &[f64], threshold: f64) -> super::gpd::Fit {
-    let cells = Distribution::of_values(values, Grid::Exact).unwrap().excesses(threshold);
+    let cells = Distribution::of_values(values, Rounding::Exact).unwrap().excesses(threshold);
     super::gpd::fit(&cells).unwrap()
 }
 
@@ -104,7 +104,7 @@ fn drift_mixture_and_a_histogram_alone_are_refused_by_name() {
     let input = Input {
         about: String::new(),
         unit: "ns".to_owned(),
-        distribution: Distribution::of_values(&values, Grid::Width(1.0)).unwrap(),
+        distribution: Distribution::of_values(&values, Rounding::Width(1.0)).unwrap(),
         order: Order::Unknown("a histogram alone".to_owned()),
         unknown: 0,
         cpus: Vec::new(),
@@ -125,7 +125,7 @@ fn one_sample_equal_samples_and_lost_ones_give_no_extrapolation() {
     let mut input = Input {
         about: String::new(),
         unit: "ns".to_owned(),
-        distribution: Distribution::of_values(&values, Grid::Exact).unwrap(),
+        distribution: Distribution::of_values(&values, Rounding::Exact).unwrap(),
         order: Order::Values(values),
         unknown: 3,
         cpus: Vec::new(),
@@ -168,7 +168,7 @@ fn profile_limits_cover_the_level_that_they_claim() {
         for seed in 0..repetitions {
             let values: Vec<f64> =
                 tail_values(500, 90_000 + seed * 7_919, xi).iter().map(|v| v / 10.0).collect();
-            let cells = Distribution::of_values(&values, Grid::Exact).unwrap().cells;
+            let cells = Distribution::of_values(&values, Rounding::Exact).unwrap().cells;
             let fit = super::gpd::fit(&cells).unwrap();
             let ends = super::gpd::level_interval(&cells, &fit, t, super::oracles::TWO_SIDED);
             covered += u32::from(ends.0.unwrap() <= truth && ends.1.is_none_or(|high| truth <= high));
@@ -183,7 +183,7 @@ fn a_run_is_extrapolated_only_by_the_users_word_and_never_over_several_causes() 
     let mut input = Input {
         about: String::new(),
         unit: "ns".to_owned(),
-        distribution: Distribution::of_values(&values, Grid::Exact).unwrap(),
+        distribution: Distribution::of_values(&values, Rounding::Exact).unwrap(),
         order: Order::Values(values),
         unknown: 0,
         cpus: Vec::new(),
@@ -227,7 +227,7 @@ fn a_burst_in_one_tenth_of_the_time_and_one_bad_cpu_are_named() {
     assert!(!rate.passed && rate.detail.contains("tenth 4 of the time"), "{}", rate.detail);
     let all: Vec<Vec<f64>> = (0..3).map(|cpu| tail_values(20_000, 30 + cpu, 0.0)).collect();
     let worse: Vec<f64> = all[1].iter().map(|v| v * 1.5).collect();
-    let part = |values: &[f64]| Distribution::of_values(values, Grid::Exact).unwrap();
+    let part = |values: &[f64]| Distribution::of_values(values, Rounding::Exact).unwrap();
     let mut input = Input {
         about: String::new(),
         unit: "as given".to_owned(),

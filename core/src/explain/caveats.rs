@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::cpu::Context;
-use super::scene::Scene;
+use super::scene::CauseInput;
 use super::segment::WORTH_A_REMARK;
 use super::share::{Phase, Role, Share, STALLED};
 use crate::time::{Cpu, Mono, Ns};
@@ -11,7 +11,7 @@ use crate::trace::event::Kind;
 
 /// One line for each caveat of `scene`, whose interval is `[begin, end)`.
 #[must_use]
-pub fn of(scene: &Scene, begin: Mono, end: Mono) -> Vec<String> {
+pub fn of(scene: &CauseInput, begin: Mono, end: Mono) -> Vec<String> {
     let mut limits = Vec::new();
     let cpus: BTreeSet<Cpu> = scene.shares.iter().map(|share| share.cpu).chain([scene.cpu]).collect();
     for &cpu in &cpus {
@@ -26,7 +26,7 @@ pub fn of(scene: &Scene, begin: Mono, end: Mono) -> Vec<String> {
     limits
 }
 
-fn reach(scene: &Scene, cpu: Cpu, begin: Mono, end: Mono, limits: &mut Vec<String>) {
+fn reach(scene: &CauseInput, cpu: Cpu, begin: Mono, end: Mono, limits: &mut Vec<String>) {
     match scene.record.complete_from(cpu) {
         None => limits.push(format!("nothing was recorded on CPU {cpu}")),
         Some(from) if from > begin => {
@@ -50,7 +50,7 @@ fn reach(scene: &Scene, cpu: Cpu, begin: Mono, end: Mono, limits: &mut Vec<Strin
     }
 }
 
-fn victim_events(scene: &Scene, begin: Mono, end: Mono, limits: &mut Vec<String>) {
+fn victim_events(scene: &CauseInput, begin: Mono, end: Mono, limits: &mut Vec<String>) {
     let tid = scene.victim.tid;
     let mut events = scene.record.events_of(tid, begin, end);
     if !events.any(|(_, event)| matches!(event.kind, Kind::Waking { task, .. } | Kind::Wakeup { task, .. } if task.tid == tid)) {
@@ -63,7 +63,7 @@ fn victim_events(scene: &Scene, begin: Mono, end: Mono, limits: &mut Vec<String>
 }
 
 /// Tracepoints that would have explained a gap.
-fn missing_tracepoints(scene: &Scene, limits: &mut Vec<String>) {
+fn missing_tracepoints(scene: &CauseInput, limits: &mut Vec<String>) {
     let recorded =
         |wanted: fn(&Kind) -> bool| scene.record.window.events.iter().any(|event| wanted(&event.kind));
     if !scene.record.has_switches() {

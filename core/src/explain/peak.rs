@@ -4,7 +4,7 @@
 
 use super::lateness::{self, Firing};
 use super::record::Record;
-use super::scene::{Interval, Scene, WakeInterval};
+use super::scene::{CauseInput, Interval, WakeInterval};
 use super::segment::{Explanation, Kind, Segment};
 use super::{causes, timer_interval};
 use crate::series::Thread;
@@ -60,7 +60,7 @@ fn explain(record: &Record, interval: &Interval, of: Of) -> Explanation {
     };
     let mut tree = Segment::group(Kind::Passage, label, begin, end.since(begin), parts);
     tree.thread = Some(victim.clone());
-    let scene = Scene { record, victim, cpu, total: tree.duration_ns, shares, tree };
+    let scene = CauseInput { record, victim, cpu, total: tree.duration_ns, shares, tree };
     causes::conclude(scene, begin, end)
 }
 

@@ -33,7 +33,7 @@ pub struct WakeInterval {
 }
 
 /// Input of the rules and the sentence.
-pub struct Scene<'r, 'w> {
+pub struct CauseInput<'r, 'w> {
     /// The events.
     pub record: &'r Record<'w>,
     /// The victim.

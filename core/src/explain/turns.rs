@@ -13,10 +13,10 @@ pub(super) const TWICE: Ns = Ns::from_us(20);
 /// The last switch of each CPU since events of it were lost.
 #[derive(Default)]
 pub(super) struct Turns {
-    last: BTreeMap<Cpu, Turn>,
+    last: BTreeMap<Cpu, LastSwitch>,
 }
 
-struct Turn {
+struct LastSwitch {
     left: Tid,
     came: Tid,
     at: Mono,
@@ -38,7 +38,7 @@ pub(super) enum Came {
 impl Turns {
     /// Processes the next switch of `cpu`.
     pub fn switch(&mut self, cpu: Cpu, left: Tid, came: Tid, at: Mono) -> Came {
-        let before = self.last.insert(cpu, Turn { left, came, at });
+        let before = self.last.insert(cpu, LastSwitch { left, came, at });
         match before {
             Some(turn) if turn.came == left => Came::Known,
             Some(turn) if (turn.left, turn.came) == (left, came) && at.since(turn.at) < TWICE => Came::Again,

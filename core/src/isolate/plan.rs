@@ -91,7 +91,7 @@ pub enum What {
 
 /// Something that stays on the isolated CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Stays {
+pub struct Remaining {
     /// What.
     pub what: String,
     /// Why, and the remedy.
@@ -114,7 +114,7 @@ pub struct Plan {
     /// In the order of execution.
     pub changes: Vec<Planned>,
     /// What cannot be changed at run time.
-    pub stays: Vec<Stays>,
+    pub stays: Vec<Remaining>,
     /// Missing boot parameters for the rest.
     pub boot: Vec<String>,
 }
@@ -224,7 +224,7 @@ impl Plan {
                 false => interrupt.effective.meets(&self.cpus),
             };
             if comes_here {
-                self.stays.push(Stays {
+                self.stays.push(Remaining {
                     what: format!("interrupt {} ({of}) on CPU {}", interrupt.number, interrupt.effective),
                     why: "managed: its driver decides where it comes; isolcpus=managed_irq at boot"
                         .to_owned(),
@@ -260,7 +260,7 @@ impl Plan {
         }
         if !bound.is_empty() {
             let named: Vec<String> = bound.into_keys().collect();
-            self.stays.push(Stays {
+            self.stays.push(Remaining {
                 what: format!("kernel threads of the isolated CPUs: {}", named.join(", ")),
                 why: "bound by the kernel; they run only when something on these CPUs gives them work"
                     .to_owned(),

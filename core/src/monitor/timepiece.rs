@@ -46,18 +46,18 @@ struct Segment {
 
 /// Remembers the differences of the clocks.
 #[derive(Clone, Debug)]
-pub struct Timepiece {
+pub struct ClockOffsets {
     wall_less_boot: i64,
     boot_less_mono: i64,
     /// The last one is current.
     segments: VecDeque<Segment>,
 }
 
-impl Timepiece {
+impl ClockOffsets {
     /// Starts with a first reading.
     #[must_use]
-    pub fn new(first: Reading) -> Timepiece {
-        Timepiece {
+    pub fn new(first: Reading) -> ClockOffsets {
+        ClockOffsets {
             wall_less_boot: first.wall_ns - first.boot_ns,
             boot_less_mono: first.boot_ns - first.mono_ns,
             segments: VecDeque::from([segment(first)]),
@@ -99,7 +99,7 @@ impl Timepiece {
         self.told(at, self.segments.len())
     }
 
-    /// As [`Timepiece::wall_of`], but without the last change: for a window that ends with it, although slightly later.
+    /// As [`ClockOffsets::wall_of`], but without the last change: for a window that ends with it, although slightly later.
     #[must_use]
     pub fn wall_before_change(&self, at: Mono) -> UnixMs {
         self.told(at, self.segments.len().saturating_sub(1))
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn steps_and_sleep_are_told_apart_and_slewing_is_neither() {
-        let mut timepiece = Timepiece::new(reading(1_000 * SECOND, 10 * SECOND, 20 * SECOND));
+        let mut timepiece = ClockOffsets::new(reading(1_000 * SECOND, 10 * SECOND, 20 * SECOND));
         assert_eq!(timepiece.look(reading(1_001 * SECOND, 11 * SECOND, 21 * SECOND)), []);
         // 500 ppm over a whole hour between two looks of a second each: below the limit every time
         assert_eq!(timepiece.look(reading(1_002 * SECOND + 500_000, 12 * SECOND, 22 * SECOND)), []);
@@ -147,20 +147,20 @@ mod tests {
 
     #[test]
     fn a_clock_set_on_waking_up_is_both() {
-        let mut timepiece = Timepiece::new(reading(1_000 * SECOND, 10 * SECOND, 10 * SECOND));
+        let mut timepiece = ClockOffsets::new(reading(1_000 * SECOND, 10 * SECOND, 10 * SECOND));
         let changes = timepiece.look(reading(1_100 * SECOND, 11 * SECOND, 61 * SECOND));
         assert_eq!(changes, [Change::Slept(Ns(50 * SECOND as u64)), Change::Stepped(49 * SECOND)]);
     }
 
     /// `at` seconds of the monotonic clock, in seconds of the wall clock.
-    fn wall(timepiece: &Timepiece, at: f64) -> f64 {
+    fn wall(timepiece: &ClockOffsets, at: f64) -> f64 {
         timepiece.wall_of(Mono((at * 1e9) as u64)).as_secs()
     }
 
     #[test]
     fn a_moment_is_told_by_the_wall_clock_of_its_time() {
         let hour: i64 = 3_600;
-        let mut timepiece = Timepiece::new(reading(1_000 * SECOND, 10 * SECOND, 10 * SECOND));
+        let mut timepiece = ClockOffsets::new(reading(1_000 * SECOND, 10 * SECOND, 10 * SECOND));
         // Slewed by 0.4 ms.
         timepiece.look(reading(1_001 * SECOND + 400_000, 11 * SECOND, 11 * SECOND));
         assert_eq!(wall(&timepiece, 9.5), 999.5);
@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn what_ends_with_a_change_is_told_by_the_clock_before_it() {
-        let mut timepiece = Timepiece::new(reading(1_000 * SECOND, 10 * SECOND, 10 * SECOND));
-        let before = |timepiece: &Timepiece, seconds: u64| {
+        let mut timepiece = ClockOffsets::new(reading(1_000 * SECOND, 10 * SECOND, 10 * SECOND));
+        let before = |timepiece: &ClockOffsets, seconds: u64| {
             timepiece.wall_before_change(Mono(seconds * SECOND as u64)).as_secs()
         };
         assert_eq!(before(&timepiece, 11), 1_001.0, "there is no other clock");
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_last_changes_are_remembered_and_no_more() {
-        let mut timepiece = Timepiece::new(reading(0, 0, 0));
+        let mut timepiece = ClockOffsets::new(reading(0, 0, 0));
         for second in 1..1_000 {
             // Each second set forward by one more.
             assert_eq!(

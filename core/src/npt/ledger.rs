@@ -34,7 +34,7 @@ pub const UNRECORDED: &str = "not recorded";
 
 /// An explained gap.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct ExplainedGap {
     /// The gap.
     pub gap: Gap,
     /// Times by source, largest first; they add up to the gap.
@@ -43,7 +43,7 @@ pub struct Told {
     pub judgement: Judgement,
 }
 
-impl Told {
+impl ExplainedGap {
     /// The explanation of an interval attributes all time of the loop's thread to it. If this part is significant, the
     /// text uses the parts of the gap, because the loop did not run.
     pub fn retell(&self, explanation: &mut Explanation) {
@@ -105,7 +105,7 @@ impl Ledger {
     }
 
     /// Adds a gap; `None`: no trace of it. Returns explained gaps, possibly earlier ones.
-    pub fn add(&mut self, gap: Gap, shares: Option<Shares>) -> Vec<Told> {
+    pub fn add(&mut self, gap: Gap, shares: Option<Shares>) -> Vec<ExplainedGap> {
         self.waiting.push((gap, shares));
         match self.entry_ns {
             None if self.waiting.len() < LEARNT_FROM => Vec::new(),
@@ -114,14 +114,14 @@ impl Ledger {
     }
 
     /// Explains all pending gaps.
-    pub fn settle(&mut self) -> Vec<Told> {
+    pub fn settle(&mut self) -> Vec<ExplainedGap> {
         if self.entry_ns.is_none() {
             self.entry_ns = cheapest_entry(&self.waiting);
         }
         std::mem::take(&mut self.waiting).into_iter().map(|(gap, shares)| self.tell(gap, shares)).collect()
     }
 
-    fn tell(&mut self, gap: Gap, shares: Option<Shares>) -> Told {
+    fn tell(&mut self, gap: Gap, shares: Option<Shares>) -> ExplainedGap {
         let length = gap.length();
         let mut parts = Vec::new();
         let mut rest = length;
@@ -171,7 +171,7 @@ impl Ledger {
         }
         parts.sort_by_key(|part| std::cmp::Reverse(part.net));
         self.book(&gap, &parts);
-        Told { gap, parts, judgement }
+        ExplainedGap { gap, parts, judgement }
     }
 
     fn book(&mut self, gap: &Gap, parts: &[Part]) {
@@ -251,7 +251,7 @@ mod tests {
         Some(Shares { parts: vec![part], own: Ns::from_us(own_us), entries: 1, unrecorded: Ns::ZERO })
     }
 
-    fn told(ledger: &mut Ledger) -> Vec<Told> {
+    fn told(ledger: &mut Ledger) -> Vec<ExplainedGap> {
         let told = ledger.settle();
         for one in &told {
             let sum: Ns = one.parts.iter().map(|part| part.net).sum();
@@ -300,8 +300,9 @@ mod tests {
         ledger.add(stole(0), nobody());
         ledger.add(stole(900), by("vector local_timer", 100, 200));
         let told = told(&mut ledger);
-        let parts =
-            |told: &Told| told.parts.iter().map(|p| (p.name.clone(), p.net.0 / 1_000)).collect::<Vec<_>>();
+        let parts = |told: &ExplainedGap| {
+            told.parts.iter().map(|p| (p.name.clone(), p.net.0 / 1_000)).collect::<Vec<_>>()
+        };
         assert_eq!(parts(&told[0]), [(HOST.to_owned(), 200), (OUTSIDE.to_owned(), 100)]);
         assert_eq!(parts(&told[1]), [(OUTSIDE.to_owned(), 300)]);
         assert_eq!(parts(&told[2]), [(HOST.to_owned(), 200), ("vector local_timer".to_owned(), 100)]);

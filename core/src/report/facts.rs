@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::conditions::{Conditions, CpuCount, During, IdleState};
+use crate::conditions::{Conditions, CpuCount, DuringMeasurement, IdleState};
 use crate::time::Ns;
 
 /// One condition. `None`: it could not be read.
@@ -80,7 +80,7 @@ fn run_facts(c: &Conditions) -> Vec<Fact> {
     ]
 }
 
-fn during_facts(during: &During) -> Vec<Fact> {
+fn during_facts(during: &DuringMeasurement) -> Vec<Fact> {
     let counts = |all: &Option<Vec<CpuCount>>| {
         let shown = |one: &CpuCount| format!("CPU {}: {}", one.cpu, one.count);
         all.as_ref().map(|all| all.iter().map(shown).collect::<Vec<_>>().join(", "))

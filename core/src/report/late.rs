@@ -203,7 +203,7 @@ pub fn whole(cases: Vec<Vec<String>>, room: usize, what: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::application::{HeldTo, LateCause};
+    use crate::application::{AppliedDeadline, LateCause};
     use crate::conditions::Conditions;
     use crate::explain::{Explanation, Kind, Segment};
     use crate::histogram::{Histogram, Layout};
@@ -224,7 +224,8 @@ mod tests {
         let thread = Thread { tid: Tid(7), comm: "control".to_owned(), prio: Some(Prio::from_rt(80)) };
         task.series =
             vec![Series { thread: Some(thread.clone()), ..Series::new(Quantity::Response, None, histogram) }];
-        task.held_to = Some(HeldTo { deadline_ns: Some(Ns::from_us(500)), ..HeldTo::default() });
+        task.held_to =
+            Some(AppliedDeadline { deadline_ns: Some(Ns::from_us(500)), ..AppliedDeadline::default() });
         let cause = |cause: &str, jobs| LateCause {
             cause: cause.to_owned(),
             jobs,
@@ -233,7 +234,7 @@ mod tests {
         };
         task.late_causes =
             vec![cause("mutex without inheritance, held by logger", 2), cause("page fault", 1)];
-        let mut logger = Task { held_to: Some(HeldTo::default()), ..task.clone() };
+        let mut logger = Task { held_to: Some(AppliedDeadline::default()), ..task.clone() };
         logger.thread = Thread { tid: Tid(8), comm: "logger".to_owned(), prio: Some(Prio(120)) };
         let mut run = Run::new(Conditions::default());
         let total_ns = Ns::from_us(2_247);

@@ -10,7 +10,7 @@ use super::jobs::Figures;
 use super::load::loads;
 use super::program::{Program, Rule, Scheduler};
 use super::set::{TaskSet, Warning};
-use crate::application::{HeldTo, Period, Span, Task};
+use crate::application::{AppliedDeadline, Period, Span, Task};
 use crate::conditions::Conditions;
 use crate::cpuset::CpuSet;
 use crate::judge::{judge_recording, Asked};
@@ -332,7 +332,7 @@ fn task(plan: &Plan, done: &Done, series: &Series, (identity, process): (Thread,
         polls_every_ns: None,
         worst: None,
         blocking: Vec::new(),
-        held_to: judged.then_some(HeldTo { deadline_ns, ..HeldTo::default() }),
+        held_to: judged.then_some(AppliedDeadline { deadline_ns, ..AppliedDeadline::default() }),
         late_causes: Vec::new(),
     }
 }

@@ -312,7 +312,7 @@ fn conditions(cpus: u32) -> Conditions {
             fair_server: BTreeMap::new(),
             other: BTreeMap::new(),
         },
-        during: lathunt_core::conditions::During::default(),
+        during: lathunt_core::conditions::DuringMeasurement::default(),
         load: text("stress-ng: cpu, memory, fork, fsync, timers, loopback"),
         capabilities: vec![
             Capability { name: "bpf".into(), present: true, note: String::new() },

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use lathunt_core::conditions::{CpuCount, CpuSteal, During, Neighbour};
+use lathunt_core::conditions::{CpuCount, CpuSteal, DuringMeasurement, Neighbour};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{Cpu, Ns};
 
@@ -58,7 +58,7 @@ impl Counters {
 
     /// Changes since then, on the same CPUs.
     #[must_use]
-    pub fn during(self, root: &Path, cpus: &CpuSet) -> During {
+    pub fn during(self, root: &Path, cpus: &CpuSet) -> DuringMeasurement {
         let neighbours = self.neighbours();
         let tree = Tree::new(root);
         let before = |cpu: &Cpu| self.smi.as_ref()?.get(cpu).map(|(_, count)| *count);
@@ -72,14 +72,14 @@ impl Counters {
             cpus.iter().map(|cpu| Some((cpu, thermal_count(&tree, cpu)?))).collect();
         let steal =
             differences(self.steal.as_ref(), steal(&tree).as_ref(), |before, now| now.saturating_sub(before));
-        During {
+        DuringMeasurement {
             steal: steal
                 .map(|all| all.into_iter().map(|(cpu, steal_ns)| CpuSteal { cpu, steal_ns }).collect()),
             smi,
             thermal_throttle: counts(self.thermal.as_ref(), thermal.as_ref()),
             kernel_messages: self.log.map(matters_in),
             neighbours,
-            ..During::default()
+            ..DuringMeasurement::default()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lathunt_core::isolate::plan::{self, Plan, Planned, Request, Stays, What};
+use lathunt_core::isolate::plan::{self, Plan, Planned, Remaining, Request, What};
 use lathunt_core::isolate::survey::{Mechanism, Survey};
 
 use super::cgroup::{self, Cpusets};
@@ -23,7 +23,7 @@ pub struct Isolation {
     /// The plan, with the mechanism that worked.
     pub plan: Plan,
     /// What could not be moved, as the kernel said.
-    pub stays: Vec<Stays>,
+    pub stays: Vec<Remaining>,
     /// Settings that another process has changed on the isolated CPUs since; left alone.
     pub drifted: BTreeSet<String>,
 }
@@ -321,7 +321,7 @@ fn is_gone(error: &Error) -> bool {
 }
 
 /// Refusals that do not make the rest pointless: the kernel decides per object. A read-only `/proc` is not one of them.
-fn refused(change: &Planned, error: &Error) -> Option<Stays> {
+fn refused(change: &Planned, error: &Error) -> Option<Remaining> {
     let code = error.errno()?;
     let alone = match change.what {
         What::Interrupt => matches!(code, libc::EIO | libc::EPERM | libc::ENOSPC | libc::EINVAL),
@@ -331,5 +331,5 @@ fn refused(change: &Planned, error: &Error) -> Option<Stays> {
         What::DefaultAffinity | What::CpuSetting => false,
     };
     let what = format!("{} ({})", change.path, change.of);
-    alone.then(|| Stays { what, why: error.to_string() })
+    alone.then(|| Remaining { what, why: error.to_string() })
 }

@@ -20,25 +20,29 @@ use crate::sched;
 
 /// The program.
 #[derive(Debug)]
-pub struct Tenant {
+pub struct IsolatedProgram {
     child: Child,
     said: Option<fs::File>, // its stdout, in memory
 }
 
-impl Tenant {
+impl IsolatedProgram {
     /// Starts `command` on `cpus`, in `cgroup` if there is one.
     ///
     /// # Errors
     /// If it cannot be found, or may not run there.
-    pub fn start(command: &[OsString], cpus: &CpuSet, cgroup: Option<&Path>) -> Result<Tenant> {
-        Tenant::start_with(command, cpus, cgroup, None)
+    pub fn start(command: &[OsString], cpus: &CpuSet, cgroup: Option<&Path>) -> Result<IsolatedProgram> {
+        IsolatedProgram::start_with(command, cpus, cgroup, None)
     }
 
-    /// The same; its stdout is kept for [`Tenant::said`].
+    /// The same; its stdout is kept for [`IsolatedProgram::said`].
     ///
     /// # Errors
-    /// As [`Tenant::start`].
-    pub fn start_heard(command: &[OsString], cpus: &CpuSet, cgroup: Option<&Path>) -> Result<Tenant> {
+    /// As [`IsolatedProgram::start`].
+    pub fn start_heard(
+        command: &[OsString],
+        cpus: &CpuSet,
+        cgroup: Option<&Path>,
+    ) -> Result<IsolatedProgram> {
         // SAFETY: a static name; the descriptor is new and ours.
         let file =
             unsafe { libc::memfd_create(c"output of an isolated command".as_ptr(), libc::MFD_CLOEXEC) };
@@ -47,7 +51,7 @@ impl Tenant {
         }
         // SAFETY: see above.
         let file = unsafe { fs::File::from(OwnedFd::from_raw_fd(file)) };
-        Tenant::start_with(command, cpus, cgroup, Some(file))
+        IsolatedProgram::start_with(command, cpus, cgroup, Some(file))
     }
 
     fn start_with(
@@ -55,7 +59,7 @@ impl Tenant {
         cpus: &CpuSet,
         cgroup: Option<&Path>,
         said: Option<fs::File>,
-    ) -> Result<Tenant> {
+    ) -> Result<IsolatedProgram> {
         let [program, arguments @ ..] = command else {
             return Err(Error::refused("start", "nothing", "give a command after --"));
         };
@@ -95,7 +99,7 @@ impl Tenant {
             };
             Error::new("start", program.to_string_lossy(), error).hint(hint)
         })?;
-        Ok(Tenant { child, said })
+        Ok(IsolatedProgram { child, said })
     }
 
     /// Its process id.

@@ -1,4 +1,4 @@
-//! The three clocks of [`Timepiece`](lathunt_core::monitor::timepiece::Timepiece), and the CPUs that are online.
+//! The three clocks of [`ClockOffsets`](lathunt_core::monitor::timepiece::ClockOffsets), and the CPUs that are online.
 
 use std::path::Path;
 

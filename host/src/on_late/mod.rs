@@ -70,7 +70,7 @@ pub struct Done {
 
 /// The process that acts. It ends when this is dropped.
 #[derive(Debug)]
-pub struct Attendant {
+pub struct ActionProcess {
     guard: libc::pid_t, // our child
     pid: libc::pid_t,   // of the process that acts, below it
     stream: Option<UnixStream>,
@@ -80,12 +80,12 @@ pub struct Attendant {
     busy: bool,
 }
 
-impl Attendant {
+impl ActionProcess {
     /// Forks it. Call this before threads are started, memory is locked, or privileges are dropped.
     ///
     /// # Errors
     /// The kernel refuses a socket or a process.
-    pub fn start(actions: Vec<Action>, rules: Rules) -> Result<Attendant> {
+    pub fn start(actions: Vec<Action>, rules: Rules) -> Result<ActionProcess> {
         let (ours, theirs) =
             UnixStream::pair().map_err(|error| Error::new("make", "a socket for --on-late", error))?;
         let (timeout, count) = (rules.timeout, actions.len() as u32);
@@ -103,7 +103,7 @@ impl Attendant {
                 let set = ours.set_nonblocking(true);
                 set.map_err(|error| Error::new("use", "the socket for --on-late", error))?;
                 let (stream, heard) = (Some(ours), Vec::new());
-                Ok(Attendant { guard, pid, stream, heard, timeout, actions: count, busy: false })
+                Ok(ActionProcess { guard, pid, stream, heard, timeout, actions: count, busy: false })
             }
         }
     }
@@ -198,7 +198,7 @@ fn acting(mut stream: &UnixStream) -> std::io::Result<libc::pid_t> {
     Ok(i32::from_ne_bytes(id))
 }
 
-impl Drop for Attendant {
+impl Drop for ActionProcess {
     fn drop(&mut self) {
         self.stream = None; // it sees the end of the stream, kills running commands, and ends
         let begun = Instant::now();

@@ -8,7 +8,7 @@ fn rules(timeout: Duration) -> Rules {
     Rules { cpus, timeout, user: None }
 }
 
-fn acted(attendant: &mut Attendant, json: &str) -> Done {
+fn acted(attendant: &mut ActionProcess, json: &str) -> Done {
     attendant.act(&Case { json, environment: &[("LATHUNT_LIMIT_NS", "7".to_owned())] }).unwrap();
     attendant.wait().unwrap()
 }
@@ -19,7 +19,7 @@ fn a_command_gets_the_case_and_its_end_is_told() {
     let seen = place.path().join("seen");
     let command = format!("cat > {0}; echo \" $LATHUNT_LIMIT_NS\" >> {0}; exit 3", seen.display());
     let mut attendant =
-        Attendant::start(vec![Action::Command(command)], rules(Duration::from_secs(20))).unwrap();
+        ActionProcess::start(vec![Action::Command(command)], rules(Duration::from_secs(20))).unwrap();
     // More than a pipe holds.
     let json = format!("\"{}\"", "x".repeat(300_000));
     let done = acted(&mut attendant, &json);
@@ -35,7 +35,7 @@ fn what_takes_too_long_is_killed_with_all_that_it_started() {
     let command =
         format!("setsid sleep 77 & echo $! > {0}; sleep 78 & echo $! >> {0}; sleep 79", file.display());
     let mut attendant =
-        Attendant::start(vec![Action::Command(command)], rules(Duration::from_millis(400))).unwrap();
+        ActionProcess::start(vec![Action::Command(command)], rules(Duration::from_millis(400))).unwrap();
     let done = acted(&mut attendant, "{}");
     assert!(done.did[0].contains("killed: it took longer than 400.000 ms"), "{done:?}");
     let pids = fs::read_to_string(&file).unwrap();
@@ -52,7 +52,7 @@ fn a_command_that_runs_when_the_measurement_is_over_is_killed() {
     let file = place.path().join("pid");
     let command = format!("echo $$ > {}; sleep 80", file.display());
     let mut attendant =
-        Attendant::start(vec![Action::Command(command)], rules(Duration::from_secs(60))).unwrap();
+        ActionProcess::start(vec![Action::Command(command)], rules(Duration::from_secs(60))).unwrap();
     attendant.act(&Case { json: "{}", environment: &[] }).unwrap();
     let pid = || fs::read_to_string(&file).unwrap_or_default().trim().to_owned();
     let begun = Instant::now();
@@ -74,7 +74,7 @@ fn nothing_of_a_command_is_left_when_the_process_that_acts_or_its_guard_is_kille
             file.display()
         );
         let mut attendant =
-            Attendant::start(vec![Action::Command(command)], rules(Duration::from_secs(60))).unwrap();
+            ActionProcess::start(vec![Action::Command(command)], rules(Duration::from_secs(60))).unwrap();
         attendant.act(&Case { json: "{}", environment: &[] }).unwrap();
         let left = || {
             let pids = fs::read_to_string(&file).unwrap_or_default();
@@ -115,9 +115,11 @@ fn a_command_of_another_user_gets_neither_the_environment_nor_the_descriptors_of
     );
     let user = User::of_command(Some("65534")).unwrap();
     assert!(user.is_some() && std::env::var_os("CARGO_MANIFEST_DIR").is_some());
-    let mut attendant =
-        Attendant::start(vec![Action::Command(command)], Rules { user, ..rules(Duration::from_secs(20)) })
-            .unwrap();
+    let mut attendant = ActionProcess::start(
+        vec![Action::Command(command)],
+        Rules { user, ..rules(Duration::from_secs(20)) },
+    )
+    .unwrap();
     let done = acted(&mut attendant, "{}");
     assert!(done.did[0].ends_with(": exit status 0"), "{done:?}");
     let seen = fs::read_to_string(&seen).unwrap();
@@ -151,7 +153,7 @@ fn a_signal_reaches_the_process_that_was_named() {
     }
     let target = Target::parse(&format!("{pid}:SIGTERM")).unwrap();
     let mut attendant =
-        Attendant::start(vec![Action::Signal(target)], rules(Duration::from_secs(5))).unwrap();
+        ActionProcess::start(vec![Action::Signal(target)], rules(Duration::from_secs(5))).unwrap();
     assert_eq!(acted(&mut attendant, "{}").did, [format!("SIGTERM to process {pid}: sent")]);
     use std::os::unix::process::ExitStatusExt;
     assert_eq!(sleep.wait().unwrap().signal(), Some(libc::SIGTERM));
@@ -162,7 +164,7 @@ fn a_signal_reaches_the_process_that_was_named() {
 #[test]
 fn an_attendant_that_was_killed_is_noticed() {
     let mut attendant =
-        Attendant::start(vec![Action::Command("sleep 82".to_owned())], rules(Duration::from_secs(5)))
+        ActionProcess::start(vec![Action::Command("sleep 82".to_owned())], rules(Duration::from_secs(5)))
             .unwrap();
     // SAFETY: a child of ours that was not waited for.
     unsafe { libc::kill(attendant.pid, libc::SIGKILL) };

@@ -1,7 +1,7 @@
 //! Explains a job from the rings of all CPUs together with its activations: only these contain the system call in
 //! which its thread blocked.
 
-use lathunt_core::application::{self, Behind, Job};
+use lathunt_core::application::{self, Job, StartDelay};
 use lathunt_core::explain::{self, Explanation, Interval, JobInterval};
 use lathunt_core::time::{Cpu, Mono};
 use lathunt_core::trace::activation::{Activation, Point};
@@ -40,7 +40,7 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     job.steps.iter().for_each(|a| add_call(&mut window, a));
     let last = job.steps.last()?;
     let of = Interval { tid: last.thread.tid, cpu: last.cpu, begin: job.begin, end: job.end };
-    let backlog = job.backlog.as_ref().filter(|backlog| backlog.why != Behind::Stopped);
+    let backlog = job.backlog.as_ref().filter(|backlog| backlog.why != StartDelay::Stopped);
     let backlog_until = backlog.map(|backlog| backlog.until);
     let told = explain::explain_job(&window, &JobInterval { of, backlog_until });
     let is_of_all = told.total_ns == job.total();

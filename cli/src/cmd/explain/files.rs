@@ -161,16 +161,16 @@ pub fn saved(trace: &Path, name: &str) -> Option<String> {
 }
 
 /// Facts about the machine saved by `lathunt trace`.
-pub struct Noted {
+pub struct SavedFacts {
     /// The preemption model in force.
     preemption: Option<String>,
     /// `x86_64`, `aarch64`.
     architecture: Option<String>,
 }
 
-impl Noted {
+impl SavedFacts {
     /// Reads those of the directory `trace`; empty if it is not from lathunt.
-    pub fn read(trace: &Path) -> Noted {
+    pub fn read(trace: &Path) -> SavedFacts {
         let text = saved(trace, CONDITIONS_FILE).unwrap_or_default();
         let file: Value = serde_json::from_str(&text).unwrap_or_default();
         let (kernel, machine) = (&file["conditions"]["kernel"], &file["conditions"]["machine"]);
@@ -178,7 +178,7 @@ impl Noted {
             Some(true) => Some("rt"),
             _ => kernel["preemption_in_force"].as_str(),
         };
-        Noted {
+        SavedFacts {
             preemption: preemption.map(str::to_owned),
             architecture: machine["architecture"].as_str().map(str::to_owned),
         }

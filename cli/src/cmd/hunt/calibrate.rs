@@ -3,7 +3,7 @@
 
 use lathunt_core::run::Calibration;
 use lathunt_core::time::{Cpu, Ns};
-use lathunt_host::calibrate::{agree, disturb, error, Disturbance, Seen, Sight};
+use lathunt_host::calibrate::{agree, disturb, error, Disturbance, PulseObservation, Seen};
 use lathunt_host::inject::Kind;
 use lathunt_host::signals;
 
@@ -95,7 +95,7 @@ fn conclude(cpu: Cpu, kind: Kind, seen: &Seen, needs_recorder: bool) -> Calibrat
     let recorded: Vec<(Ns, Ns)> =
         sights.iter().filter_map(|sight| Some((sight.due, sight.recorder?))).collect();
     let measured: Vec<(Ns, Ns)> =
-        sights.iter().map(|sight: &Sight| (sight.due, sight.peak.latency)).collect();
+        sights.iter().map(|sight: &PulseObservation| (sight.due, sight.peak.latency)).collect();
     let (instrument, recorder) = (median(measured.clone()), median(recorded.clone()));
     let enough = pulses.div_ceil(2).max(1);
     let disagree = |pair: Option<(Ns, Ns)>| pair.filter(|&(due, seen)| !agree(due, seen, quiet));
@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    fn sight(latency: u64, recorder: Option<u64>) -> Sight {
+    fn sight(latency: u64, recorder: Option<u64>) -> PulseObservation {
         let peak = NewPeak {
             expected: Mono(0),
             woken: Mono(latency),
@@ -163,10 +163,10 @@ mod tests {
             freeze: None,
             cpu: Cpu(0),
         };
-        Sight { due: Ns(400_000), peak, recorder: recorder.map(Ns), window: None }
+        PulseObservation { due: Ns(400_000), peak, recorder: recorder.map(Ns), window: None }
     }
 
-    fn concluded(sights: Vec<Sight>) -> Calibration {
+    fn concluded(sights: Vec<PulseObservation>) -> Calibration {
         let seen = Seen { victim: Tid(1), undisturbed: Some(Ns(5_000)), pulses: 7, sights };
         conclude(Cpu(0), Kind::Preemptoff, &seen, true)
     }

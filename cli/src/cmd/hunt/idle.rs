@@ -13,7 +13,7 @@ use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_host::clock;
 use lathunt_host::facts::idle;
-use lathunt_host::instrument::cyclic::halves::{halves, InHalves, Turn};
+use lathunt_host::instrument::cyclic::halves::{halves, CurrentHalf, InHalves};
 use lathunt_host::instrument::cyclic::Hooks;
 use lathunt_host::knob::{self, Knobs};
 use lathunt_host::pm_qos::{self, Held};
@@ -101,7 +101,7 @@ fn deeper(cpus: &CpuSet, limit: Ns) -> Vec<PathBuf> {
 pub struct Rounds {
     limit_us: i32,
     length: Ns,
-    turn: Turn,
+    turn: CurrentHalf,
     figures: Vec<InHalves>,
     held: Held,
     rounds: u32, // rounds started
@@ -137,7 +137,7 @@ impl Rounds {
             (_, []) => None,
             (_, holders) => Some(format!("{} held /dev/cpu_dma_latency in both kinds of rounds", holders.join(", "))),
         };
-        let (turn, figures) = (Turn::default(), Vec::new());
+        let (turn, figures) = (CurrentHalf::default(), Vec::new());
         Ok(Some(Rounds { limit_us, length, turn, figures, held, rounds: 0, changed: Mono(0), doubt }))
     }
 

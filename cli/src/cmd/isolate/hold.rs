@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use lathunt_host::isolate::tenant::{self, Tenant};
+use lathunt_host::isolate::tenant::{self, IsolatedProgram};
 use lathunt_host::isolate::Isolation;
 use lathunt_host::{knob, signals};
 
@@ -56,7 +56,9 @@ pub(super) fn run(what: &Optional, command: &[OsString]) -> Result<ExitCode> {
 fn follow(isolation: &mut Isolation, command: &[OsString], talk: bool) -> Result<u8> {
     let mut tenant = match command {
         [] => None,
-        command => Some(Tenant::start(command, &isolation.plan.cpus, isolation.cgroup().as_deref())?),
+        command => {
+            Some(IsolatedProgram::start(command, &isolation.plan.cpus, isolation.cgroup().as_deref())?)
+        }
     };
     if tenant.is_none() && talk {
         eprintln!("Isolated until Ctrl-C or another signal.");
@@ -64,7 +66,7 @@ fn follow(isolation: &mut Isolation, command: &[OsString], talk: bool) -> Result
     let mut scanned = Instant::now();
     let mut asked: Option<Instant> = None;
     loop {
-        if let Some(status) = tenant.as_mut().map(Tenant::ended).transpose()?.flatten() {
+        if let Some(status) = tenant.as_mut().map(IsolatedProgram::ended).transpose()?.flatten() {
             return Ok(tenant::exit_code(status));
         }
         match (signals::stop_requested(), &mut tenant, asked) {

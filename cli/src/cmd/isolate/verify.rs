@@ -14,7 +14,7 @@ use lathunt_core::isolate::verify::{Gap, Latency, Verdict, Watched};
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
-use lathunt_host::isolate::tenant::Tenant;
+use lathunt_host::isolate::tenant::IsolatedProgram;
 use lathunt_host::isolate::Isolation;
 use lathunt_host::load::{Load, LoadSpec};
 use lathunt_host::topology::Topology;
@@ -174,7 +174,7 @@ fn instrument(
     let mut command = vec![own.into_os_string()];
     command.extend(arguments.iter().map(OsString::from));
     command.extend(["-c".into(), cpus.to_string().into()]);
-    let mut tenant = Tenant::start_heard(&command, cpus, cgroup)?;
+    let mut tenant = IsolatedProgram::start_heard(&command, cpus, cgroup)?;
     let (mut scanned, mut asked) = (Instant::now(), false);
     loop {
         if let Some(status) = tenant.ended()? {

@@ -14,7 +14,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::monitor::event::{Event, Kind};
 use lathunt_core::monitor::exceedance::Exceedances;
 use lathunt_core::monitor::export::{duration, Published};
-use lathunt_core::monitor::timepiece::{Change, Reading, Timepiece};
+use lathunt_core::monitor::timepiece::{Change, ClockOffsets, Reading};
 use lathunt_core::monitor::window::{UnixMs, Window};
 use lathunt_core::time::{Mono, Ns};
 use lathunt_host::monitor::source::{Settings, Source};
@@ -135,7 +135,7 @@ fn say(line: &str) {
 }
 
 /// Converts a time to the wall clock.
-type Clock = fn(&Timepiece, Mono) -> UnixMs;
+type Clock = fn(&ClockOffsets, Mono) -> UnixMs;
 
 struct Monitor {
     plan: Plan,
@@ -143,7 +143,7 @@ struct Monitor {
     source: Arc<Mutex<Source>>,
     published: Arc<Mutex<Published>>,
     store: Store,
-    timepiece: Timepiece,
+    timepiece: ClockOffsets,
     online: CpuSet,
     online_at: Mono,
     begin: UnixMs,
@@ -168,7 +168,7 @@ impl Monitor {
         let first = clocks::read();
         // Kernel symbols are read after recording began, which takes a while.
         let begun = source.since();
-        let timepiece = Timepiece::new(first);
+        let timepiece = ClockOffsets::new(first);
         let begin = timepiece.wall_of(begun);
         let mut exceedances = plan.exceedances.clone();
         store.add_to(&mut exceedances, begin)?;
@@ -230,7 +230,7 @@ impl Monitor {
             // A window closed slightly late ends at the boundary; not after a sleep or a stall: later samples are in it.
             let in_time = !slept && now < self.boundary.next_boundary(self.plan.window);
             let end = if in_time { self.boundary } else { now };
-            self.close(end, end, in_time, Timepiece::wall_of);
+            self.close(end, end, in_time, ClockOffsets::wall_of);
         }
         if clocks::mono().since(self.online_at) >= CPUS_EVERY {
             self.online_at = clocks::mono();
@@ -261,7 +261,7 @@ impl Monitor {
                 self.event(wall(now), Kind::ClockStep, format!("the wall clock was set {way} by {size}"));
                 // Samples until now belong to the old time, with those until the window is closed.
                 let end = UnixMs(wall(now).0 - ns.div_euclid(1_000_000));
-                self.close(end, wall(now), false, Timepiece::wall_before_change);
+                self.close(end, wall(now), false, ClockOffsets::wall_before_change);
             }
         }
     }
@@ -341,7 +341,7 @@ impl Monitor {
         lock(&self.source).finish();
         self.on_late.take().and_then(|on_late| on_late.end().line()).iter().for_each(|line| say(line));
         let now = clocks::wall();
-        let window = self.take_window(now, false, Timepiece::wall_of);
+        let window = self.take_window(now, false, ClockOffsets::wall_of);
         self.store.event(Event::new(now, Kind::Stopped, "on request"));
         self.save(window, None);
         let (waiting, given_up) = (self.store.waiting() as u64, self.store.given_up());

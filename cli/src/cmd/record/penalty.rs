@@ -1,6 +1,6 @@
 //! The cost of recording on this machine: round trips through a pipe, alternately without and with the recorder.
 
-use lathunt_core::run::Penalty;
+use lathunt_core::run::AssumedPenalty;
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::pingpong::round_trip;
 use lathunt_host::recorder::Recorder;
@@ -19,7 +19,7 @@ const ROUND_TRIPS: u32 = 5_000;
 pub fn measure(
     settings: &Settings,
     potential: impl Fn() -> anyhow::Result<Running>,
-) -> anyhow::Result<Penalty> {
+) -> anyhow::Result<AssumedPenalty> {
     let cpu = settings.cpus.iter().next_back().unwrap_or(Cpu(0));
     let options = settings.recorder(None);
     let (mut bare, mut recorded) = (Vec::new(), Vec::new());
@@ -33,7 +33,7 @@ pub fn measure(
     let mut ratios: Vec<f64> =
         bare.iter().zip(&recorded).map(|(bare, recorded)| recorded.0 as f64 / bare.0.max(1) as f64).collect();
     ratios.sort_by(f64::total_cmp);
-    Ok(Penalty {
+    Ok(AssumedPenalty {
         cpu,
         bare_ns: median(bare),
         recorded_ns: median(recorded),

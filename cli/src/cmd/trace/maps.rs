@@ -29,21 +29,21 @@ const MOST_PROCESSES: usize = 256;
 pub struct Maps {
     of: BTreeMap<u32, (String, String)>,
     directory: Arc<Directory>,
-    family: Turn,
-    all: Turn,
+    family: Schedule,
+    all: Schedule,
 }
 
 /// When to read again.
 #[derive(Debug)]
-struct Turn {
+struct Schedule {
     due: Instant,
     distance: Duration,
     rarest: Duration,
 }
 
-impl Turn {
-    fn new(first: Duration, rarest: Duration) -> Turn {
-        Turn { due: Instant::now() + first, distance: first, rarest }
+impl Schedule {
+    fn new(first: Duration, rarest: Duration) -> Schedule {
+        Schedule { due: Instant::now() + first, distance: first, rarest }
     }
 
     fn is_due(&mut self) -> bool {
@@ -63,8 +63,8 @@ impl Maps {
         Maps {
             of: BTreeMap::new(),
             directory,
-            family: Turn::new(FIRST, RAREST),
-            all: Turn::new(FIRST_OF_ALL, RAREST_OF_ALL),
+            family: Schedule::new(FIRST, RAREST),
+            all: Schedule::new(FIRST_OF_ALL, RAREST_OF_ALL),
         }
     }
 

@@ -127,7 +127,7 @@ fn a_job_that_was_due_while_its_thread_was_stopped_was_late_for_the_stop() {
     tasks.add(&Activation { timer: None, switched_in: end, awake: true, armed_late: true, ..job });
     let late: Vec<Job> = tasks.take_jobs().into_iter().filter(|job| job.total() > Ns::from_ms(40)).collect();
     let backlog = late.iter().filter_map(|job| job.backlog.as_ref());
-    assert_eq!(backlog.map(|backlog| &backlog.why).collect::<Vec<_>>(), [&Behind::Stopped], "{late:?}");
+    assert_eq!(backlog.map(|backlog| &backlog.why).collect::<Vec<_>>(), [&StartDelay::Stopped], "{late:?}");
     let cause = main_cause(&late[0].parts(name)).unwrap();
     assert_eq!(
         cause,

@@ -25,7 +25,7 @@ mod victim;
 mod waited_for;
 
 use super::caveats;
-use super::scene::Scene;
+use super::scene::CauseInput;
 use super::segment::{Explanation, Gap, WORTH_A_REMARK};
 use super::share::Share;
 use super::standstill::BOTH;
@@ -86,7 +86,7 @@ const WORTH_A_CLAUSE: f64 = 0.2;
 
 /// The explanation of a scene: its tree with main cause, sentence, advice and limits.
 #[must_use]
-pub fn conclude(scene: Scene, begin: Mono, end: Mono) -> Explanation {
+pub fn conclude(scene: CauseInput, begin: Mono, end: Mono) -> Explanation {
     let blames = blames(&scene);
     let gaps = scene.tree.all_gaps();
     let unexplained = scene.tree.total_unexplained();
@@ -133,7 +133,7 @@ fn amount(net: Ns, total: Ns) -> String {
 }
 
 /// All shares by cause and culprit, largest first.
-fn blames<'s>(scene: &'s Scene) -> Vec<Blame<'s>> {
+fn blames<'s>(scene: &'s CauseInput) -> Vec<Blame<'s>> {
     let preemption = scene.record.window.preemption.as_deref();
     let mut blames: Vec<Blame> = Vec::new();
     for share in &scene.shares {
@@ -156,7 +156,7 @@ fn blames<'s>(scene: &'s Scene) -> Vec<Blame<'s>> {
 }
 
 /// Cause, clause and advice if the largest part is unexplained.
-fn unexplained_cause(scene: &Scene, gaps: &[&Gap], unexplained: Ns) -> (String, String, String) {
+fn unexplained_cause(scene: &CauseInput, gaps: &[&Gap], unexplained: Ns) -> (String, String, String) {
     let Some(largest) = gaps.iter().max_by_key(|gap| gap.duration_ns) else {
         return ("nothing".to_owned(), "there is nothing to explain".to_owned(), String::new());
     };

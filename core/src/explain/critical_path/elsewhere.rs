@@ -89,11 +89,11 @@ impl Walk<'_, '_> {
                 format!(": it is pinned to CPU {cpu} (affinity: sched_setaffinity at {at}), {then}")
             }
             (_, Some(prio)) if prio.is_realtime() && self.came_from_elsewhere(thread, stretch.end, cpu) => {
-                format!(": why it was not migrated is not recorded (its affinity was changed, migration was disabled, or the scheduler was late)")
+                ": why it was not migrated is not recorded (its affinity was changed, migration was disabled, or the scheduler was late)".to_owned()
             }
             (_, Some(prio)) if prio.is_realtime() && self.may_be_offline(cpu, a, b) => {
                 self.ask("cpuhp_enter");
-                format!(", or going offline: a thread cpuhp of another CPU ran")
+                ", or going offline: a thread cpuhp of another CPU ran".to_owned()
             }
             (_, Some(prio)) if prio.is_realtime() => {
                 format!(": it must be pinned to CPU {cpu} (affinity; no migration, the mask is not recorded), {then}")

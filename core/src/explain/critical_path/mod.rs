@@ -38,7 +38,7 @@ mod wakers;
 
 use super::caveats;
 use super::record::Record;
-use super::scene::{Interval, Scene};
+use super::scene::{CauseInput, Interval};
 use super::segment::{Explanation, Kind, Segment};
 use super::share::{Phase, Share};
 use super::thread::{states, State, Stretch};
@@ -175,7 +175,7 @@ impl Walk<'_, '_> {
         let (sentence, cause, advice) = self.clauses.conclude(&root, &tree);
         let (total_ns, unexplained_ns) = (tree.duration_ns, tree.total_unexplained());
         let scene =
-            Scene { record: self.record, victim: root, cpu, total: total_ns, shares: self.shares, tree };
+            CauseInput { record: self.record, victim: root, cpu, total: total_ns, shares: self.shares, tree };
         let mut limits = caveats::of(&scene, begin, end);
         // An interval may be within one run on the CPU.
         limits.retain(|limit| !limit.ends_with("of the victim is recorded in the interval"));

@@ -84,7 +84,7 @@ impl Walk<'_, '_> {
                     if std::mem::discriminant(&share.role) != std::mem::discriminant(&as_told) {
                         (share.role, share.kind) = (Role::Unranked, Kind::Thread);
                     }
-                    // Behind a lower-priority task it stays, about to preempt it: that does not depend on its affinity.
+                    // StartDelay a lower-priority task it stays, about to preempt it: that does not depend on its affinity.
                     if let (Role::Wins | Role::SharesFairly, false) =
                         (share.role, said_elsewhere || share.net < WORTH_MOVING)
                     {

@@ -111,19 +111,19 @@ pub struct Digester<'s> {
     needed: Vec<bool>,
     /// Wake-ups start at `sched_wakeup`, because the trace has no `sched_waking`.
     from_wakeup: bool,
-    told: Told,
+    symbols: BatchSymbols,
     most: usize,
 }
 
 /// Maps symbols of the normalizer to those of a batch.
 #[derive(Default)]
-struct Told {
+struct BatchSymbols {
     batch: u64,
     /// By number; valid if they are of this batch.
     known: Vec<(u64, Sym)>,
 }
 
-impl Told {
+impl BatchSymbols {
     #[inline]
     fn sym(&mut self, sym: Option<Sym>, strings: &Strings, texts: &mut Vec<String>) -> Sym {
         let Some(sym) = sym.filter(|sym| *sym != Sym(0)) else { return Sym(0) };
@@ -160,17 +160,17 @@ impl<'s> Digester<'s> {
             normalizer: Normalizer::new(source),
             needed: source.catalogue().classes().iter().map(|class| needed(&class.name)).collect(),
             from_wakeup,
-            told: Told::default(),
+            symbols: BatchSymbols::default(),
             most: (STEPS / streams.max(1)).clamp(256, 1 << 15),
         }
     }
 
     /// Fills `batch` with the next steps; returns whether more may follow.
     pub fn fill(&mut self, walk: &mut Walk<'_>, batch: &mut Batch) -> bool {
-        let Digester { normalizer, needed, told, most, from_wakeup } = self;
+        let Digester { normalizer, needed, symbols, most, from_wakeup } = self;
         let Walk { stream, running } = walk;
         batch.clear();
-        told.batch += 1;
+        symbols.batch += 1;
         normalizer.swap_running(running);
         let mut count = Count::default();
         let mut goes_on = false;
@@ -187,7 +187,8 @@ impl<'s> Digester<'s> {
                         let event = normalizer.event(record);
                         let strings = normalizer.strings();
                         let event = if *from_wakeup { as_waking(event) } else { event };
-                        if let Some(what) = what_of(&event, |sym| told.sym(sym, strings, &mut batch.texts)) {
+                        if let Some(what) = what_of(&event, |sym| symbols.sym(sym, strings, &mut batch.texts))
+                        {
                             batch.steps.push(Step { at: event.at, cpu: event.cpu, what });
                         }
                     }

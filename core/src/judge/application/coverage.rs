@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::application::{Followed, OtherTurns, Task, OTHERS};
+use crate::application::{Followed, OtherSpans, Task, OTHERS};
 use crate::conditions::Machine;
 use crate::cpuset::CpuSet;
 use crate::numbers::counted;
@@ -158,7 +158,7 @@ fn is_in_chain(task: &Task, tasks: &[Task]) -> bool {
 /// Doubts on jobs that would be longer if another wait started them.
 fn other_turns(task: &Task, deadline: Ns) -> Vec<String> {
     let (name, mut calls) = (&task.thread, BTreeSet::new());
-    let unsaid = |other: &&OtherTurns| other.longest_ns > deadline.max(longest_response(task));
+    let unsaid = |other: &&OtherSpans| other.longest_ns > deadline.max(longest_response(task));
     let mut doubts = Vec::new();
     for other in task.other_turns.iter().filter(unsaid) {
         let (place, longest) = (&other.place, other.longest_ns.told_apart(deadline).0);

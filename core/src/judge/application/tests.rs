@@ -1,8 +1,8 @@
 //! Criteria for an application and a system.
 
 use super::*;
-use crate::application::HeldTo;
-use crate::application::{OtherTurns, SeveralJobs, SeveralWaits};
+use crate::application::AppliedDeadline;
+use crate::application::{OtherSpans, SeveralJobs, SeveralWaits};
 use crate::conditions::Conditions;
 use crate::histogram::{Histogram, Layout};
 use crate::run::Loss;
@@ -212,8 +212,10 @@ fn what_was_lost_or_missed_counts_by_what_is_known_of_it() {
 #[test]
 fn each_thread_is_held_to_its_own_deadline_and_those_without_one_are_listed() {
     let held = |name: &str, tid: i32, max: Ns, deadline: Option<Ns>| {
-        let mut task =
-            Task { held_to: Some(HeldTo { deadline_ns: deadline, ..HeldTo::default() }), ..task(max) };
+        let mut task = Task {
+            held_to: Some(AppliedDeadline { deadline_ns: deadline, ..AppliedDeadline::default() }),
+            ..task(max)
+        };
         task.thread = Thread { tid: Tid(tid), comm: name.to_owned(), ..task.thread };
         task.series.iter_mut().for_each(|series| series.thread = Some(task.thread.clone()));
         task
@@ -254,10 +256,12 @@ fn an_ordinary_thread_that_works_longer_than_real_time_ones_may_is_a_doubt_unles
     let beside = |longest: Ns, others: Option<Ns>, first: bool| {
         let mut run = run(task(DEADLINE));
         run.conditions.duration_s = Some(10.0);
-        run.tasks[0].held_to = Some(HeldTo { deadline_ns: Some(DEADLINE), ..HeldTo::default() });
+        run.tasks[0].held_to =
+            Some(AppliedDeadline { deadline_ns: Some(DEADLINE), ..AppliedDeadline::default() });
         let tid = if first { 7 } else { 8 };
         let thread = Thread { tid: Tid(tid), comm: "logger".to_owned(), prio: Some(Prio(120)) };
-        let held_to = Some(HeldTo { deadline_ns: None, others_ns: others, ..HeldTo::default() });
+        let held_to =
+            Some(AppliedDeadline { deadline_ns: None, others_ns: others, ..AppliedDeadline::default() });
         let logger = Task { thread, held_to, series: Vec::new(), activations: 0, ..run.tasks[0].clone() };
         run.tasks.push(Task { outside_ns: Some(longest), ..logger });
         judge_recording(&run, &asked(true)).outcome
@@ -272,7 +276,7 @@ fn an_ordinary_thread_that_works_longer_than_real_time_ones_may_is_a_doubt_unles
 
 #[test]
 fn where_the_user_says_where_jobs_begin_other_waits_are_no_doubt() {
-    let other = OtherTurns {
+    let other = OtherSpans {
         place: "read 5".to_owned(),
         after_timer: true,
         longest_ns: Ns::from_ms(9),
@@ -292,7 +296,7 @@ fn where_the_user_says_where_jobs_begin_other_waits_are_no_doubt() {
 fn several_calls_in_one_place_are_one_doubt_that_says_how_to_choose() {
     let call = |call: &str| {
         let (place, longest_ns) = ("read 5 (pipe)".to_owned(), Ns::from_ms(8));
-        OtherTurns { place, after_timer: false, longest_ns, call: Some(call.to_owned()), source: None }
+        OtherSpans { place, after_timer: false, longest_ns, call: Some(call.to_owned()), source: None }
     };
     let run = run(Task { other_turns: vec![call("00000001"), call("00000002")], ..task(DEADLINE) });
     let verdict = judge_recording(&run, &asked(true));

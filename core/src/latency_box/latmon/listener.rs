@@ -8,7 +8,7 @@ use super::wire::{word, Record, Request, RECORD};
 
 /// A received item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum Received {
     /// Latencies.
     Record(Record),
     /// End of records; only its overruns are valid.
@@ -57,7 +57,7 @@ impl Listener {
 
     /// The next complete item.
     #[allow(clippy::should_implement_trait)] // more bytes come after `None`
-    pub fn next(&mut self) -> Option<Heard> {
+    pub fn next(&mut self) -> Option<Received> {
         loop {
             match self.phase {
                 Phase::Records | Phase::Searching => {
@@ -81,7 +81,7 @@ impl Listener {
                     let cells = (0..length / 4).map(|cell| word(bytes, 4 * cell)).collect();
                     self.at += length;
                     self.phase = Phase::Over;
-                    return Some(Heard::Cells(cells));
+                    return Some(Received::Cells(cells));
                 }
                 Phase::Over => {
                     self.damaged += (self.bytes.len() - self.at) as u64;
@@ -92,7 +92,7 @@ impl Listener {
         }
     }
 
-    fn judge(&mut self, record: &Record) -> Option<Heard> {
+    fn judge(&mut self, record: &Record) -> Option<Received> {
         let searching = self.phase == Phase::Searching;
         // latmus checks only the number of samples. Unless the end is expected, and during a search, part of a record
         // must not be mistaken for the end.
@@ -102,12 +102,12 @@ impl Listener {
             && (!searching || record.min_ns == Record::EMPTY.min_ns);
         if is_end {
             self.phase = if self.request.cells > 0 { Phase::Cells } else { Phase::Over };
-            return Some(Heard::End(*record));
+            return Some(Received::End(*record));
         }
         let is_record = record.is_possible() && (!searching || record.samples == self.request.bulk());
         is_record.then(|| {
             self.phase = Phase::Records;
-            Heard::Record(*record)
+            Received::Record(*record)
         })
     }
 
@@ -157,7 +157,7 @@ mod tests {
         bytes
     }
 
-    fn heard(listener: &mut Listener, bytes: &[u8], chunk: usize) -> Vec<Heard> {
+    fn heard(listener: &mut Listener, bytes: &[u8], chunk: usize) -> Vec<Received> {
         let mut all = Vec::new();
         for piece in bytes.chunks(chunk) {
             listener.feed(piece);
@@ -175,12 +175,12 @@ mod tests {
             let mut listener = Listener::new(REQUEST);
             let all = heard(&mut listener, &bytes, chunk);
             assert!(
-                matches!(all[..], [Heard::Record(_), .., Heard::Record(last), Heard::End(_), Heard::Cells(_)]
+                matches!(all[..], [Received::Record(_), .., Received::Record(last), Received::End(_), Received::Cells(_)]
                 if last.samples == 3),
                 "{all:?}"
             );
             assert!(all.len() == 7 && listener.is_over() && listener.damaged_bytes() == 0);
-            let Some(Heard::Cells(cells)) = all.last() else { unreachable!() };
+            let Some(Received::Cells(cells)) = all.last() else { unreachable!() };
             assert_eq!((cells.len(), cells.iter().sum::<u32>()), (50, 43));
         }
     }
@@ -192,7 +192,7 @@ mod tests {
             let bytes = [&whole[..RECORD + cut], &whole[2 * RECORD..]].concat();
             let mut listener = Listener::new(REQUEST);
             let all = heard(&mut listener, &bytes, 7);
-            let records = all.iter().filter(|heard| matches!(heard, Heard::Record(_))).count();
+            let records = all.iter().filter(|heard| matches!(heard, Received::Record(_))).count();
             assert!(listener.is_over(), "cut after {cut}: {all:?}");
             // During a search the unfinished bulk cannot be distinguished from damage; everything else is found.
             assert!((3..=4).contains(&records), "cut after {cut}: {records}");
@@ -236,12 +236,12 @@ mod tests {
             let taken: usize = all
                 .iter()
                 .map(|heard| match heard {
-                    Heard::Record(record) => {
+                    Received::Record(record) => {
                         assert!(record.is_possible(), "stream {stream}");
                         RECORD
                     }
-                    Heard::End(_) => RECORD,
-                    Heard::Cells(cells) => 4 * cells.len(),
+                    Received::End(_) => RECORD,
+                    Received::Cells(cells) => 4 * cells.len(),
                 })
                 .sum();
             let accounted = taken + listener.damaged_bytes() as usize + listener.pending();

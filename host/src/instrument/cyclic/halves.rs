@@ -16,18 +16,18 @@ const NEITHER: u8 = 2;
 
 /// The current half, for all threads, and since when.
 #[derive(Clone, Debug)]
-pub struct Turn(Arc<(AtomicU8, AtomicU64)>);
+pub struct CurrentHalf(Arc<(AtomicU8, AtomicU64)>);
 
-impl Default for Turn {
-    fn default() -> Turn {
-        Turn(Arc::new((AtomicU8::new(NEITHER), AtomicU64::new(0))))
+impl Default for CurrentHalf {
+    fn default() -> CurrentHalf {
+        CurrentHalf(Arc::new((AtomicU8::new(NEITHER), AtomicU64::new(0))))
     }
 }
 
-impl Turn {
+impl CurrentHalf {
     /// From now on samples belong to the first or second half; `None`: to neither.
     pub fn set(&self, second: Option<bool>) {
-        let Turn(shared) = self;
+        let CurrentHalf(shared) = self;
         let (half, since) = &**shared;
         since.store(crate::clock::mono().0, Ordering::Relaxed);
         half.store(second.map_or(NEITHER, u8::from), Ordering::Release);
@@ -43,7 +43,7 @@ impl Turn {
 
 /// Runs in a measuring thread: some ns per sample.
 struct Halves {
-    turn: Turn,
+    turn: CurrentHalf,
     counters: Arc<[Counters; 2]>,
     next: Option<Box<dyn OnSample>>,
 }
@@ -76,7 +76,7 @@ impl InHalves {
 
 /// A hook that counts by half and then calls `next`, and its counters.
 #[must_use]
-pub fn halves(turn: &Turn, next: Option<Box<dyn OnSample>>) -> (Box<dyn OnSample>, InHalves) {
+pub fn halves(turn: &CurrentHalf, next: Option<Box<dyn OnSample>>) -> (Box<dyn OnSample>, InHalves) {
     let counters = Arc::new([Counters::new(Layout::LATENCY), Counters::new(Layout::LATENCY)]);
     let (turn, shared) = (turn.clone(), Arc::clone(&counters));
     (Box::new(Halves { turn, counters, next }), InHalves(shared))
@@ -94,7 +94,7 @@ mod tests {
                 self.0.fetch_add(1, Ordering::Relaxed);
             }
         }
-        let (turn, seen) = (Turn::default(), Arc::new(AtomicU8::new(0)));
+        let (turn, seen) = (CurrentHalf::default(), Arc::new(AtomicU8::new(0)));
         let (mut hook, figures) = halves(&turn, Some(Box::new(Count(Arc::clone(&seen)))));
         for (second, latency) in
             [(None, 1_000), (Some(false), 2_000), (Some(true), 3_000), (Some(false), 4_000)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lathunt_core::npt::ledger::{Ledger, Told};
+use lathunt_core::npt::ledger::{ExplainedGap, Ledger};
 use lathunt_core::peak::{Peak, Worst};
 use lathunt_core::run::Loss;
 use lathunt_core::time::{Cpu, Mono, Ns};
@@ -102,7 +102,7 @@ struct Follower<'a> {
     clock: Anchors,
     tick_ns: f64,
     ledger: Ledger,
-    gaps: Vec<Told>,
+    gaps: Vec<ExplainedGap>,
     late: Vec<Peak>,
     begin: Mono,
     over: bool, // a consumer has ended it

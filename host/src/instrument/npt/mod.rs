@@ -18,7 +18,7 @@ mod turn;
 
 use lathunt_core::conditions::LeftCpu;
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::npt::ledger::Told;
+use lathunt_core::npt::ledger::ExplainedGap;
 use lathunt_core::peak::Peak;
 use lathunt_core::run::{Interference, Loss};
 use lathunt_core::series::Series;
@@ -66,7 +66,7 @@ pub struct Found {
     /// The worst gaps, explained, worst first.
     pub worst: Vec<Peak>,
     /// Gaps with their parts in the order of their ends, at most [`KEPT`].
-    pub gaps: Vec<Told>,
+    pub gaps: Vec<ExplainedGap>,
     /// Attributed share of the time of gaps above 5 µs; `None`: no such gap.
     pub attributed_of_large: Option<f64>,
     /// Minimum cost of leaving the loop for the kernel and coming back, estimated from this run.

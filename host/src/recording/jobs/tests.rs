@@ -1,4 +1,4 @@
-use lathunt_core::application::{Backlog, Behind};
+use lathunt_core::application::{Backlog, StartDelay};
 use lathunt_core::time::{Cpu, Prio};
 use lathunt_core::trace::activation::{Activation, Who};
 
@@ -52,8 +52,11 @@ fn jobs_of_ordinary_threads_do_not_drive_out_those_of_real_time_threads() {
 fn one_backlog_is_one_case() {
     let mut book = book(4);
     let first = job(1, 1_000, 1_500);
-    let backlog =
-        Backlog { until: first.end, why: Behind::Overrun(Some("page fault".to_owned())), since: first.begin };
+    let backlog = Backlog {
+        until: first.end,
+        why: StartDelay::Overrun(Some("page fault".to_owned())),
+        since: first.begin,
+    };
     book.ended(vec![first], nothing);
     book.ended(vec![Job { backlog: Some(backlog.clone()), ..job(1, 2_000, 700) }], nothing);
     assert_eq!(kept(&book), [(1, 1_500)]);

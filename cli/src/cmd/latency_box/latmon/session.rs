@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lathunt_core::latency_box::latmon::listener::{Heard, Listener};
+use lathunt_core::latency_box::latmon::listener::{Listener, Received};
 use lathunt_core::latency_box::latmon::totals::Totals;
 use lathunt_core::latency_box::latmon::wire::{Record, Request};
 use lathunt_host::latency_box::latmon::Peer;
@@ -66,15 +66,15 @@ pub(super) fn measure(peer: &mut Peer, request: Request, around: &mut Around) ->
                 listener.feed(&buffer[..n]);
                 while let Some(heard) = listener.next() {
                     match heard {
-                        Heard::Record(record) => {
+                        Received::Record(record) => {
                             totals.add(&record, u32::try_from(begun.elapsed().as_secs()).unwrap_or(u32::MAX));
                             if stopped.is_none() {
                                 totals.check_bulk(&record);
                             }
                             (around.on_record)(&record, &totals, begun.elapsed());
                         }
-                        Heard::End(record) => totals.add(&record, 0),
-                        Heard::Cells(found) => cells = Some(found),
+                        Received::End(record) => totals.add(&record, 0),
+                        Received::Cells(found) => cells = Some(found),
                     }
                 }
                 if listener.is_over() {

@@ -1,14 +1,14 @@
 //! Start of jobs, and finished jobs for the chain of their thread.
 
 use super::super::chain::Seen;
-use super::{Log, Turn};
+use super::{CurrentJob, Log};
 use crate::time::{Mono, Ns};
 use crate::trace::activation::{Activation, LateSleeps, Via};
 
-impl Turn {
+impl CurrentJob {
     /// A job released at `begin` by `activation`.
-    pub(super) fn released(activation: &Activation, begin: Mono) -> Turn {
-        Turn {
+    pub(super) fn released(activation: &Activation, begin: Mono) -> CurrentJob {
+        CurrentJob {
             begin,
             execution: Ns::ZERO,
             late: None,
@@ -35,22 +35,22 @@ impl Log {
         (count > 0).then_some(LateSleeps { count, ..late })
     }
 
-    /// Keeps finished jobs for [`Log::take_turns`].
+    /// Keeps finished jobs for [`Log::take_finished`].
     pub fn ask_for_turns(&mut self, wanted: bool) {
-        self.turns = self.turns.take().or(wanted.then(Vec::new));
+        self.finished = self.finished.take().or(wanted.then(Vec::new));
     }
 
     /// The name of the thread, and its finished jobs.
-    pub fn take_turns(&mut self) -> (String, Vec<Seen>) {
+    pub fn take_finished(&mut self) -> (String, Vec<Seen>) {
         let comm = self.names.comm.map(|comm| comm.text()).unwrap_or_default();
-        (comm, self.turns.as_mut().map(std::mem::take).unwrap_or_default())
+        (comm, self.finished.as_mut().map(std::mem::take).unwrap_or_default())
     }
 
     /// The part of a job released at `begin` ends with `last`.
-    pub(super) fn is_over(&mut self, turn: &Turn, begin: Mono, last: &Activation) {
-        let waker = (turn.via == Via::Thread && begin == turn.begin).then_some(turn.waker);
-        let (tid, waking) = (last.thread.tid, turn.waking);
+    pub(super) fn is_over(&mut self, job: &CurrentJob, begin: Mono, last: &Activation) {
+        let waker = (job.via == Via::Thread && begin == job.begin).then_some(job.waker);
+        let (tid, waking) = (last.thread.tid, job.waking);
         let seen = Seen { tid, waker, waking, begin, end: last.blocked };
-        self.turns.iter_mut().for_each(|turns| turns.push(seen));
+        self.finished.iter_mut().for_each(|finished| finished.push(seen));
     }
 }

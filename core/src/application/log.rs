@@ -53,7 +53,7 @@ pub(super) struct Log {
     /// The call site in that pattern.
     chosen_call: Option<u32>,
     sums: Sums,
-    turn: Option<Turn>,
+    current: Option<CurrentJob>,
     /// Place and time of its last block.
     left: Option<(Id, Mono)>,
     /// Its last activation.
@@ -87,12 +87,12 @@ pub(super) struct Log {
     is_starting: bool,
     waited_in: WaitedIn,
     /// Finished jobs, for a chain; `None`: not part of a chain.
-    turns: Option<Vec<Seen>>,
+    finished: Option<Vec<Seen>>,
 }
 
 /// The current job.
 #[derive(Clone, Copy)]
-struct Turn {
+struct CurrentJob {
     begin: Mono,
     execution: Ns,
     late: Option<LateSleeps>,
@@ -116,7 +116,7 @@ impl Log {
             chosen_call: chosen.as_deref().and_then(call_of),
             chosen,
             sums: Sums::new(deadline),
-            turn: None,
+            current: None,
             left: None,
             before: None,
             late: None,
@@ -134,7 +134,7 @@ impl Log {
             created_by: None,
             is_starting: false,
             waited_in: WaitedIn::default(),
-            turns: None,
+            finished: None,
         }
     }
 
@@ -305,11 +305,11 @@ impl Log {
         let activation = &whole;
         self.renamed(activation);
         let before = self.before.replace(*activation);
-        let open = self.turn.is_some();
+        let open = self.current.is_some();
         if before.is_some_and(|before| self.sums.lacks_between(&before, activation, open)) {
             // The overruns of the job are known, even if its end is not.
             self.lost_behind(before);
-            let overran = self.turn.take().and_then(|turn| turn.late);
+            let overran = self.current.take().and_then(|job| job.late);
             self.sums.overran(overran, None);
             (self.left, self.late, self.is_starting) = (None, None, false);
             self.sums.forget_release();
@@ -323,7 +323,7 @@ impl Log {
             Some((left, _)) if Some(left) == self.main => {
                 let late = self.late.take();
                 let begin = release(activation, late);
-                self.turn = Some(Turn::released(activation, begin));
+                self.current = Some(CurrentJob::released(activation, begin));
                 self.several.released(activation.via);
                 self.jobs.iter_mut().for_each(Jobs::begins);
                 self.sums.released(activation, begin, late);
@@ -341,23 +341,23 @@ impl Log {
         self.late = sum(self.late, activation.late_sleeps);
         self.sums.woken(activation);
         cuts.iter().for_each(|cut| self.cut(cut, name));
-        if let Some(turn) = &mut self.turn {
-            turn.execution = turn.execution + last.execution;
-            turn.late = sum(turn.late, last.late_sleeps);
+        if let Some(job) = &mut self.current {
+            job.execution = job.execution + last.execution;
+            job.late = sum(job.late, last.late_sleeps);
             self.jobs.iter_mut().for_each(|jobs| jobs.step(last, name));
         }
         if Some(place) == self.main {
             self.lost_until(activation.blocked);
-            let turn = self.turn.take();
-            let late = turn.map_or(self.late, |turn| turn.late);
+            let job = self.current.take();
+            let late = job.map_or(self.late, |job| job.late);
             let (last_one, last) = (last, late.map(|late| activation.blocked.since(late.last)));
-            if let Some(turn) = turn {
+            if let Some(job) = job {
                 self.cycles.finished(activation.blocked);
-                self.is_over(&turn, turn.part, activation);
-                let response = Some(activation.blocked.since(turn.part));
-                self.perhaps_several(&turn, last_one, place);
-                self.jobs.iter_mut().for_each(|jobs| jobs.ends(turn.part, activation.blocked, name));
-                self.sums.finished(turn.execution, Finished { response, late, last });
+                self.is_over(&job, job.part, activation);
+                let response = Some(activation.blocked.since(job.part));
+                self.perhaps_several(&job, last_one, place);
+                self.jobs.iter_mut().for_each(|jobs| jobs.ends(job.part, activation.blocked, name));
+                self.sums.finished(job.execution, Finished { response, late, last });
             } else {
                 self.sums.overran(late.and_then(|late| self.without_the_first_sleep(late)), last);
             }
@@ -368,7 +368,7 @@ impl Log {
             activation.blocked,
             Some(place) == self.main,
             ended,
-            self.turn.map(|t| t.begin),
+            self.current.map(|t| t.begin),
         );
         self.left = Some((place, activation.blocked));
     }

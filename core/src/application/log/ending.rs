@@ -2,7 +2,7 @@
 
 use super::super::point::EXIT;
 use super::super::unfinished::{State, Unfinished};
-use super::{release, Log, Turn};
+use super::{release, CurrentJob, Log};
 use crate::time::Mono;
 use crate::trace::activation::{Activation, Point};
 
@@ -44,7 +44,7 @@ impl Log {
             }
         }
         if let Some((activation, _)) = &self.open {
-            self.candidates.goes_on(activation.begin(), activation.blocked, self.turn.is_some());
+            self.candidates.goes_on(activation.begin(), activation.blocked, self.current.is_some());
         }
         self.unfinished = match self.open.take() {
             Some((activation, state)) => self.unfinished_in(&activation, state),
@@ -88,8 +88,8 @@ impl Log {
 
     /// Activations were lost after `before`: of the current job, or of one with an earlier due time.
     pub(super) fn lost_behind(&mut self, before: Option<Activation>) {
-        let begun = self.turn.map(|turn| turn.begin).or(before.map(|before| before.blocked));
-        let late = self.turn.map_or(self.late, |turn| turn.late).map(|late| late.last);
+        let begun = self.current.map(|job| job.begin).or(before.map(|before| before.blocked));
+        let late = self.current.map_or(self.late, |job| job.late).map(|late| late.last);
         let since = [begun, late, self.lost_since].into_iter().flatten().min();
         self.lost_since = since;
     }
@@ -99,24 +99,24 @@ impl Log {
         self.lost_since.take().into_iter().for_each(|since| self.sums.lost_within(end.since(since)));
     }
 
-    /// Release of the current part of `turn`. The whole may still be one job.
-    fn last_part(&mut self, turn: &Turn, end: Mono) -> Mono {
-        if turn.part > turn.begin {
-            self.candidates.unseen(turn.begin, end);
+    /// Release of the current part of `job`. The whole may still be one job.
+    fn last_part(&mut self, job: &CurrentJob, end: Mono) -> Mono {
+        if job.part > job.begin {
+            self.candidates.unseen(job.begin, end);
         }
-        turn.part
+        job.part
     }
 
     fn unfinished_in(&mut self, a: &Activation, state: State) -> Option<Unfinished> {
         let before = self.before;
-        let known = before.is_none_or(|before| !self.sums.lacks_between(&before, a, self.turn.is_some()));
+        let known = before.is_none_or(|before| !self.sums.lacks_between(&before, a, self.current.is_some()));
         if !known {
             self.lost_behind(before);
         }
         let left_main = known && self.left.is_some_and(|(left, _)| Some(left) == self.main);
         let released = left_main || state == State::Waits;
-        let begin = match self.turn.take().filter(|_| known) {
-            Some(turn) => self.last_part(&turn, a.blocked),
+        let begin = match self.current.take().filter(|_| known) {
+            Some(job) => self.last_part(&job, a.blocked),
             None if released => release(a, self.late),
             None => return None,
         };
@@ -125,13 +125,13 @@ impl Log {
 
     /// The job of the last activation, if it is not finished.
     fn unfinished_behind(&self, end: Mono, blocks: Option<u16>) -> Option<Unfinished> {
-        let (turn, (left, since)) = (self.turn?, self.left?);
+        let (job, (left, since)) = (self.current?, self.left?);
         let place = self.places.get(left).name;
         let (state, until) = if place == EXIT { (State::Ended, since) } else { (State::Blocked, end) };
         if state == State::Blocked && blocks != self.before.map(|before| before.blocks) {
             return None; // see went_on_unseen()
         }
         let place = (state == State::Blocked).then_some(place);
-        Some(Unfinished { state, since: turn.part, after_ns: until.since(turn.part), place })
+        Some(Unfinished { state, since: job.part, after_ns: until.since(job.part), place })
     }
 }

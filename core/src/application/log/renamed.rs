@@ -59,13 +59,13 @@ impl Log {
         if due == self.due {
             return;
         }
-        let begin = self.turn.map_or(a.begin(), |turn| turn.begin);
+        let begin = self.current.map_or(a.begin(), |job| job.begin);
         if !self.sums.is_empty() {
             let mut earlier = self.clone();
             earlier.sums.is_named(was);
             earlier.candidates.unseen(begin, a.blocked);
             // All that is in progress continues under the new name.
-            (earlier.turn, earlier.part, earlier.names) = (None, None, Named::default());
+            (earlier.current, earlier.part, earlier.names) = (None, None, Named::default());
             self.jobs.iter_mut().for_each(Jobs::begin_window);
             self.sums.begin_window();
             self.candidates.begin_window();

@@ -42,9 +42,9 @@ impl Log {
             return;
         }
         let before = places[..places.len() - 1].iter().rposition(|one| *one == place);
-        let Some(turn) = before.and_then(|before| self.learning.get(before + 1..)) else { return };
-        if let (Some(jobs), Some(first)) = (&mut self.jobs, turn.first()) {
-            jobs.provisional(first.begin(), turn);
+        let Some(job) = before.and_then(|before| self.learning.get(before + 1..)) else { return };
+        if let (Some(jobs), Some(first)) = (&mut self.jobs, job.first()) {
+            jobs.provisional(first.begin(), job);
         }
     }
 }

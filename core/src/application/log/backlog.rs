@@ -6,7 +6,7 @@ use super::super::misses::Finished;
 use super::super::places::Id;
 use super::super::point::Class;
 use super::super::sums::missing_between;
-use super::{Log, Turn, WAKERS};
+use super::{CurrentJob, Log, WAKERS};
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, Point, Via};
 
@@ -16,14 +16,14 @@ const KNOWN: usize = 8;
 impl Log {
     /// Ends a part of a job, where a wait for a timer returned at once.
     pub(super) fn cut(&mut self, cut: &Activation, name: fn(Point) -> Option<&'static str>) {
-        let (Some(turn), Some(late)) = (&mut self.turn, cut.late_sleeps) else { return };
-        let response = cut.blocked.since(turn.part);
-        let execution = std::mem::take(&mut turn.execution) + cut.execution;
-        let due = late.last.max(turn.part).min(cut.blocked);
-        let begin = std::mem::replace(&mut turn.part, due);
-        turn.longest = turn.longest.max(response);
-        let of_turn = *turn;
-        self.is_over(&of_turn, begin, cut);
+        let (Some(job), Some(late)) = (&mut self.current, cut.late_sleeps) else { return };
+        let response = cut.blocked.since(job.part);
+        let execution = std::mem::take(&mut job.execution) + cut.execution;
+        let due = late.last.max(job.part).min(cut.blocked);
+        let begin = std::mem::replace(&mut job.part, due);
+        job.longest = job.longest.max(response);
+        let of_job = *job;
+        self.is_over(&of_job, begin, cut);
         let period = self.sums.period_ns();
         self.cycles.finished(cut.blocked);
         self.jobs.iter_mut().for_each(|jobs| {
@@ -39,37 +39,37 @@ impl Log {
 
     /// Notes a late job in which the thread may have taken another job without waiting. `last`: the activation that
     /// ends it.
-    pub(super) fn perhaps_several(&mut self, turn: &Turn, last: &Activation, place: Id) {
+    pub(super) fn perhaps_several(&mut self, job: &CurrentJob, last: &Activation, place: Id) {
         let end = last.blocked;
-        let response = end.since(turn.begin);
+        let response = end.since(job.begin);
         let Some(deadline) = self.due.deadline.filter(|&deadline| response > deadline) else { return };
         let queues = may_queue(&self.places.get(place));
-        let via = queues.then_some(turn.via);
-        let part = (turn.part > turn.begin).then(|| turn.longest.max(end.since(turn.part)));
+        let via = queues.then_some(job.via);
+        let part = (job.part > job.begin).then(|| job.longest.max(end.since(job.part)));
         // It armed a timer for a time that had passed: its next job may have started there, without a wait.
-        let armed = turn.late.filter(|late| queues && late.count > u16::from(last.at_once));
+        let armed = job.late.filter(|late| queues && late.count > u16::from(last.at_once));
         let rearmed = armed.map(|late| late.most.max(end.since(late.last)));
         let part = rearmed.map(|certain| part.map_or(certain, |part| part.min(certain))).or(part);
-        let idle = self.between_idle_waits(turn, end);
+        let idle = self.between_idle_waits(job, end);
         let part = part.into_iter().chain(idle).min();
-        self.several.late(turn.begin, end, deadline, part, via);
+        self.several.late(job.begin, end, deadline, part, via);
     }
 
     /// Notes a wait elsewhere that a timer ended within a job: perhaps it was for the next job. A sleep was not: no release
     /// could have ended it.
     pub(super) fn perhaps_idle(&mut self, left: Id, since: Mono, ended: &Activation) {
-        let Some(turn) = &mut self.turn else { return };
+        let Some(job) = &mut self.current else { return };
         let place = self.places.get(left);
         if ended.via == Via::Timer && (place.class == Class::Lock || may_queue(&place)) {
-            let (from, longest) = turn.rested.unwrap_or((turn.part, Ns::ZERO));
-            turn.rested = Some((ended.begin(), longest.max(since.since(from))));
+            let (from, longest) = job.rested.unwrap_or((job.part, Ns::ZERO));
+            job.rested = Some((ended.begin(), longest.max(since.since(from))));
         }
     }
 
-    /// The longest span of `turn` without such a wait; `None`: no such wait, or the thread is periodic (then it is a sleep
+    /// The longest span of `job` without such a wait; `None`: no such wait, or the thread is periodic (then it is a sleep
     /// within a job).
-    fn between_idle_waits(&self, turn: &Turn, end: Mono) -> Option<Ns> {
-        let (from, longest) = turn.rested.filter(|_| self.chosen.is_none())?;
+    fn between_idle_waits(&self, job: &CurrentJob, end: Mono) -> Option<Ns> {
+        let (from, longest) = job.rested.filter(|_| self.chosen.is_none())?;
         let distances = self.sums.distances();
         let main = self.main.map(|main| self.places.get(main));
         let periodic = distances.len() >= KNOWN && is_regular(&distances, 1)
