@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// If root, this thread accesses files as `nobody` until dropped, since permissions do not restrict root.
+/// If root, this thread is `nobody` until dropped, since permissions do not restrict root.
 struct Nobody;
 
 impl Nobody {
@@ -12,8 +12,7 @@ impl Nobody {
         let of_root = lathunt_host::testing::lacks_root().is_none();
         if of_root {
             std::os::unix::fs::chown(place.path(), Some(65_534), Some(65_534)).unwrap();
-            // SAFETY: changes the calling thread alone.
-            unsafe { libc::setfsuid(65_534) };
+            become_effective(65_534);
         }
         Nobody
     }
@@ -21,9 +20,16 @@ impl Nobody {
 
 impl Drop for Nobody {
     fn drop(&mut self) {
-        // SAFETY: as above; it fails where we never were root.
-        unsafe { libc::setfsuid(libc::geteuid()) };
+        // SAFETY: asks for the real user ID, which stays what it was.
+        become_effective(unsafe { libc::getuid() });
     }
+}
+
+/// Not by `seteuid`, which changes all threads of the process.
+fn become_effective(user: libc::uid_t) {
+    // SAFETY: changes the credentials of the calling thread; -1 keeps the real and the saved ID.
+    let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, user, -1) };
+    assert_eq!(changed, 0, "{}", std::io::Error::last_os_error());
 }
 
 fn mode(path: &Path, mode: u32) {
@@ -66,14 +72,14 @@ fn who_may_not_read_the_database_is_told_so() {
     let (mut store, _) = open(&path, 0);
     close(&mut store, 1);
     drop(store);
+    let of_root = lathunt_host::testing::lacks_root().is_none();
     let _nobody = Nobody::in_place(&place);
     let said = |path: &Path| Reader::open(path).unwrap_err().to_string();
-    if lathunt_host::testing::lacks_root().is_none() {
-        // SAFETY: root again for two calls.
-        let by_root = |of: &dyn Fn()| unsafe {
-            libc::setfsuid(0);
+    if of_root {
+        let by_root = |of: &dyn Fn()| {
+            become_effective(0);
             of();
-            libc::setfsuid(65_534);
+            become_effective(65_534);
         };
         by_root(&|| mode(&within, 0o700));
         assert!(
