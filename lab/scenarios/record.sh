@@ -11,7 +11,7 @@ for try in $(seq 150); do
     sleep 0.2
 done
 # NMIs for CPU 1, sent by CPU 0: the kernel requests a backtrace.
-taskset 1 sh -c 'for i in 1 2 3 4 5 6; do echo l >/proc/sysrq-trigger; sleep 0.2; done' &
+taskset 1 sh -c 'for i in $(seq 12); do echo l >/proc/sysrq-trigger; sleep 0.2; done' &
 for kind in irqoff preemptoff thread; do
     lathunt inject $kind -c 1 --length 100ms --every 400ms --count 3 --json >"$kind.injected" 2>>injected.talk
 done
