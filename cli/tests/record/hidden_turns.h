@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
 /* Workers that take turns at jobs, as the runtimes of Go and tokio have them: one waits for events in an epoll instance, the
- * others park in a futex each. Who takes an event wakes another one to wait for the next, does the job, and parks. */
+ * others sleep on one futex each. The worker that takes an event wakes another one to wait for the next, does the job, and
+ * sleeps. */
 #include "hidden.h"
 
 #define TAKERS 3

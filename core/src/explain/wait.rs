@@ -104,7 +104,7 @@ enum Why {
     InUser,
     /// The late interrupt found the thread here, where interrupts are on.
     OnAtLast(String),
-    /// The interrupt of the waking found interrupts on; there is no evidence that they were disabled later.
+    /// The interrupt of the waking found interrupts enabled; nothing shows that they were disabled later.
     OnBefore(String),
     /// This CPU took no interrupt at the same time.
     Both(Cpu),

@@ -121,7 +121,7 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
     let ended = child.map(conclude_child);
     let status = consumer.map(|_| daemon::stop(&plan.place)).transpose()?.flatten();
     let mut code = 0;
-    // The events first: the names beside them are worth less where there is no room for both.
+    // The events first: if the disk is full, they matter more than the names saved beside them.
     let written = recorded.and_then(|recorded| recorded.map(Ended::write).transpose());
     let named = maps.as_mut().map_or(Ok(()), |maps| {
         maps.take_all();

@@ -243,7 +243,7 @@ fn with_arrow(what: &str) -> String {
 }
 
 /// What prevents a switch between two lines, according to both: a line of the scheduler always has interrupts off, so
-/// it is no evidence for the time before it.
+/// it does not show what ran before it.
 pub(super) fn state(from: &Step, to: &Step) -> &'static str {
     let scheduler =
         ["__schedule", "__traceiter_sched_switch"].iter().any(|name| to.function().starts_with(name));
