@@ -71,7 +71,7 @@ unsafe fn catch_up(rt: *mut Runtime) {
             enter(rt);
             (*rt).pending.store(false, Ordering::Relaxed);
             compiler_fence(Ordering::SeqCst);
-            tick(rt);
+            tick(rt, true);
             dispatch(rt);
             compiler_fence(Ordering::SeqCst);
             (*rt).locked.store(0, Ordering::Relaxed);
@@ -80,12 +80,13 @@ unsafe fn catch_up(rt: *mut Runtime) {
     }
 }
 
-/// Handles what is due at this time.
-unsafe fn tick(rt: *mut Runtime) {
+/// Handles what is due at this time. After a signal the alarm is taken to be spent, whatever the time: our clock can be behind
+/// the kernel's, and an alarm that is believed to be set is never set again.
+unsafe fn tick(rt: *mut Runtime, signalled: bool) {
     // SAFETY: locked, and ours.
     unsafe {
         let now = (*rt).clock.now();
-        if (*rt).armed <= now {
+        if signalled || (*rt).armed <= now {
             (*rt).armed = NEVER;
         }
         (*rt).look_at_timers(now);
@@ -235,7 +236,8 @@ pub(crate) unsafe extern "C" fn begin(id: usize) -> ! {
 unsafe fn idle(rt: *mut Runtime) {
     // SAFETY: locked, and ours.
     unsafe {
-        if !(*rt).pending.swap(false, Ordering::Relaxed) {
+        let signalled = (*rt).pending.swap(false, Ordering::Relaxed);
+        if !signalled {
             let now = (*rt).clock.now();
             let until = (*rt).sched.next_event(now);
             if until > now {
@@ -245,7 +247,7 @@ unsafe fn idle(rt: *mut Runtime) {
                 rt.meter.iter_mut().for_each(Meter::skip);
             }
         }
-        tick(rt);
+        tick(rt, signalled);
     }
 }
 
@@ -280,7 +282,7 @@ pub(crate) extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mu
             (*fiber).in_handler = true;
             loop {
                 (*rt).pending.store(false, Ordering::Relaxed);
-                tick(rt);
+                tick(rt, true);
                 dispatch(rt);
                 if !(*rt).pending.load(Ordering::Relaxed) {
                     break;
@@ -293,5 +295,47 @@ pub(crate) extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mu
         (*rt).masked.set(false);
         compiler_fence(Ordering::SeqCst);
         (*rt).locked.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::{now, run, sleep, Builder, Config, Preemption};
+
+    #[test]
+    fn an_alarm_that_comes_before_its_time_is_set_again() {
+        for preemption in [Preemption::Timer, Preemption::Helper] {
+            let config = Config { preemption, main_priority: 90, ..Config::default() };
+            run(&config, || {
+                let stop = Rc::new(Cell::new(false));
+                let seen = stop.clone();
+                let computes = Builder::new("computes")
+                    .spawn(move || {
+                        let end = clock::monotonic() + 5_000_000_000;
+                        while !seen.get() && clock::monotonic() < end {
+                            std::hint::spin_loop();
+                        }
+                    })
+                    .unwrap();
+                // SAFETY: this kernel thread's runtime; nothing else holds its clock.
+                unsafe { (*current()).clock.lag(300_000) };
+                let begin = now();
+                for _ in 0..20 {
+                    sleep(1_000_000).unwrap();
+                }
+                let took = now() - begin;
+                stop.set(true);
+                computes.join().unwrap().unwrap();
+                assert!(
+                    took < 4_000_000_000,
+                    "{took} ns for 20 sleeps of 1 ms beside a thread that computes"
+                );
+            })
+            .unwrap();
+        }
     }
 }
