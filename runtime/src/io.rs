@@ -2,7 +2,11 @@
 //!
 //! With a runtime they wait even if the descriptor itself has O_NONBLOCK; MSG_DONTWAIT is respected.
 
+mod connection;
+
 use std::sync::atomic::Ordering;
+
+pub use connection::{accept, connect};
 
 use crate::dispatch;
 use crate::ops;
@@ -81,6 +85,29 @@ unsafe fn after(rt: *mut Runtime) -> Result<(), i32> {
     }
 }
 
+/// A call that blocks until everything is transferred: goes on where the last part ended (`part`: from this byte on). An error
+/// or a time limit after the first part gives what is done so far, 0 (the other end is closed) too.
+fn whole(length: usize, mut part: impl FnMut(usize) -> Answer) -> Answer {
+    let mut done = 0;
+    loop {
+        match part(done) {
+            Ok(more) if more > 0 && done + more < length => done += more,
+            Ok(more) => return Ok(done + more),
+            Err(_) if done > 0 => return Ok(done),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether it is a socket without message boundaries.
+fn is_stream(fd: i32) -> bool {
+    let (mut kind, mut size) = (0i32, 4);
+    // SAFETY: four valid bytes.
+    let asked =
+        unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &mut size) };
+    asked == 0 && kind == libc::SOCK_STREAM
+}
+
 fn has_runtime() -> bool {
     !current().is_null()
 }
@@ -99,13 +126,17 @@ pub unsafe fn recv_from(
     until: Option<u64>,
 ) -> Answer {
     let wait = has_runtime() && flags & libc::MSG_DONTWAIT == 0;
+    let all = flags & (libc::MSG_WAITALL | libc::MSG_PEEK) == libc::MSG_WAITALL;
     let flags = if wait { flags | libc::MSG_DONTWAIT } else { flags };
-    // SAFETY: the caller's promise.
-    let call = || unsafe { libc::recvfrom(fd, buffer.cast(), length, flags, address, size) };
-    if wait {
-        retry(fd, libc::EPOLLIN, ops::limit(until), call)
-    } else {
-        answer(call())
+    // SAFETY: the caller's promise; `done` bytes are in the buffer.
+    let call = |done: usize| unsafe {
+        libc::recvfrom(fd, buffer.add(done).cast(), length - done, flags, address, size)
+    };
+    let part = |done| retry(fd, libc::EPOLLIN, ops::limit(until), || call(done));
+    match wait {
+        false => answer(call(0)),
+        true if all && is_stream(fd) => whole(length, part),
+        true => part(0),
     }
 }
 
@@ -124,12 +155,14 @@ pub unsafe fn send_to(
 ) -> Answer {
     let wait = has_runtime() && flags & libc::MSG_DONTWAIT == 0;
     let flags = if wait { flags | libc::MSG_DONTWAIT } else { flags };
-    // SAFETY: the caller's promise.
-    let call = || unsafe { libc::sendto(fd, buffer.cast(), length, flags, address, size) };
+    // SAFETY: the caller's promise; `done` bytes are sent.
+    let call = |done: usize| unsafe {
+        libc::sendto(fd, buffer.add(done).cast(), length - done, flags, address, size)
+    };
     if wait {
-        retry(fd, libc::EPOLLOUT, ops::limit(until), call)
+        whole(length, |done| retry(fd, libc::EPOLLOUT, ops::limit(until), || call(done)))
     } else {
-        answer(call())
+        answer(call(0))
     }
 }
 
@@ -206,7 +239,12 @@ pub unsafe fn read(fd: i32, buffer: *mut u8, length: usize) -> Answer {
 /// As for write.
 pub unsafe fn write(fd: i32, buffer: *const u8, length: usize) -> Answer {
     // SAFETY: the caller's promise; nothing is written to the buffer.
-    unsafe { transfer(fd, buffer.cast_mut(), length, true) }
+    let part = |done| unsafe { transfer(fd, buffer.add(done).cast_mut(), length - done, true) };
+    if has_runtime() {
+        whole(length, part)
+    } else {
+        part(0)
+    }
 }
 
 /// Runs a blocking call on a helper thread while the calling thread of the runtime waits. EAGAIN: no helper can be started.
@@ -318,66 +356,6 @@ fn without_blocking(fd: i32, call: impl FnOnce() -> isize) -> isize {
         }
         *libc::__errno_location() = error;
         value
-    }
-}
-
-/// accept4.
-///
-/// # Safety
-/// As for accept4.
-pub unsafe fn accept(
-    fd: i32,
-    address: *mut libc::sockaddr,
-    size: *mut libc::socklen_t,
-    flags: i32,
-    until: Option<u64>,
-) -> Answer {
-    // SAFETY: the caller's promise.
-    let call = || unsafe { libc::accept4(fd, address, size, flags) } as isize;
-    if !has_runtime() {
-        return answer(call());
-    }
-    retry(fd, libc::EPOLLIN, ops::limit(until), || without_blocking(fd, call))
-}
-
-/// connect.
-///
-/// # Safety
-/// As for connect.
-pub unsafe fn connect(
-    fd: i32,
-    address: *const libc::sockaddr,
-    size: libc::socklen_t,
-    until: Option<u64>,
-) -> Answer {
-    // SAFETY: the caller's promise.
-    let call = || unsafe { libc::connect(fd, address, size) } as isize;
-    if !has_runtime() {
-        return answer(call());
-    }
-    let rt = current();
-    // SAFETY: this kernel thread's runtime.
-    let tried = unsafe {
-        dispatch::enter(rt);
-        let tried = answer(without_blocking(fd, call));
-        dispatch::leave(rt);
-        tried
-    };
-    match tried {
-        Err(libc::EINPROGRESS) => {}
-        other => return other,
-    }
-    let mut entry = [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }];
-    if poll(&mut entry, until)? == 0 {
-        return Err(libc::ETIMEDOUT);
-    }
-    let (mut error, mut length) = (0i32, 4);
-    // SAFETY: four valid bytes.
-    unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut error).cast(), &mut length) };
-    if error == 0 {
-        Ok(0)
-    } else {
-        Err(error)
     }
 }
 

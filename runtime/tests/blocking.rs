@@ -220,6 +220,66 @@ fn pipes_files_and_connections() {
     .unwrap();
 }
 
+/// More than a pipe or a socket holds: as without the runtime, one call transfers everything.
+#[test]
+fn a_long_write_and_a_receive_of_everything_are_one_call() {
+    let long: Vec<u8> = (0..1_000_000u32).map(|index| (index * 7 % 251) as u8).collect();
+    run(&config(), move || {
+        let mut pipe = [0; 2];
+        // SAFETY: two valid places.
+        assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (out, sent) = (pipe[1], long.clone());
+        let socket = ours.as_raw_fd();
+        let writer = Builder::new("writer").spawn(move || {
+            let none = std::ptr::null();
+            // SAFETY: valid bytes.
+            let (written, sent) = unsafe {
+                let written = io::write(out, sent.as_ptr(), sent.len());
+                (written, io::send_to(socket, sent.as_ptr(), sent.len(), 0, none, 0, None))
+            };
+            // SAFETY: ours.
+            unsafe { libc::close(out) };
+            (written, sent)
+        });
+        let mut read = Vec::new();
+        let mut part = [0u8; 5000];
+        while read.len() < long.len() {
+            // SAFETY: the buffer is valid.
+            let more = unsafe { io::read(pipe[0], part.as_mut_ptr(), part.len()) }.unwrap();
+            assert!(more > 0, "closed after {} bytes", read.len());
+            read.extend_from_slice(&part[..more]);
+        }
+        assert!(read == long);
+        let mut received = vec![0; long.len()];
+        let (fd, flags, none) = (theirs.as_raw_fd(), libc::MSG_WAITALL, std::ptr::null_mut());
+        // SAFETY: the buffer is valid.
+        let count = unsafe {
+            io::recv_from(fd, received.as_mut_ptr(), received.len(), flags, none, std::ptr::null_mut(), None)
+        };
+        assert_eq!(count, Ok(long.len()));
+        assert!(received == long);
+        assert_eq!(writer.unwrap().join().unwrap().unwrap(), (Ok(long.len()), Ok(long.len())));
+        // What was sent before the time limit counts.
+        // SAFETY: valid bytes.
+        let part = unsafe {
+            io::send_to(socket, long.as_ptr(), long.len(), 0, std::ptr::null(), 0, Some(now() + 5 * MS))
+        };
+        assert!(part.is_ok_and(|sent| sent > 0 && sent < long.len()), "{part:?}");
+        // A datagram is whole, however long the buffer.
+        let (a, b) = pair();
+        send(&a, b"short").unwrap();
+        let mut buffer = [0; 64];
+        let (fd, none) = (b.as_raw_fd(), std::ptr::null_mut());
+        // SAFETY: the buffer is valid.
+        let count = unsafe {
+            io::recv_from(fd, buffer.as_mut_ptr(), 64, libc::MSG_WAITALL, none, std::ptr::null_mut(), None)
+        };
+        assert_eq!(count, Ok(5));
+    })
+    .unwrap();
+}
+
 #[test]
 fn calls_in_the_pool_do_not_stop_the_others() {
     run(&config(), || {

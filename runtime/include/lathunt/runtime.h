@@ -153,7 +153,8 @@ int lathunt_rt_key_delete(lathunt_rt_key key);
 void *lathunt_rt_get(lathunt_rt_key key);
 int lathunt_rt_set(lathunt_rt_key key, const void *value);
 
-/* These block only the calling thread. On a kernel thread without a runtime they are the system calls. */
+/* These block only the calling thread; write and send until everything is transferred. On a kernel thread without a runtime they
+   are the system calls. */
 ssize_t lathunt_rt_read(int fd, void *buffer, size_t bytes);
 ssize_t lathunt_rt_write(int fd, const void *buffer, size_t bytes);
 ssize_t lathunt_rt_recv(int fd, void *buffer, size_t bytes, int flags, uint64_t until); /* ETIMEDOUT */
