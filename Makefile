@@ -44,7 +44,7 @@ lab-all: ## All lab tests on {x86-64, arm64} x {6.1, 6.12} with PREEMPT_RT; make
 	    cargo test --locked --package lathunt --test lab -- --include-ignored --show-output || exit 1; \
 	done
 
-lab-potential: ## Test potential latencies on a kernel with the preemptirq tracepoints (built on first use, ten minutes)
+lab-potential: ## Test potential latencies, GPIO and vsock on a kernel with the preemptirq tracepoints, gpio-sim and vsock (built on first use, ten minutes)
 	@scripts/setup kernel
 	@lab/build-traced-kernel
 	LATHUNT_LAB="$$(lab/prepare traced | tail -n 1)" cargo test --locked --package lathunt --features traced-kernel --test lab_potential -- --include-ignored --show-output

@@ -1,11 +1,13 @@
 //! `lathunt record --potential` where the kernel tells when interrupts and preemption are switched off and on: are its
 //! figures those of the events as ftrace has them, and does it find what is injected where the kernel's own tracers do?
+//! And `lathunt box` over what only this kernel simulates ([`channels`]).
 //!
 //! No kernel of a distribution has those tracepoints. `make lab-potential` builds one, which takes longer than all other
 //! tests together: hence a program of tests of its own, that only the feature `traced-kernel` builds.
 
 #[allow(dead_code, reason = "the other program of tests uses all of it")]
 mod boot;
+mod channels;
 mod freeze;
 mod guest;
 mod preemptirq;
@@ -23,7 +25,7 @@ const GUESTS: &[Guest] = &[
         name: "traced-virtual-time",
         kernel: "traced",
         machine: VIRTUAL_TIME,
-        scenarios: &["potential-same"],
+        scenarios: &["potential-same", "gpio", "vsock"],
         silence: SILENCE_OF_VIRTUAL_TIME,
     },
     Guest {

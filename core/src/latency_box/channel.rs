@@ -22,9 +22,42 @@ pub enum Channel {
     /// Ethernet frames of this interface.
     Ether(String),
     /// A GPIO chip with an output line and an input line.
-    Gpio(String, u32, u32),
+    Gpio(String, Line, Line),
     /// Between two threads or processes of one machine.
     Local(Local),
+}
+
+/// A GPIO line of a chip: `17` or `17=rising`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its offset on the chip.
+    pub offset: u32,
+    /// Its edges that count: rising ones of a line that idles low, instead of falling ones of a line that idles high.
+    pub rising: bool,
+}
+
+impl Line {
+    /// Name of its edges.
+    #[must_use]
+    pub fn edge(self) -> &'static str {
+        if self.rising {
+            "rising"
+        } else {
+            "falling"
+        }
+    }
+
+    fn parse(text: &str) -> Option<Line> {
+        let (offset, edge) = text.split_once('=').unwrap_or((text, "falling"));
+        let rising = ["falling", "rising"].iter().position(|name| *name == edge)? == 1;
+        Some(Line { offset: offset.parse().ok()?, rising })
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.offset, if self.rising { "=rising" } else { "" })
+    }
 }
 
 /// Wake-up mechanisms on one machine.
@@ -151,9 +184,9 @@ impl FromStr for Channel {
             }
             "ether" => Err(bad("write ether:INTERFACE, for example ether:eth0")),
             "tty" => tty(rest).map_err(|why| bad(&why)),
-            "gpio" => {
-                gpio(rest).ok_or_else(|| bad("write gpio:/dev/gpiochip0:OUT,IN with two different lines"))
-            }
+            "gpio" => gpio(rest).ok_or_else(|| {
+                bad("write gpio:/dev/gpiochip0:OUT,IN with two different lines, each NUMBER or NUMBER=rising")
+            }),
             _ => Err(bad(&format!("there are {KINDS}"))),
         }
     }
@@ -188,8 +221,8 @@ fn tty(text: &str) -> Result<Channel, String> {
 fn gpio(text: &str) -> Option<Channel> {
     let (chip, lines) = text.rsplit_once(':')?;
     let (out, input) = lines.split_once(',')?;
-    let (out, input): (u32, u32) = (out.parse().ok()?, input.parse().ok()?);
-    (path(chip) && out != input).then(|| Channel::Gpio(chip.to_owned(), out, input))
+    let (out, input) = (Line::parse(out)?, Line::parse(input)?);
+    (path(chip) && out.offset != input.offset).then(|| Channel::Gpio(chip.to_owned(), out, input))
 }
 
 impl fmt::Display for Channel {
@@ -224,6 +257,8 @@ mod tests {
             "virtio:/dev/virtio-ports/lathunt",
             "ether:eth0",
             "gpio:/dev/gpiochip0:17,27",
+            "gpio:/dev/gpiochip0:17=rising,27",
+            "gpio:/dev/gpiochip0:17,27=rising",
             "semaphore:sysv",
             "futex-pi",
         ] {
@@ -246,6 +281,8 @@ mod tests {
             ("tty:/dev/ttyS0@115201", "not a rate"),
             ("tty:@9600", "tty:DEVICE@RATE"),
             ("gpio:/dev/gpiochip0:5,5", "two different lines"),
+            ("gpio:/dev/gpiochip0:5,5=rising", "two different lines"),
+            ("gpio:/dev/gpiochip0:5=both,6", "NUMBER=rising"),
             ("vsock:x:1", "vsock:CID:PORT"),
             ("ether:", "ether:INTERFACE"),
         ] {

@@ -1,6 +1,6 @@
 //! GPIO lines through the character device, version 2 (Linux 5.10): one line is driven, the other is watched for falling
 //! edges, which the kernel stamps in its interrupt handler. As in latmon and latmus, a line idles high, and a stimulus or an
-//! answer is a falling edge.
+//! answer is a falling edge; or the other way round, as Zephyr's latmon wants the answers.
 //!
 //! Not here: software debouncing, which uses a workqueue in steps of jiffies, and version 1 of the interface.
 
@@ -8,6 +8,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use lathunt_core::latency_box::channel::Line;
 use lathunt_core::latency_box::message::SIZE;
 use lathunt_core::latency_box::reception::Reception;
 
@@ -20,6 +21,7 @@ const GET_LINE: libc::c_ulong = 0xc250_b407;
 const SET_VALUES: libc::c_ulong = 0xc010_b40f;
 const INPUT: u64 = 1 << 2;
 const OUTPUT: u64 = 1 << 3;
+const EDGE_RISING: u64 = 1 << 4;
 const EDGE_FALLING: u64 = 1 << 5;
 const OUTPUT_VALUES: u32 = 2;
 /// Events buffered for a late reader; the kernel drops the oldest beyond that.
@@ -76,15 +78,17 @@ impl Request {
         request
     }
 
-    fn output(line: u32) -> Request {
-        let mut request = Request::new(line, OUTPUT);
+    fn output(line: Line) -> Request {
+        let mut request = Request::new(line.offset, OUTPUT);
         request.attributes = 1;
-        request.attribute[0] = Attribute { id: OUTPUT_VALUES, padding: 0, value: 1, mask: 1 };
+        let idle = u64::from(!line.rising);
+        request.attribute[0] = Attribute { id: OUTPUT_VALUES, padding: 0, value: idle, mask: 1 };
         request
     }
 
-    fn input(line: u32) -> Request {
-        Request { event_buffer: EVENTS, ..Request::new(line, INPUT | EDGE_FALLING) }
+    fn input(line: Line) -> Request {
+        let edge = if line.rising { EDGE_RISING } else { EDGE_FALLING };
+        Request { event_buffer: EVENTS, ..Request::new(line.offset, INPUT | edge) }
     }
 
     fn take(mut self, chip: RawFd) -> io::Result<OwnedFd> {
@@ -96,22 +100,26 @@ impl Request {
 }
 
 /// A line that is driven.
-struct Line(OwnedFd);
+struct Driven {
+    line: OwnedFd,
+    /// Level of the pulse; the line idles at the other one.
+    pulse: bool,
+}
 
-impl Line {
+impl Driven {
     fn set(&self, high: bool) -> io::Result<()> {
         let mut values = Values { bits: u64::from(high), mask: 1 };
         // SAFETY: `values` has the kernel's layout and is valid to read and write.
-        done(unsafe { libc::ioctl(self.0.as_raw_fd(), SET_VALUES as _, &mut values) }).map(drop)
+        done(unsafe { libc::ioctl(self.line.as_raw_fd(), SET_VALUES as _, &mut values) }).map(drop)
     }
 }
 
-impl Outlet for Line {
-    /// A falling edge; then the line is high again.
+impl Outlet for Driven {
+    /// The edge that counts; then the line is idle again.
     #[inline]
     fn send(&mut self, _message: &[u8; SIZE]) -> io::Result<()> {
-        self.set(false)?;
-        self.set(true)
+        self.set(self.pulse)?;
+        self.set(!self.pulse)
     }
 }
 
@@ -119,7 +127,7 @@ impl Outlet for Line {
 ///
 /// # Errors
 /// If there is no such chip or line, a line is in use, or it cannot report edges.
-pub fn open(chip: &str, out: u32, input: u32) -> Result<Link> {
+pub fn open(chip: &str, out: Line, input: Line) -> Result<Link> {
     let path = CString::new(chip).map_err(|error| Error::new("open", chip, error))?;
     // SAFETY: a NUL-terminated string.
     let fd = done(unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) }).map_err(|error| {
@@ -133,7 +141,7 @@ pub fn open(chip: &str, out: u32, input: u32) -> Result<Link> {
     })?;
     // SAFETY: just made, owned by nobody else.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    let failed = |line: u32, what: &str, error: io::Error| {
+    let failed = |Line { offset: line, .. }: Line, what: &str, error: io::Error| {
         let hint = match error.raw_os_error() {
             Some(libc::ENOTTY) => "it is not a GPIO chip, or the kernel is older than 5.10",
             Some(libc::EBUSY) => "a driver or another program uses that line: see gpioinfo",
@@ -151,8 +159,9 @@ pub fn open(chip: &str, out: u32, input: u32) -> Result<Link> {
     let driven = Request::output(out).take(fd.as_raw_fd()).map_err(|error| failed(out, "output", error))?;
     let watched =
         Request::input(input).take(fd.as_raw_fd()).map_err(|error| failed(input, "input", error))?;
+    let idle = if out.rising { "low" } else { "high" };
     Ok(Link {
-        outlet: Box::new(Line(driven)),
+        outlet: Box::new(Driven { line: driven, pulse: out.rising }),
         inlet: Box::new(Descriptor::file(watched)),
         framing: Framing::Edges,
         queues: false,
@@ -160,8 +169,12 @@ pub fn open(chip: &str, out: u32, input: u32) -> Result<Link> {
         lifeline: None,
         facts: vec![
             format!(
-                "{chip}: line {out} is driven (idle high, falling edges), falling edges of line {input} are stamped by the \
-                 kernel's interrupt handler"
+                "{chip}: line {} is driven (idle {idle}, {} edges), {} edges of line {} are stamped by the kernel's interrupt \
+                 handler",
+                out.offset,
+                out.edge(),
+                input.edge(),
+                input.offset
             ),
             "an edge has no number: an answer later than the time limit is taken for the answer to the next stimulus".to_owned(),
         ],
@@ -182,18 +195,22 @@ mod tests {
             }
         };
         let word = |bytes: &[u8], at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
-        let input = bytes(&Request::input(27));
+        let line = |offset, rising| Line { offset, rising };
+        let input = bytes(&Request::input(line(27, false)));
         assert_eq!((word(&input, 0), &input[256..264]), (27, &b"lathunt\0"[..]));
         assert_eq!([288, 292, 296, 560, 564].map(|at| word(&input, at)), [0b10_0100, 0, 0, 1, EVENTS]);
-        let output = bytes(&Request::output(17));
+        let output = bytes(&Request::output(line(17, false)));
         assert_eq!([0, 288, 296, 320, 328, 336].map(|at| word(&output, at)), [17, 0b1000, 1, 2, 1, 1]);
+        assert_eq!(word(&bytes(&Request::input(line(27, true))), 288), 0b01_0100);
+        assert_eq!([328, 336].map(|at| word(&bytes(&Request::output(line(17, true))), at)), [0, 1]);
         assert!(output[344..560].iter().chain(&output[568..588]).all(|&byte| byte == 0), "padding is zero");
     }
 
     #[test]
     fn what_is_no_chip_is_told_so() {
         for (chip, says) in [("/dev/absent-chip", "no such GPIO chip"), ("/dev/null", "not a GPIO chip")] {
-            let error = open(chip, 1, 2).err().unwrap().to_string();
+            let line = |offset| Line { offset, rising: false };
+            let error = open(chip, line(1), line(2)).err().unwrap().to_string();
             assert!(error.contains(says), "{error}");
         }
     }
