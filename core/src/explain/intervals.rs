@@ -7,6 +7,9 @@ mod fed;
 #[cfg(test)]
 mod fed_tests;
 mod losses;
+mod named;
+#[cfg(test)]
+mod named_tests;
 mod question;
 mod scheduled;
 mod unanswerable;
@@ -29,6 +32,7 @@ use crate::trace::source::Source;
 use crate::trace::syscall_names::SyscallTable;
 
 use fed::Feeding;
+use named::Called;
 pub use question::{Found, FoundInterval, Question, Whose};
 use unanswerable::{is_call, unanswerable};
 
@@ -112,6 +116,8 @@ struct Search<'s> {
     /// The thread of this switch-in was not in a switch before.
     is_first_switch: bool,
     switched: HashMap<Tid, Switched>,
+    /// Names, if threads are selected by name.
+    called: HashMap<Tid, Called>,
     /// The number of sched_setaffinity.
     sets_affinity: Option<i32>,
     feeding: Option<Feeding>,
@@ -160,6 +166,7 @@ impl<'s> Search<'s> {
             "sched_switch" | "sched_process_exit" | "sched_process_fork" | "sched_migrate_task" => true,
             "cpuhp_enter" | "cpuhp_multi_enter" => true,
             "sys_enter" => true,
+            "task_rename" => whose.comm.is_some(),
             "sys_exit" => matches!(question, Question::Syscall(_)),
             "sched_wakeup" | "sched_waking" | "sched_wakeup_new" => matches!(question, Question::Wakeups),
             name => is_call(name) && matches!(question, Question::Syscall(_)),
@@ -183,6 +190,7 @@ impl<'s> Search<'s> {
             realtime: false,
             is_first_switch: false,
             switched: HashMap::new(),
+            called: HashMap::new(),
             sets_affinity: SyscallTable::of_machine(&source.info().machine).number("sched_setaffinity"),
             feeding,
             fed_since: None,
@@ -247,6 +255,9 @@ impl<'s> Search<'s> {
             self.is_first_switch = !self.switched.get(&next.tid).is_some_and(|known| known.was_switched);
         }
         self.lasting(&event);
+        if self.whose.comm.is_some() {
+            self.see_names(&event);
+        }
         if let (Some((from, to)), Some(class)) = (&self.matchers, self.source.class(record)) {
             let ends = to.matches(record, &event, class, &self.normalizer);
             let begins = from.matches(record, &event, class, &self.normalizer);
@@ -309,6 +320,7 @@ impl<'s> Search<'s> {
         if let Some(known) = self.switched.get_mut(&tid) {
             known.is_off = false;
         }
+        self.forget_names(tid);
         let by_thread = matches!(self.question, Question::Between { .. } | Question::Syscall(_));
         if !by_thread || self.by_thread.remove(&tid).is_none() {
             return;
@@ -367,24 +379,29 @@ impl<'s> Search<'s> {
         if tid == Tid::IDLE {
             return;
         }
-        let comm = self.comm(tid);
-        if !self.whose.fits(tid, &comm) {
-            return;
-        }
-        let spans_loss = begun.at < self.lost_until;
-        self.found.count += 1;
-        self.found.spanning_losses += u64::from(spans_loss);
-        self.found.intervals.push(FoundInterval {
+        let interval = FoundInterval {
             tid,
-            comm,
+            comm: self.comm(tid),
             begun_by: (begun.tid != tid).then_some(begun.tid),
             key: begun.key,
             cpu: event.cpu,
             begin: begun.at,
             end: event.at.max(begun.at),
-            spans_loss,
+            spans_loss: begun.at < self.lost_until,
             unfinished: false,
-        });
+        };
+        match &self.whose.comm {
+            Some(_) if self.whose.tid.is_none_or(|wanted| wanted == tid) => self.keep_by_name(interval),
+            Some(_) => {}
+            None if self.whose.fits(tid, &interval.comm) => self.accept(interval),
+            None => {}
+        }
+    }
+
+    fn accept(&mut self, interval: FoundInterval) {
+        self.found.count += 1;
+        self.found.spanning_losses += u64::from(interval.spans_loss);
+        self.found.intervals.push(interval);
         if self.found.intervals.len() >= MOST + MOST / 16 {
             sort(&mut self.found.intervals);
             self.found.intervals.truncate(MOST);
@@ -392,6 +409,7 @@ impl<'s> Search<'s> {
     }
 
     fn finish(mut self) -> Found {
+        self.choose_all();
         if let (Question::IrqToThread(_, tid), 0) = (self.question, self.found.count) {
             let in_order = std::mem::take(&mut self.in_order);
             self.found.only_in_order = !in_order.is_empty();
@@ -402,6 +420,7 @@ impl<'s> Search<'s> {
         if *self.question == Question::Wakeups {
             self.unfinished();
         }
+        self.choose_all();
         let open: Vec<Tid> =
             self.by_thread.values().chain(self.by_key.values()).map(|begun| begun.tid).collect();
         if !matches!(self.question, Question::Wakeups | Question::IrqToThread(..) | Question::At(_)) {
