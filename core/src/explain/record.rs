@@ -2,11 +2,14 @@
 //!
 //! Built in one pass; every explanation of the same window shares it.
 
+mod contradictions;
 pub mod describe;
 mod names;
 mod stalls;
 mod unseen;
 
+pub use contradictions::Contradiction;
+use contradictions::Contradictions;
 pub use describe::{softirq_name, vector_name};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -32,10 +35,15 @@ pub struct Record<'w> {
     has_switches: bool,
     until: Mono,
     losses: Vec<u32>,
+    contradictions: Vec<Contradiction>,
     /// Threads that were boosted.
     borrowers: HashSet<Tid>,
 }
 
+/// Minimum number of contradictions in an interval that prove a loss.
+const LOSSY: usize = 2;
+/// Minimum number in the record, if they are a hundredth of its events.
+const FEW_QUIRKS: usize = 8;
 /// Assumed maximum length of an interrupt without a recorded start.
 const UNSEEN: Ns = Ns::from_us(500);
 /// Maximum time from the end of an interrupt to a waking in its exit path, for threads that any context may wake;
@@ -61,6 +69,7 @@ impl<'w> Record<'w> {
             has_switches: window.events.iter().any(|event| matches!(event.kind, Kind::Switch { .. })),
             until: window.events.iter().map(|event| event.at).max().unwrap_or_default(),
             losses: Vec::new(),
+            contradictions: Vec::new(),
             borrowers: HashSet::new(),
         };
         let mut order: Vec<u32> = (0..window.events.len() as u32).collect();
@@ -74,6 +83,7 @@ impl<'w> Record<'w> {
             let complete_from = window.complete_from.get(&cpu).copied();
             record.timelines.insert(cpu, Timeline::read(&events, complete_from, record.until));
         }
+        record.contradictions = record.contradict(&order);
         record.forget_unseen_turns();
         record.mark_stalls(&order);
         record
@@ -157,6 +167,31 @@ impl<'w> Record<'w> {
         };
         let of_cpu = self.losses.iter().map(|&index| self.event(index)).filter(|event| event.cpu == cpu);
         of_cpu.map(until).filter(|&until| until > a).max().map(|until| until.min(b))
+    }
+
+    fn contradict(&self, order: &[u32]) -> Vec<Contradiction> {
+        let mut read = Contradictions::new(self.has_wakings);
+        let whole = |event: &&Event| {
+            self.window.complete_from.get(&event.cpu).is_none_or(|complete_from| event.at >= *complete_from)
+        };
+        order.iter().map(|&index| self.event(index)).filter(whole).for_each(|event| read.step(event));
+        read.found()
+    }
+
+    /// Contradictions between events in `[a, b]`: events are missing without a mark there.
+    #[must_use]
+    pub fn contradictions(&self, a: Mono, b: Mono) -> &[Contradiction] {
+        let from = self.contradictions.partition_point(|found| found.at < a);
+        let until = self.contradictions.partition_point(|found| found.at <= b).max(from);
+        &self.contradictions[from..until]
+    }
+
+    /// Whether events are missing without a mark around `[a, b]`. Kernels have quirks: one contradiction proves nothing,
+    /// nor do a few in a long record.
+    #[must_use]
+    pub fn lacks_events(&self, a: Mono, b: Mono) -> bool {
+        let all = self.contradictions.len();
+        self.contradictions(a, b).len() >= LOSSY || all >= FEW_QUIRKS && all * 100 >= self.window.events.len()
     }
 
     /// All CPUs with events.

@@ -2,6 +2,7 @@
 
 use super::clauses::Weight;
 use super::grace;
+use super::missing::TIMER_MISSING;
 use super::reason::{Asked, Reason};
 use super::wakers::Waker;
 use super::Walk;
@@ -180,6 +181,7 @@ impl Walk<'_, '_> {
             return false;
         }
         match waker {
+            Waker::Unknown(TIMER_MISSING) => false,
             Waker::Unknown(_) => true,
             Waker::Thread(other) => {
                 let call =

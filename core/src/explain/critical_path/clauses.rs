@@ -83,6 +83,7 @@ pub struct Clauses {
     last: usize,      // the one pushed last
     slept: Ns,
     is_job: bool,
+    is_lossy: bool,
     backlog: Ns,
 }
 
@@ -90,6 +91,12 @@ impl Clauses {
     /// In a job the thread's own computation and sleeps can be the cause.
     pub fn of_job(&mut self) {
         self.is_job = true;
+    }
+
+    /// Events are missing without a mark: a cause must weigh more than any other with all of the unexplained time, and the
+    /// thread's own time proves nothing.
+    pub fn of_lossy(&mut self) {
+        self.is_lossy = true;
     }
 
     /// Sets the time of backlog.
@@ -240,6 +247,9 @@ impl Clauses {
         let blame = largest(|weight| weight == Weight::Blame).filter(|blame| {
             self.is_worth(blame.net, total, A_CAUSE) || wanted.is_none_or(|wanted| wanted.net < all)
         });
+        if self.is_lossy {
+            return blame.filter(|blame| self.is_certain(blame, unexplained)).map(|blame| self.framed(blame));
+        }
         match (blame, wanted) {
             (Some(blame), Some(wanted)) if self.is_job && wanted.net > blame.net.max(unexplained) => {
                 Some(wanted)
@@ -251,19 +261,37 @@ impl Clauses {
                 Some(wanted).filter(|wanted| wanted.net >= unexplained)
             }
             (Some(blame), _) if blame.net.max(all) >= unexplained => Some(self.framed(blame)),
+            // What came after the sleep is the cause, if it is anything.
+            (_, Some(wanted))
+                if wanted.weight == Weight::Wanted && self.is_worth(unexplained, total, A_CAUSE) =>
+            {
+                None
+            }
             (_, Some(wanted)) if wanted.net >= unexplained => Some(wanted),
             _ => None,
         }
+    }
+
+    /// Whether no other cause can weigh more than `blame`, whatever the unexplained time was.
+    fn is_certain(&self, blame: &Clause, unexplained: Ns) -> bool {
+        let others =
+            self.all.iter().filter(|clause| clause.weight == Weight::Blame && clause.cause != blame.cause);
+        let most = others.map(|clause| clause.net).max().unwrap_or_default();
+        blame.net >= most + unexplained
     }
 
     fn framed<'c>(&'c self, blame: &'c Clause) -> &'c Clause {
         if !(blame.cause.starts_with("waited for") || blame.cause.starts_with("block I/O")) {
             return blame;
         }
-        let frames =
-            self.all.iter().filter(|clause| clause.weight == Weight::Frame && !clause.advice.is_empty());
+        // Where the reason of an inner wait is missing, an outer one does not speak for it.
+        let frames = self
+            .all
+            .iter()
+            .filter(|clause| clause.weight == Weight::Frame && (self.is_lossy || !clause.advice.is_empty()));
         // The innermost one: in a chain of mutexes, the one of the last holder.
-        frames.filter(|frame| frame.net >= blame.net).min_by_key(|frame| frame.net).unwrap_or(blame)
+        let inner = frames.filter(|frame| frame.net >= blame.net).min_by_key(|frame| frame.net);
+        inner.filter(|frame| !frame.advice.is_empty()).unwrap_or(blame)
     }
 }
 

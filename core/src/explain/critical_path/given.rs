@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::clauses::Weight;
+use super::stacked::is_stacked;
 use super::Walk;
 use crate::explain::record::describe::device;
 use crate::explain::segment::{Kind, Segment};
@@ -118,6 +119,8 @@ impl Walk<'_, '_> {
         };
         if let Some(below) = issued.and_then(|index| self.below(index, done)) {
             parts.push(self.stacked(&what, &below, (from, done), depth));
+        } else if self.lossy && (issued.is_none() || is_stacked(dev)) {
+            parts.push(self.unsure(&format!("the {what} is not followed"), from, done));
         } else {
             let net = done.since(from);
             let others = self.others_on(dev, thread, from, done);
@@ -228,6 +231,8 @@ impl Walk<'_, '_> {
                 parts.push(group);
             }
             from = sent_at;
+        } else if at > a && self.lossy {
+            parts.push(self.unsure("the sender of the packet is not known", a, at.clamp(a, b)));
         } else if at > a {
             let net = at.clamp(a, b).since(a);
             let text = format!(

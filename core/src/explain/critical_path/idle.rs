@@ -60,14 +60,28 @@ impl Walk<'_, '_> {
     /// thread off.
     pub(super) fn kept_off(&mut self, share: &Share, thread: &Thread, stretch: &Stretch) -> Option<Segment> {
         let came = matches!(self.began(stretch), Some(What::Migrate { .. }));
-        if stretch.state != State::Preempted || came || share.net < WORTH_MOVING {
+        if came || share.net < WORTH_MOVING {
             return None;
+        }
+        if stretch.state != State::Preempted {
+            return self.was_not_there(share, thread, stretch);
         }
         self.ask("timer:hrtimer_expire_entry");
         let cpu = share.cpu;
         let label = format!(
             "CPU {cpu} idled although {thread} was runnable: it was throttled (a quota, RT bandwidth, a SCHED_DEADLINE budget) or held in another way that is not recorded"
         );
+        Some(Segment::unexplained(Kind::WakeupWait, label, share.begin, share.net))
+    }
+
+    /// A CPU that goes idle has no runnable thread: one woken before ran meanwhile, and those switches are missing.
+    fn was_not_there(&self, share: &Share, thread: &Thread, stretch: &Stretch) -> Option<Segment> {
+        let since = self.queued_since(thread, stretch);
+        let mut events = self.record.events_on(share.cpu, since, stretch.end);
+        events.find(|(_, event)| {
+            event.at > since && matches!(event.kind, What::Switch { next, .. } if next.tid == Tid::IDLE)
+        })?;
+        let label = format!("CPU {} went idle although {thread} was woken for it before: switches are missing, or it was throttled", share.cpu);
         Some(Segment::unexplained(Kind::WakeupWait, label, share.begin, share.net))
     }
 

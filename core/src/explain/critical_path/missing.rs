@@ -2,9 +2,70 @@
 
 use super::Walk;
 use crate::explain::cpu::Context;
-use crate::trace::event::{Kind as What, Level, Vector};
+use crate::explain::segment::{Kind, Segment};
+use crate::time::{Mono, Ns, Tid};
+use crate::trace::event::{Event, Kind as What, Level, Vector};
+
+/// Maximum time from setting a timer to the sleep until it.
+const ARMING: Ns = Ns::from_ms(1);
+/// Why the waker of a thread that a timer woke is unknown.
+pub(super) const TIMER_MISSING: &str = "the event of the timer that woke it is missing";
+/// Label of time whose cause is not told because of that.
+pub(super) const WITHOUT_A_MARK: &str = "events are missing without a mark";
 
 impl Walk<'_, '_> {
+    /// Notes whether events are missing in `[a, b]` without a mark.
+    pub(super) fn check_whole(&mut self, a: Mono, b: Mono) {
+        self.lossy = self.record.lacks_events(a, b);
+        if !self.lossy {
+            return;
+        }
+        self.clauses.of_lossy();
+        let all = self.record.contradictions(Mono(0), b);
+        let inside = self.record.contradictions(a, b);
+        let Some(first) = inside.first().or(all.last()) else { return };
+        self.missing.push(format!(
+            "{WITHOUT_A_MARK}: {} contradictions in the interval and {} before it, such as {} missing on CPU {} before {}; nothing is concluded from the absence of an event",
+            inside.len(),
+            all.len() - inside.len(),
+            first.missing,
+            first.cpu,
+            first.at
+        ));
+    }
+
+    /// Whether system calls are recorded, not only markers.
+    pub(super) fn records_calls(&self) -> bool {
+        self.record
+            .window
+            .events
+            .iter()
+            .any(|event| matches!(event.kind, What::SysEnter { id, .. } if id < 512))
+    }
+
+    /// Whether the expiries of timers are recorded.
+    pub(super) fn records_timers(&self) -> bool {
+        self.record.window.events.iter().any(|event| matches!(event.kind, What::TimerExpireEntry { .. }))
+    }
+
+    /// Whether a timer that `tid` set for the sleep it is in at `at` would have a recorded `hrtimer_start`.
+    pub(super) fn records_arming(&self, tid: Tid, at: Mono) -> bool {
+        let left = self
+            .record
+            .events_of(tid, Mono(0), at)
+            .rev()
+            .find(|(_, event)| matches!(event.kind, What::Switch { prev, .. } if prev.tid == tid));
+        let is_inside =
+            |left: &Event| self.record.complete_from(left.cpu).is_some_and(|from| from + ARMING < left.at);
+        left.is_some_and(|(_, left)| is_inside(left))
+            && self.record.window.events.iter().any(|event| matches!(event.kind, What::HrtimerStart { .. }))
+    }
+
+    /// An unexplained part of a record with such losses.
+    pub(super) fn unsure(&self, what: &str, a: Mono, b: Mono) -> Segment {
+        Segment::unexplained(Kind::Lost, format!("{what}: {WITHOUT_A_MARK}"), a, b.since(a))
+    }
+
     /// Notes a tracepoint that would have explained a gap.
     pub(super) fn ask(&mut self, tracepoint: &str) {
         self.missing.push(format!("{tracepoint} is not recorded here: it would show the next step"));

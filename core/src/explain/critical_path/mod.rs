@@ -74,6 +74,8 @@ struct Walk<'r, 'w> {
     path: Vec<Tid>,
     /// Tracepoints that would have explained a gap.
     missing: Vec<String>,
+    /// Events are missing without a mark: the absence of an event proves nothing.
+    lossy: bool,
 }
 
 /// Explains the time of any interval of any thread. Never fails: time without events is unexplained.
@@ -83,6 +85,7 @@ pub fn explain_interval(record: &Record, interval: &Interval) -> Explanation {
     let end = interval.end.max(begin);
     let root = thread_in(record, tid, begin, end);
     let mut walk = Walk::new(record, &root);
+    walk.check_whole(begin, end);
     let parts = walk.life(&root, begin, end, 0);
     let mut tree =
         Segment::group(Kind::Passage, format!("interval of {root}"), begin, end.since(begin), parts);
@@ -164,6 +167,7 @@ impl<'r, 'w> Walk<'r, 'w> {
             waits_for: Vec::new(),
             path: Vec::new(),
             missing: Vec::new(),
+            lossy: false,
         }
     }
 }

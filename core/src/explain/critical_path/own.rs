@@ -7,7 +7,7 @@ use super::Walk;
 use crate::explain::cpu::{Context, Slice};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
-use crate::time::Ns;
+use crate::time::{Mono, Ns};
 use crate::trace::event::{Event, Kind as What};
 
 /// Maximum number of faults that are examined individually.
@@ -19,6 +19,15 @@ const TELLING_CALL: Ns = Ns::from_us(50);
 
 /// Predicate on the kind of an event.
 type Is = fn(&What) -> bool;
+
+/// The end of a system call, searched backwards.
+struct CallEnd {
+    at: Mono,
+    /// The call whose exit it is.
+    of: Option<i32>,
+    /// An exit, or the end of the span; else another entry, before which an exit is missing.
+    is_known: bool,
+}
 
 /// Time in the handlers of one signal.
 #[derive(Default)]
@@ -41,7 +50,7 @@ impl Walk<'_, '_> {
             }),
         ];
         let unseen: Vec<&str> = kinds.iter().filter(|(_, is)| !has(*is)).map(|(name, _)| *name).collect();
-        let sees_calls = has(|kind| matches!(kind, What::SysEnter { id, .. } if *id < 512));
+        let sees_calls = self.records_calls();
         match call {
             Some((call, _)) => {
                 let unseen = match unseen.is_empty() {
@@ -66,7 +75,11 @@ impl Walk<'_, '_> {
     pub(super) fn main_call(&self, thread: &Thread, stretch: &Stretch, rest: Ns) -> Option<(String, Ns)> {
         let cpu = stretch.cpu?;
         let mut longest: Option<(Ns, String)> = None;
-        let mut left = stretch.end;
+        let mut ends = CallEnd { at: stretch.end, of: None, is_known: true };
+        let net = |a: Mono, b: Mono| -> Ns {
+            let slices = self.record.slices(cpu, a.max(stretch.begin), b);
+            slices.iter().filter(|of| of.context == Context::Thread(thread.tid)).map(Slice::length).sum()
+        };
         let began = self.linked.in_call(thread.tid, stretch.begin).map(|(index, ..)| index);
         for (index, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
             if event.at < stretch.begin && Some(index) != began {
@@ -74,18 +87,26 @@ impl Walk<'_, '_> {
             }
             match event.kind {
                 What::SysEnter { id, .. } => {
-                    let slices = self.record.slices(cpu, event.at.max(stretch.begin), left);
-                    let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
-                    let net: Ns = own.map(Slice::length).sum();
-                    longest = longest.max(Some((net, self.record.call_name(id))));
-                    left = event.at;
+                    if ends.is_known {
+                        longest = longest.max(Some((net(event.at, ends.at), self.record.call_name(id))));
+                    }
+                    ends = CallEnd { at: event.at, of: None, is_known: false };
                 }
-                What::SysExit { .. } => left = event.at,
+                What::SysExit { id, .. } => {
+                    // Its entry is missing.
+                    if let Some(of) = ends.of {
+                        longest = longest.max(Some((net(event.at, ends.at), self.record.call_name(of))));
+                    }
+                    ends = CallEnd { at: event.at, of: Some(id), is_known: true };
+                }
                 _ => {}
             }
             if Some(index) == began {
                 break;
             }
+        }
+        if let Some(of) = ends.of {
+            longest = longest.max(Some((net(stretch.begin, ends.at), self.record.call_name(of))));
         }
         let most = longest.filter(|(net, _)| net.0 * 2 >= rest.0 && *net >= TELLING_CALL);
         most.map(|(net, call)| (call, net))

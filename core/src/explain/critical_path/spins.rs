@@ -45,7 +45,8 @@ const WORTH_TELLING: Ns = Ns::from_us(20);
 impl Walk<'_, '_> {
     /// Function-call IPIs that `thread` waited for on the CPU, by CPU and function.
     pub(super) fn spins(&self, thread: &Thread, stretch: &Stretch) -> Vec<Spin> {
-        let Some(cpu) = stretch.cpu else { return Vec::new() };
+        // What the thread did meanwhile may be missing.
+        let Some(cpu) = stretch.cpu.filter(|_| !self.lossy) else { return Vec::new() };
         let mut spins: BTreeMap<(Cpu, String), (Spin, Mono)> = BTreeMap::new();
         for (index, event) in self.record.events_on(cpu, stretch.begin, stretch.end) {
             let What::CsdQueue { target_cpu, function, csd } = event.kind else { continue };

@@ -8,6 +8,12 @@ use crate::series::Thread;
 use crate::time::Mono;
 use crate::trace::event::{Event, Kind as What};
 
+/// Whether a device passes its requests on to others, by its major number (Documentation/admin-guide/devices.txt): loop,
+/// md, device-mapper and network block devices.
+pub(super) fn is_stacked(dev: u32) -> bool {
+    [7, 9, 43, 252, 253].contains(&(dev >> 20))
+}
+
 /// The request to the device below.
 pub(super) struct Below {
     /// The thread that issued it, in a work item queued by the issuer of the upper request.

@@ -83,7 +83,7 @@ impl Walk<'_, '_> {
         let mechanism = self.mechanism(stretch, cpu);
         let used = self.used(cpu, since);
         let whole = self.record.complete_from(cpu).is_some_and(|from| from.0 + PERIOD.0 <= since.0);
-        if mechanism == SOME_MECHANISM && used.is_empty() && whole {
+        if mechanism == SOME_MECHANISM && (used.is_empty() && whole || self.lossy) {
             return None; // no budget was used up
         }
         let used = if used.is_empty() {
@@ -115,6 +115,8 @@ impl Walk<'_, '_> {
                 || self.overtaken(thread, stretch.begin, at, cpu)
         });
         let why = match (released, idled) {
+            // Only this timer gives a new quota: where timers are recorded, it was not that.
+            (false, _) if self.lossy || self.records_timers() => return None,
             (true, _) => "its cgroup had used up its CPU quota (sched_cfs_period_timer ends it)",
             (false, true) => {
                 "the scheduler went idle instead of running it, as with a used-up CPU quota of its cgroup"

@@ -49,6 +49,12 @@ impl Walk<'_, '_> {
             let proofs = [expire, proof];
             parts.push(match expires {
                 Some(_) => self.sleep(thread, (a, wanted), &proofs, reason, depth),
+                None if proof.is_none() && self.records_arming(thread.tid, a) => Segment::unexplained(
+                    Kind::Blocked,
+                    format!("{thread} sleeps{reason}: the event that set its timer is missing"),
+                    a,
+                    wanted.since(a),
+                ),
                 None => self.sleep_until_woken(thread, (a, wanted), &proofs, reason, depth),
             });
         }
@@ -188,7 +194,13 @@ impl Walk<'_, '_> {
             }
             from = at;
         }
-        if due > from {
+        if due > from && self.lossy && armed.is_none() {
+            parts.push(self.unsure(
+                &format!("the event that set the timer ({function}) is missing"),
+                from,
+                due,
+            ));
+        } else if due > from {
             let until = match expires {
                 Some(_) => "it expired",
                 None => "it fired: its lateness is not recorded",
@@ -310,6 +322,10 @@ impl Walk<'_, '_> {
         }
         let parts = lateness::explain(self.record, thread.tid, due, firing, &mut self.shares);
         let late = b.since(due);
+        let explained: Ns = parts.iter().map(Segment::total_explained).sum();
+        if self.lossy && explained.0 * 2 < late.0 {
+            return parts;
+        }
         let text = format!(
             "the timer interrupt of {} took {{}} from expiry to wake-up",
             self.subject(thread, depth)

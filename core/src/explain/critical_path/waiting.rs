@@ -84,7 +84,12 @@ impl Walk<'_, '_> {
                     if std::mem::discriminant(&share.role) != std::mem::discriminant(&as_told) {
                         (share.role, share.kind) = (Role::Unranked, Kind::Thread);
                     }
-                    // StartDelay a lower-priority task it stays, about to preempt it: that does not depend on its affinity.
+                    if self.lossy && matches!(share.role, Role::Keeps { .. }) {
+                        let what = format!("{holder}, lower in priority, seems to have CPU {cpu}");
+                        parts.push(self.unsure(&what, share.begin, share.begin + share.net));
+                        continue;
+                    }
+                    // It stays for a task of lower priority, about to preempt it: that does not depend on its affinity.
                     if let (Role::Wins | Role::SharesFairly, false) =
                         (share.role, said_elsewhere || share.net < WORTH_MOVING)
                     {

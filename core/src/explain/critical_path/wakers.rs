@@ -1,5 +1,6 @@
 //! The waker that ended a blocked span: from the context of the waking back to its origin.
 
+use super::missing::{TIMER_MISSING, WITHOUT_A_MARK};
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
 use crate::explain::lateness::Firing;
@@ -248,7 +249,10 @@ impl<'w> Walk<'_, 'w> {
             return Waker::Packet { sent: self.linked.sent(received), received, softirq: label };
         }
         if self.lacks_its_timer(slice.context) && !does_softirqs(&thread.comm) {
-            return Waker::Unknown("the event of the timer that woke it is missing");
+            return Waker::Unknown(TIMER_MISSING);
+        }
+        if self.lossy {
+            return Waker::Unknown(WITHOUT_A_MARK);
         }
         let softirq = match slice.context {
             Context::Softirq(vec) => Some(vec),

@@ -82,3 +82,24 @@ fn a_spin_whose_end_was_lost_does_not_last_until_the_next_event() {
     let without = events.replace("105 c1 lock- 1", "105 c1 call 39");
     expect(&without, (50, 950), &["(0x2)"], &[]);
 }
+
+#[test]
+fn a_record_that_contradicts_itself_blames_nobody_by_the_absence_of_an_event() {
+    let events = "
+          0 c0 switch idle > hog/60
+         10 c1 switch idle > rt/50@80
+         20 c1 call 39
+         30 c1 ret 39
+         50 c1 switch rt/50@80:S > idle
+        100 c0 waking rt/50@80 c1
+        110 c1 switch idle > low/70
+        900 c1 switch low/70:R > rt/50@80
+       1000 c1 switch rt/50@80:S > idle
+    ";
+    let low = "where low/70 (nice 0), of lower priority, ran: not preempted";
+    assert_eq!(expect(events, (20, 950), &[low], &["without a mark"]).cause, "thread: low");
+    // Two other events contradict the ones before.
+    let contradictory = events.replace("30 c1 ret 39", "30 c1 call 39\n40 c1 call 39");
+    let said = ["events are missing without a mark: 2 contradictions in the interval"];
+    assert_eq!(expect(&contradictory, (20, 950), &said, &[low]).cause, "unexplained");
+}

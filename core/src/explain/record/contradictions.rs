@@ -1,0 +1,190 @@
+//! Contradictions in the sequence of events: they prove that events are missing without a mark, as where lines of a text
+//! were removed.
+//!
+//! Each start has one end, a thread runs after a switch to it only, and a sleep ends by a waking. Before a loss with a mark
+//! nothing is known of what follows it. An event of which a loss leaves no contradiction is not found: one that has no
+//! partner. Where several events are missing, others have one.
+
+use std::collections::HashMap;
+
+use crate::time::{Cpu, Mono, Tid};
+use crate::trace::event::{Event, Kind, LeftAs, Vector};
+
+/// An event that contradicts those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// Its time: the missing event is before it.
+    pub at: Mono,
+    /// Its CPU.
+    pub cpu: Cpu,
+    /// The event that is missing.
+    pub missing: &'static str,
+}
+
+/// Something that starts and ends.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Pair {
+    Irq(Cpu, u32),
+    Vector(Cpu, Vector),
+    Softirq(Cpu, u8),
+    Timer(Cpu, u64),
+    Wheel(Cpu, u64),
+    Csd(Cpu, u64),
+    Call(Tid),
+    Work(Tid),
+}
+
+/// What the events up to now say of a thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// Its switch-in was the last event, or a waking since then.
+    Running {
+        woken: bool,
+    },
+    Blocked,
+    /// Runnable.
+    Waits,
+}
+
+/// Reads events in time order.
+#[derive(Default)]
+pub(super) struct Contradictions {
+    pairs: HashMap<Pair, bool>,
+    on: HashMap<Cpu, Tid>,
+    threads: HashMap<Tid, Of>,
+    has_wakings: bool,
+    found: Vec<Contradiction>,
+}
+
+impl Contradictions {
+    /// `has_wakings`: `sched_waking` is recorded.
+    pub fn new(has_wakings: bool) -> Contradictions {
+        Contradictions { has_wakings, ..Contradictions::default() }
+    }
+
+    /// All that were found, ascending in time.
+    pub fn found(self) -> Vec<Contradiction> {
+        self.found
+    }
+
+    /// The next event.
+    pub fn step(&mut self, event: &Event) {
+        let cpu = event.cpu;
+        match event.kind {
+            Kind::Lost { .. } => {
+                let (has_wakings, found) = (self.has_wakings, std::mem::take(&mut self.found));
+                *self = Contradictions { has_wakings, found, ..Contradictions::default() };
+                return;
+            }
+            Kind::Switch { prev, left_as, next } => self.switch(event, (prev.tid, left_as), next.tid),
+            // Between a switch and its event others may name the thread that leaves.
+            Kind::Other { .. } => {}
+            _ => self.see(event),
+        }
+        match event.kind {
+            Kind::IrqEntry { irq, .. } => self.start(event, Pair::Irq(cpu, irq), "irq_handler_exit"),
+            Kind::IrqExit { irq } => self.end(event, Pair::Irq(cpu, irq), "irq_handler_entry"),
+            Kind::VectorEntry(vector) => {
+                self.start(event, Pair::Vector(cpu, vector), "the exit of an interrupt vector");
+            }
+            Kind::VectorExit(vector) => {
+                self.end(event, Pair::Vector(cpu, vector), "the entry of an interrupt vector");
+            }
+            Kind::SoftirqEntry { vec } => self.start(event, Pair::Softirq(cpu, vec), "softirq_exit"),
+            Kind::SoftirqExit { vec } => self.end(event, Pair::Softirq(cpu, vec), "softirq_entry"),
+            Kind::TimerExpireEntry { timer, .. } => {
+                self.start(event, Pair::Timer(cpu, timer), "hrtimer_expire_exit");
+            }
+            Kind::TimerExpireExit { timer } => {
+                self.end(event, Pair::Timer(cpu, timer), "hrtimer_expire_entry");
+            }
+            Kind::WheelExpireEntry { timer, .. } => {
+                self.start(event, Pair::Wheel(cpu, timer), "timer_expire_exit");
+            }
+            Kind::WheelExpireExit { timer } => self.end(event, Pair::Wheel(cpu, timer), "timer_expire_entry"),
+            Kind::CsdEntry { csd, .. } => self.start(event, Pair::Csd(cpu, csd), "csd_function_exit"),
+            Kind::CsdExit { csd } => self.end(event, Pair::Csd(cpu, csd), "csd_function_entry"),
+            Kind::Waking { task, new: false, .. } => self.wake(task.tid),
+            Kind::Waking { task, new: true, .. } => _ = self.threads.insert(task.tid, Of::Waits),
+            Kind::Fork { child, .. } => {
+                self.pairs.remove(&Pair::Call(child.tid));
+                self.threads.remove(&child.tid);
+            }
+            _ => {}
+        }
+        let Some(tid) = event.current else { return };
+        match event.kind {
+            Kind::SysEnter { .. } => self.start(event, Pair::Call(tid), "sys_exit"),
+            // A call that seccomp refuses has an end only.
+            Kind::SysExit { .. } => _ = self.pairs.insert(Pair::Call(tid), false),
+            Kind::WorkStart { .. } => self.start(event, Pair::Work(tid), "workqueue_execute_end"),
+            Kind::WorkEnd { .. } => self.end(event, Pair::Work(tid), "workqueue_execute_start"),
+            _ => {}
+        }
+    }
+
+    fn find(&mut self, event: &Event, missing: &'static str) {
+        self.found.push(Contradiction { at: event.at, cpu: event.cpu, missing });
+    }
+
+    fn start(&mut self, event: &Event, pair: Pair, missing: &'static str) {
+        if self.pairs.insert(pair, true) == Some(true) {
+            self.find(event, missing);
+        }
+    }
+
+    fn end(&mut self, event: &Event, pair: Pair, missing: &'static str) {
+        if self.pairs.insert(pair, false) == Some(false) {
+            self.find(event, missing);
+        }
+    }
+
+    /// The event names the thread on its CPU. Not all kernels report switches to and from the idle task.
+    fn see(&mut self, event: &Event) {
+        let Some(tid) = event.current else { return };
+        let before = self.on.insert(event.cpu, tid);
+        if before.is_some_and(|before| before != tid && before != Tid::IDLE && tid != Tid::IDLE) {
+            self.find(event, "sched_switch");
+        }
+        if before != Some(tid) {
+            self.threads.remove(&tid);
+            self.threads.remove(&before.unwrap_or(tid));
+        }
+    }
+
+    fn switch(&mut self, event: &Event, (prev, left_as): (Tid, LeftAs), next: Tid) {
+        let before = self.on.insert(event.cpu, next);
+        if before.is_some_and(|before| before != prev && before != Tid::IDLE && prev != Tid::IDLE) {
+            self.find(event, "sched_switch");
+        }
+        if prev != Tid::IDLE {
+            let woken = matches!(self.threads.get(&prev), Some(Of::Running { woken: true }));
+            let now = match left_as {
+                LeftAs::Runnable => Some(Of::Waits),
+                // A waking on the way to sleep ends that sleep.
+                LeftAs::Blocked(_) if woken => None,
+                LeftAs::Blocked(_) => Some(Of::Blocked),
+                LeftAs::Dead => None,
+            };
+            match now {
+                Some(now) => _ = self.threads.insert(prev, now),
+                None => _ = self.threads.remove(&prev),
+            }
+        }
+        if next != Tid::IDLE {
+            let was = self.threads.insert(next, Of::Running { woken: false });
+            if self.has_wakings && was == Some(Of::Blocked) {
+                self.find(event, "sched_waking");
+            }
+        }
+    }
+
+    fn wake(&mut self, tid: Tid) {
+        let now = match self.threads.get(&tid) {
+            Some(Of::Running { .. }) => Of::Running { woken: true },
+            Some(Of::Blocked | Of::Waits) => Of::Waits,
+            None => return,
+        };
+        self.threads.insert(tid, now);
+    }
+}
