@@ -202,6 +202,13 @@ impl Answers {
                 if count == 1 { "is" } else { "are" }
             ));
         }
+        let worst = found.intervals.iter().map(FoundInterval::total).max();
+        if let Some((length, name, begin)) = found.longest_unended.as_ref().filter(|one| Some(one.0) > worst)
+        {
+            limits.push(format!(
+                "the interval of {name} that started at {begin} has no end: it may have taken {length} or more, and is not listed"
+            ));
+        }
         if found.spanning_losses > 0 {
             let (count, s) = (found.spanning_losses, if found.spanning_losses == 1 { "s" } else { "" });
             let longest =

@@ -7,6 +7,8 @@ mod fed;
 #[cfg(test)]
 mod fed_tests;
 mod losses;
+#[cfg(test)]
+mod losses_tests;
 mod named;
 #[cfg(test)]
 mod named_tests;
@@ -273,8 +275,8 @@ impl<'s> Search<'s> {
         }
         match event.kind {
             Kind::Migrate { task, to, .. } if to != event.cpu => self.silences.moved(task.tid, to, event.at),
-            Kind::TaskExit { task } | Kind::Fork { child: task, .. } => self.over(task.tid),
-            Kind::Switch { prev, left_as: LeftAs::Dead, .. } => self.over(prev.tid),
+            Kind::TaskExit { task } | Kind::Fork { child: task, .. } => self.over(task.tid, event.at),
+            Kind::Switch { prev, left_as: LeftAs::Dead, .. } => self.over(prev.tid, event.at),
             _ => {}
         }
     }
@@ -316,15 +318,14 @@ impl<'s> Search<'s> {
     }
 
     /// The thread has ended, so its open interval has no end: the id may be reused.
-    fn over(&mut self, tid: Tid) {
+    fn over(&mut self, tid: Tid, at: Mono) {
         if let Some(known) = self.switched.get_mut(&tid) {
             known.is_off = false;
         }
         self.forget_names(tid);
         let by_thread = matches!(self.question, Question::Between { .. } | Question::Syscall(_));
-        if !by_thread || self.by_thread.remove(&tid).is_none() {
-            return;
-        }
+        let Some(begun) = by_thread.then(|| self.by_thread.remove(&tid)).flatten() else { return };
+        self.unended(&begun, at);
         self.found.unmatched_begins += 1;
         if self.found.begin_threads.len() < 8 {
             let name = self.name(tid);
@@ -340,6 +341,7 @@ impl<'s> Search<'s> {
             (Question::Between { pair: Some(_), .. }, None) => Some(begun),
             _ => self.by_thread.insert(tid, begun),
         };
+        earlier.iter().for_each(|earlier| self.unended(earlier, event.at));
         self.found.unmatched_begins += u64::from(earlier.is_some());
     }
 
@@ -421,14 +423,16 @@ impl<'s> Search<'s> {
             self.unfinished();
         }
         self.choose_all();
-        let open: Vec<Tid> =
-            self.by_thread.values().chain(self.by_key.values()).map(|begun| begun.tid).collect();
+        let end = self.found.reach.map_or(Mono(0), |(_, last)| last);
+        let open: Vec<Begun> = self.by_thread.drain().map(|(_, begun)| begun).collect();
+        let open: Vec<Begun> = open.into_iter().chain(self.by_key.drain().map(|(_, begun)| begun)).collect();
+        open.iter().for_each(|begun| self.unended(begun, end));
+        let open: Vec<Tid> = open.iter().map(|begun| begun.tid).collect();
         if !matches!(self.question, Question::Wakeups | Question::IrqToThread(..) | Question::At(_)) {
             self.found.unmatched_begins += open.len() as u64;
             let names: Vec<String> = open.into_iter().take(8).map(|tid| self.name(tid)).collect();
             self.found.begin_threads.extend(names);
         }
-        let end = self.found.reach.map_or(Mono(0), |(_, last)| last);
         self.found.silent =
             self.silences.found(end).map(|silence| silence.told(&self.comm(silence.moved.0))).collect();
         // Names may be known only later than the interval.

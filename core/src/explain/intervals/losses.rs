@@ -1,6 +1,6 @@
-//! Intervals and lost events: intervals that span a loss, and the minimum length of those whose start is lost.
+//! Intervals that are not whole: those that span lost events, those whose start is lost, and those without an end.
 
-use super::Search;
+use super::{Begun, Question, Search};
 use crate::time::{Mono, Tid};
 use crate::trace::item::Loss;
 
@@ -27,5 +27,18 @@ impl Search<'_> {
         self.found.begun_in_losses += 1;
         let least = (end.since(lost), end);
         self.found.longest_begun_in_loss = self.found.longest_begun_in_loss.max(Some(least));
+    }
+
+    /// An interval between markers without an end: at `until` another one starts, or its thread or the trace ends.
+    pub(super) fn unended(&mut self, begun: &Begun, until: Mono) {
+        if !matches!(self.question, Question::Between { .. })
+            || !self.whose.fits(begun.tid, &self.comm(begun.tid))
+        {
+            return;
+        }
+        let length = until.since(begun.at);
+        if self.found.longest_unended.as_ref().is_none_or(|(known, ..)| *known < length) {
+            self.found.longest_unended = Some((length, self.name(begun.tid), begun.at));
+        }
     }
 }

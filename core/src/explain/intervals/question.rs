@@ -110,6 +110,8 @@ pub struct Found {
     pub unmatched_begins: u64,
     /// Ends without a start.
     pub unmatched_ends: u64,
+    /// The longest of them between markers: its length if it ended there, its thread and its start.
+    pub longest_unended: Option<(Ns, String, Mono)>,
     /// Threads of unmatched starts, to explain why nothing was paired.
     pub begin_threads: BTreeSet<String>,
     /// Threads of unmatched ends.
@@ -149,7 +151,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether an interval over lost events, or whose start was lost, is longer than all others: the worst is not known.
+    /// Whether an interval over lost events, or without a start or an end, is longer than all others: the worst is not
+    /// known.
     #[must_use]
     pub fn may_hide_worse(&self) -> bool {
         let longest = |spans_loss: bool| {
@@ -157,7 +160,12 @@ impl Found {
             of_kind.map(FoundInterval::total).max()
         };
         let begun_in_loss = self.longest_begun_in_loss.map(|(least, _)| least);
-        longest(true).max(begun_in_loss) > longest(false)
+        longest(true).max(begun_in_loss).max(self.unended()) > longest(false)
+    }
+
+    /// Length of the longest interval without an end, if others have one.
+    fn unended(&self) -> Option<Ns> {
+        self.longest_unended.as_ref().filter(|_| self.count > 0).map(|(length, ..)| *length)
     }
 
     pub(super) fn count_loss(&mut self, count: Option<u64>) {
