@@ -165,6 +165,11 @@ impl Deadlines {
         self.named(comm).is_some() || self.of_all.is_some()
     }
 
+    /// Whether the deadline of some threads is their period.
+    fn has_period(&self) -> bool {
+        self.named.iter().map(|(_, limit)| *limit).chain(self.default).any(|limit| limit == Limit::Period)
+    }
+
     /// Sets `held_to` of each of `tasks`. Misses of a task without a deadline do not count.
     pub(super) fn tell(&self, tasks: &mut [Task]) {
         if self.named.is_empty() && self.default.is_none() {
@@ -173,9 +178,9 @@ impl Deadlines {
         let any = tasks.iter().any(is_real_time);
         for task in tasks {
             if task.thread.comm == OTHERS {
-                // Their deadlines are not known.
-                let others_ns = self.shortest();
-                task.held_to = Some(AppliedDeadline { deadline_ns: None, others_ns, lacks_period: false });
+                // Their deadlines are not known, nor are their periods.
+                let (others_ns, lacks_period) = (self.shortest(), self.has_period());
+                task.held_to = Some(AppliedDeadline { deadline_ns: None, others_ns, lacks_period });
                 continue;
             }
             let limit = match (self.named(&task.thread.comm), self.default) {

@@ -12,7 +12,7 @@ use self::coverage::LISTED;
 pub(super) use self::pools::Pools;
 use super::criteria::criteria;
 use super::{judge, Rules};
-use crate::application::{State, Task};
+use crate::application::{State, Task, OTHERS};
 use crate::numbers::counted;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
@@ -143,6 +143,12 @@ pub(super) fn groups(run: &Run, asked: &Asked) -> (Groups, Option<Vec<Task>>) {
 
 fn lacks_period(task: &Task) -> String {
     let name = &task.thread;
+    if task.thread.comm == OTHERS {
+        return format!(
+            "{name}: the deadline of some of the threads that are not tracked separately may be their period, which is not known. \
+             Give the deadline as a time"
+        );
+    }
     match task.period {
         Some(_) => format!(
             "{name}: its deadline is its period, and the period changed: each job met the deadline of its own period, so there \

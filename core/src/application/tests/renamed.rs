@@ -72,6 +72,10 @@ fn names_that_change_with_each_job_take_no_more_room_and_no_late_job_is_lost() {
     let others = tasks.iter().find(|task| task.thread.comm == OTHERS).unwrap();
     assert_eq!(others.of(Quantity::Response).unwrap().histogram.max(), Some(Ns::from_us(400)));
     assert_eq!(others.held_to.unwrap().others_ns, Some(Ns::from_us(60)), "a doubt: it is longer");
+    assert!(!others.held_to.unwrap().lacks_period);
     let jobs: u64 = tasks.iter().map(|task| task.activations).sum();
     assert_eq!(jobs, 999);
+    let tasks = named("strict=period,*=none", &["strict", "idle"].repeat(500));
+    let others = tasks.iter().find(|task| task.thread.comm == OTHERS).unwrap();
+    assert!(others.held_to.unwrap().lacks_period, "a doubt: its period is not known");
 }
