@@ -14,7 +14,7 @@ use super::task::SeveralWaits;
 use crate::time::{Mono, Ns};
 
 /// Maximum number of waits per job that is checked.
-const WAITS: usize = 4;
+const WAITS: usize = 16;
 /// Minimum number of intervals for a conclusion.
 const KNOWN: usize = 8;
 /// Maximum number of jobs that are not compared with the period yet.
@@ -102,7 +102,7 @@ impl Cycles {
     /// Judges the last intervals between releases, ns; `None`: they are regular, or too few.
     pub fn report(&self, distances: &[u64]) -> Option<SeveralWaits> {
         let of_runs = self.runs.report();
-        let of_runs = of_runs.map(|(waits, longest_ns)| SeveralWaits { waits: Some(waits), longest_ns });
+        let of_runs = of_runs.map(|(waits, longest_ns)| SeveralWaits { waits, longest_ns });
         self.of_few(distances).into_iter().chain(of_runs).max_by_key(|several| several.longest_ns)
     }
 
@@ -111,13 +111,17 @@ impl Cycles {
             return None;
         }
         let waits = (2..=WAITS).find(|&waits| is_regular(distances, waits));
-        let longest_ns = self.longest[waits.unwrap_or(WAITS) - 1].or(self.longest[1])?;
+        if waits.is_none() && self.runs.has_equal_waits() {
+            return None; // a relative sleep, and work of any length after it
+        }
+        // Right after the start or a loss, the longest over fewer jobs.
+        let longest_ns = self.longest[..waits.unwrap_or(WAITS)].iter().rev().find_map(|longest| *longest)?;
         Some(SeveralWaits { waits: waits.and_then(|waits| u32::try_from(waits).ok()), longest_ns })
     }
 }
 
-/// Whether more than 3/4 of the sums of `waits` successive intervals are nearly equal. A multiple counts as equal: a
-/// release was missed.
+/// Whether more than 3/4 of the sums of `waits` successive intervals are nearly equal, to a fraction of one interval. A
+/// multiple counts as equal: a release was missed.
 pub(super) fn is_regular(distances: &[u64], waits: usize) -> bool {
     let sums: Vec<u64> = distances.windows(waits).map(|some| some.iter().sum()).collect();
     let mut sorted = sums.clone();
@@ -125,7 +129,7 @@ pub(super) fn is_regular(distances: &[u64], waits: usize) -> bool {
     let Some(&median) = sorted.get(sorted.len() / 2).filter(|&&median| median > 0) else { return true };
     let near = |sum: &u64| {
         let times = (*sum as f64 / median as f64).round().max(1.0);
-        (*sum as f64 - times * median as f64).abs() <= super::sums::PERIODIC * median as f64
+        (*sum as f64 - times * median as f64).abs() <= super::sums::PERIODIC * median as f64 / waits as f64
     };
     sums.iter().filter(|sum| near(sum)).count() * 4 > sums.len() * 3
 }
@@ -185,6 +189,30 @@ mod tests {
     fn a_regular_thread_has_one_wait_a_job_also_when_releases_fall_out() {
         assert_eq!(of(&[(10 * MS, 4 * MS)]), None);
         assert_eq!(of(&[(10 * MS, 4 * MS), (10 * MS, MS), (10 * MS, MS), (30 * MS, MS)]), None);
+    }
+
+    #[test]
+    fn a_job_of_seven_waits_of_different_lengths_is_seen_whole() {
+        let offsets = [8, 9, 11, 7, 10, 9, 18].map(|ms| (ms * MS, 5 * MS));
+        let found = of(&offsets).unwrap();
+        assert_eq!((found.waits, found.longest_ns), (Some(7), Ns((72 - 7) * MS + 5 * MS)));
+    }
+
+    #[test]
+    fn work_of_any_length_between_equal_sleeps_is_a_job_each_and_work_in_a_pattern_may_be_one() {
+        let sleeps = |works: &[u64]| {
+            let jobs = works.iter().zip(works.iter().cycle().skip(works.len() - 1));
+            of(&jobs.map(|(&works, before)| (before + 5 * MS, works)).collect::<Vec<_>>())
+        };
+        assert_eq!(sleeps(&[MS, 8 * MS]), Some(SeveralWaits { waits: Some(2), longest_ns: Ns(14 * MS) }));
+        let mut dice = 7_u64;
+        let any: Vec<u64> = (0..100)
+            .map(|_| {
+                dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (dice >> 33) % (20 * MS)
+            })
+            .collect();
+        assert_eq!(sleeps(&any), None);
     }
 
     #[test]

@@ -1,13 +1,24 @@
-//! Releases with gaps at equal distances: jobs with many waits, and a pause until the next one.
+//! Releases with pauses between them: jobs with many waits, and a pause until the next one.
 //!
 //! A program that steps through a table with one sleep (20 steps of 1 ms, then a pause of 2 ms) looks like a thread of 1 kHz
-//! that misses every 21st release. If the number of releases between two gaps is constant, they may be one job: from the first
-//! of them to the end of the last. A gap after a step longer than the period does not count: the thread was late.
+//! that misses every 21st release. If the number of releases between two pauses is constant, they may be one job: from the
+//! first of them to the end of the last. If the number varies, but pauses are frequent, they may be, too: a job that polls
+//! takes as many steps as it has to. A thread that rarely leaves out a release is periodic.
+//!
+//! A pause is an interval longer than the period which the step before it does not explain: a step longer than the period
+//! delays the next release, and after a relative sleep each step does. Then the wait itself is as long as the others.
 
+use std::collections::VecDeque;
+
+use super::sums::PERIODIC;
 use crate::time::{Mono, Ns};
 
 /// Minimum number of equal runs of releases for a table.
 const FEW: u32 = 4;
+/// Pauses are frequent if there is one for this many releases.
+const OFTEN: u64 = 1_024;
+/// Number of waits whose median is their usual length.
+const RECENT: usize = 64;
 
 /// State of one thread.
 #[derive(Clone, Default)]
@@ -20,26 +31,37 @@ pub(super) struct Runs {
     steady: u32,
     unsteady: u32,
     longest: Option<Ns>,
+    releases: u64,
+    /// Pauses after two releases or more.
+    pauses: u64,
+    /// The last waits, ns.
+    idle: VecDeque<u64>,
 }
 
 impl Runs {
     /// A step starts.
     pub fn released(&mut self, at: Mono, period: Option<Ns>) {
-        let Some(last) = self.last.replace(at) else {
-            (self.begin, self.waits) = (Some(at), 1);
-            return;
-        };
-        let Some(period) =
-            period.filter(|period| at.since(last).0.saturating_mul(2) > period.0.saturating_mul(3))
-        else {
+        self.releases += 1;
+        let wait = self.end.map(|end| at.since(end).0);
+        let pause = self.last.replace(at).zip(period).filter(|&(last, period)| {
+            is_longer(at.since(last).0, period.0) && !wait.is_some_and(|wait| self.is_usual(wait))
+        });
+        if let Some(wait) = wait {
+            self.idle.truncate(RECENT - 1);
+            self.idle.push_front(wait);
+        }
+        if self.begin.is_some() && pause.is_none() {
             self.waits = self.waits.saturating_add(1);
             return;
-        };
-        let end = self.end.filter(|end| end.since(last) <= period && self.waits > 1);
-        if let Some((begin, end)) = self.begin.zip(end) {
-            *(if self.waits == self.before { &mut self.steady } else { &mut self.unsteady }) += 1;
-            self.before = self.waits;
-            self.longest = self.longest.max(Some(end.since(begin)));
+        }
+        if let Some((last, period)) = pause {
+            let end = self.end.filter(|end| end.since(last) <= period && self.waits > 1);
+            if let Some((begin, end)) = self.begin.zip(end) {
+                *(if self.waits == self.before { &mut self.steady } else { &mut self.unsteady }) += 1;
+                self.pauses += 1;
+                self.before = self.waits;
+                self.longest = self.longest.max(Some(end.since(begin)));
+            }
         }
         (self.begin, self.waits) = (Some(at), 1);
     }
@@ -59,11 +81,46 @@ impl Runs {
         self.longest = None;
     }
 
-    /// Number of releases between two gaps, and the longest job that they may be; `None`: the numbers differ.
-    pub fn report(&self) -> Option<(u32, Ns)> {
-        let equal = self.steady >= FEW && self.unsteady <= 2 + self.steady / FEW;
-        Some((self.before, self.longest.filter(|_| equal)?))
+    /// Whether `wait` is as long as most of the last waits.
+    fn is_usual(&self, wait: u64) -> bool {
+        self.usual().is_some_and(|usual| is_near(wait, usual))
     }
+
+    /// Median of the last waits, ns.
+    fn usual(&self) -> Option<u64> {
+        let mut sorted: Vec<u64> = self.idle.iter().copied().collect();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
+    }
+
+    /// Whether more than 3/4 of the last waits have nearly the same length, as those of a relative sleep.
+    pub fn has_equal_waits(&self) -> bool {
+        let Some(usual) = self.usual() else { return false };
+        let near = self.idle.iter().filter(|&&wait| is_near(wait, usual)).count();
+        near * 4 > self.idle.len() * 3
+    }
+
+    /// Number of releases between two pauses (`None`: it varies), and the longest job that they may be; `None`: pauses
+    /// are rare.
+    pub fn report(&self) -> Option<(Option<u32>, Ns)> {
+        let equal = self.steady >= FEW && self.unsteady <= 2 + self.steady / FEW;
+        if equal {
+            return Some((Some(self.before), self.longest?));
+        }
+        // A single step after the last pause may be the end of the thread.
+        let pauses = self.pauses - u64::from(self.waits == 1).min(self.pauses);
+        let often = pauses > 0 && pauses.saturating_mul(OFTEN) >= self.releases;
+        let last = self.begin.zip(self.end).map(|(begin, end)| end.since(begin));
+        Some((None, self.longest.max(last).filter(|_| often)?))
+    }
+}
+
+fn is_longer(distance: u64, period: u64) -> bool {
+    distance as f64 > period as f64 * (1.0 + PERIODIC)
+}
+
+fn is_near(wait: u64, usual: u64) -> bool {
+    wait.abs_diff(usual) as f64 <= usual as f64 * PERIODIC
 }
 
 #[cfg(test)]
@@ -73,7 +130,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// Releases every 1 ms; after each number of them in `runs`, one is missing. A step takes 0.1 ms, the last before a gap `last`.
-    fn of(runs: &[u64], last: u64) -> Option<(u32, Ns)> {
+    fn of(runs: &[u64], last: u64) -> Option<(Option<u32>, Ns)> {
         let (mut told, mut at) = (Runs::default(), 0);
         for &run in runs.iter().cycle().take(40) {
             for number in 1..=run {
@@ -88,9 +145,50 @@ mod tests {
 
     #[test]
     fn gaps_at_equal_distances_may_be_the_ends_of_jobs() {
-        assert_eq!(of(&[21], MS / 10), Some((21, Ns(20 * MS + MS / 10))));
-        assert_eq!(of(&[21, 5, 40, 8], MS / 10), None, "at irregular places");
+        assert_eq!(of(&[21], MS / 10), Some((Some(21), Ns(20 * MS + MS / 10))));
         assert_eq!(of(&[21], 3 * MS / 2), None, "the thread was late each time");
-        assert_eq!(of(&[1_000], MS / 10).map(|(waits, _)| waits), Some(1_000));
+        assert_eq!(of(&[1_000], MS / 10).and_then(|(waits, _)| waits), Some(1_000));
+    }
+
+    #[test]
+    fn frequent_gaps_at_irregular_places_may_be_the_ends_of_jobs_and_rare_ones_are_not() {
+        assert_eq!(of(&[21, 5, 40, 8], MS / 10), Some((None, Ns(39 * MS + MS / 10))));
+        assert_eq!(of(&[2_001, 5_005, 8_400, 1_500], MS / 10), None);
+    }
+
+    /// Steps of a relative (or else absolute) sleep: length of the sleep or interval, and of the step after it.
+    fn steps(relative: bool, steps: impl Iterator<Item = (u64, u64)>) -> Option<(Option<u32>, Ns)> {
+        let (mut told, mut release, mut end) = (Runs::default(), 0, 0);
+        let (mut distances, mut before) = (Vec::new(), None);
+        for (length, works) in steps {
+            release = if relative { end } else { release } + length;
+            end = release + works;
+            before.replace(release).into_iter().for_each(|before| distances.push(release - before));
+            distances.sort_unstable();
+            told.released(Mono(release), distances.get(distances.len() / 2).copied().map(Ns));
+            told.finished(Mono(end));
+        }
+        told.report()
+    }
+
+    #[test]
+    fn a_pause_shorter_than_a_step_is_one() {
+        let table = [10, 10, 10, 10, 10, 14].into_iter().cycle();
+        for works in [84 * MS / 10, MS] {
+            let of = |jobs: usize| steps(false, table.clone().take(jobs * 6).map(|ms| (ms * MS, works)));
+            assert_eq!(of(20), Some((Some(6), Ns(50 * MS + works))));
+            let short = of(3).unwrap();
+            assert!(short.1 >= Ns(50 * MS + works), "few jobs: {short:?}");
+        }
+        let relative = [2, 2, 2, 2, 2, 6].into_iter().cycle().take(120);
+        assert_eq!(steps(true, relative.map(|ms| (ms * MS, 8 * MS))), Some((Some(6), Ns(58 * MS))));
+    }
+
+    #[test]
+    fn long_steps_between_equal_sleeps_are_not_pauses() {
+        let works = |step: u64| if step % 7 == 3 { 4 * MS } else { MS / 2 };
+        assert_eq!(steps(true, (0..500).map(|step| (5 * MS, works(step)))), None);
+        let at_end = (0..100).map(|step| (if step == 99 { 500 * MS } else { 5 * MS }, works(step)));
+        assert_eq!(steps(true, at_end), None, "a last sleep before the end of the thread");
     }
 }

@@ -202,7 +202,7 @@ pub struct Blocking {
 pub struct SeveralWaits {
     /// Number of successive intervals whose sum is regular; `None`: no such number.
     pub waits: Option<u32>,
-    /// Longest time from a release to the end of that many recorded jobs (up to four).
+    /// Longest time from a release to the end of that many recorded jobs (up to 16), or between two pauses.
     pub longest_ns: Ns,
 }
 

@@ -76,8 +76,11 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
             None => "at irregular times".to_owned(),
         };
         let longest = shown(several.longest_ns);
+        let plain = plain(wait);
         doubts.push(format!(
-            "{name}: timers end its wait in {wait} {how}: if these waits belong to one job, a job took up to {longest}"
+            "{name}: timers end its wait in {wait} {how}: if these waits belong to one job, a job took up to {longest}. If each \
+             of them starts a job, give --activation '{plain}'; otherwise mark the jobs with the tracer (lathunt explain \
+             --between)"
         ));
     }
     let off_period = inferred.filter(|task| task.period.is_some()).and_then(|task| task.off_period_ns);
@@ -163,7 +166,7 @@ fn other_turns(task: &Task, deadline: Ns) -> Vec<String> {
     for other in task.other_turns.iter().filter(unsaid) {
         let (place, longest) = (&other.place, other.longest_ns.told_apart(deadline).0);
         let by = if other.after_timer { "timers" } else { "sources other than timers" };
-        let plain = place.split_once(" (").map_or(place.as_str(), |(place, _)| place);
+        let plain = plain(place);
         if let Some(source) = &other.source {
             if calls.insert(plain) {
                 doubts.push(format!(
@@ -188,6 +191,11 @@ fn other_turns(task: &Task, deadline: Ns) -> Vec<String> {
         }
     }
     doubts
+}
+
+/// The pattern for `place`, without details of the object.
+fn plain(place: &str) -> &str {
+    place.split_once(" (").map_or(place, |(plain, _)| plain)
 }
 
 /// Doubt on CPUs that were not recorded: threads may have run there.
