@@ -336,7 +336,7 @@ static const struct {
 	{"aiohalf", aiohalf}, {"uringhalf", uringhalf}, {"tracewait", tracewait}, {"sibling", sibling},
 	{"restarted", restarted}, {"rearmed", rearmed}, {"migrating", migrating},
 	{"taketurns", taketurns}, {"goodturns", goodturns}, {"twotimers", twotimers}, {"itimer", itimer},
-	{"loopmix", loopmix}, {"udphalf", udphalf},
+	{"loopmix", loopmix}, {"udphalf", udphalf}, {"shortgap", shortgap}, {"pollgap", pollgap}, {"alternate", alternate},
 };
 
 static void ignored(int signal) { (void)signal; }

@@ -39,7 +39,7 @@ const SEEN: [&str; 25] = [
 ];
 
 /// Which show the kernel no begin of their late jobs, or several that may be one; and the thread that a doubt names.
-const UNSEEN: [(&str, &str); 31] = [
+const UNSEEN: [(&str, &str); 33] = [
     ("halfperiod", "halfperiod"),
     ("steps", "steps"),
     ("epollhalf", "epollhalf"),
@@ -71,10 +71,12 @@ const UNSEEN: [(&str, &str); 31] = [
     ("sibling", "cloned"),
     ("taketurns", "taker"),
     ("udphalf", "udphalf"),
+    ("shortgap", "shortgap"),
+    ("pollgap", "pollgap"),
 ];
 
 /// Without late jobs.
-const GOOD: [&str; 9] = [
+const GOOD: [&str; 10] = [
     "good alone",
     "restful",
     "restarted",
@@ -84,6 +86,7 @@ const GOOD: [&str; 9] = [
     "twotimers",
     "itimer",
     "loopmix",
+    "alternate",
 ];
 
 /// Every `of`-th element of `all`, from a random one on: all would take minutes. With `LATHUNT_ALL` all of them.

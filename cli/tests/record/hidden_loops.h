@@ -153,3 +153,61 @@ static void *udphalf(void *unused)
 	}
 	return unused;
 }
+
+/* Late: jobs of six steps of 10 ms with one sleep, and a pause of only 14 ms until the next job. */
+static void *shortgap(void *unused)
+{
+	ns begin = now() + MS;
+
+	init("shortgap");
+	for (ns k = 0, r = begin; r < truth->end; k++, r = begin + k / 6 * 64 * MS) {
+		until(r + k % 6 * 10 * MS);
+		work(8 * MS);
+		if (k % 6 == 5)
+			job(r);
+	}
+	return unused;
+}
+
+/* Late: jobs that poll each millisecond, each as long as it takes, and a pause of 25 ms until the next one. */
+static void *pollgap(void *unused)
+{
+	ns r = now() + MS, next = r;
+
+	init("pollgap");
+	for (unsigned dice = 7, polls = 45; r < truth->end;) {
+		until(next);
+		next += MS;
+		if (--polls)
+			continue;
+		work(4 * MS);
+		job(r);
+		dice = dice * 1103515245 + 12345;
+		polls = 35 + (dice >> 16) % 20;
+		r = next += 24 * MS;
+	}
+	return unused;
+}
+
+/* In time: jobs of 30 ms each 50 ms, released by a sleep and by a timer in turn. */
+static void *alternate(void *unused)
+{
+	int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+	uint64_t times;
+
+	init("alternate");
+	for (ns k = 0, r = now() + MS; r < truth->end; k++, r += PERIOD / 2) {
+		struct itimerspec once = {.it_value = at(r)};
+
+		if (k % 2) {
+			timerfd_settime(timer, TFD_TIMER_ABSTIME, &once, 0);
+			if (read(timer, &times, 8) != 8)
+				break;
+		} else {
+			until(r);
+		}
+		work(30 * MS);
+		job(r);
+	}
+	return unused;
+}

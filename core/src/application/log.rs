@@ -105,6 +105,8 @@ struct CurrentJob {
     longest: Ns,
     /// End of its last timed wait in another place where jobs may begin, and the longest span before such a wait.
     rested: Option<(Mono, Ns)>,
+    /// The same of waits until absolute times, in a job that a timer released: each may be the wait for another job.
+    alternated: Option<(Mono, Ns)>,
 }
 
 impl Log {

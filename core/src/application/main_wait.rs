@@ -4,13 +4,15 @@ use std::collections::HashMap;
 
 use super::cycles::is_regular;
 use super::places::{Id, Places};
-use super::point::Class;
+use super::point::{Class, Place};
 use crate::glob::fits;
 use crate::time::Mono;
 use crate::trace::activation::{Activation, Via};
 
 /// Minimum number of intervals that show regular releases.
 const FEW: usize = 3;
+/// Maximum ratio of the total sleep in a job that polls to the total wait for its release.
+const POLLS: u64 = 4;
 /// Number of waits from which a place that cannot start jobs, such as a page fault, is excluded.
 const OFTEN: usize = 16;
 
@@ -50,11 +52,11 @@ pub(super) fn main_wait(
         return Some(place);
     }
     // A job may contain many relative sleeps; absolute sleeps until regular times start jobs.
-    let regular = count.keys().filter(|&&place| places.get(place).is_absolute_sleep());
-    let regular = regular.filter(|&&place| {
+    let is_steady = |place: Id| {
         let distances = distances(activations, at, place);
         distances.len() >= FEW && is_regular(&distances, 1)
-    });
+    };
+    let regular = count.keys().filter(|&&place| places.get(place).is_absolute_sleep() && is_steady(place));
     if let Some(&place) = regular.max_by_key(|&&place| (count[&place], name(place))) {
         return Some(place);
     }
@@ -68,17 +70,32 @@ pub(super) fn main_wait(
         of_mutex && waits && !place.may_be_mutex() && blocked >= enough
     });
     let on_purpose = on_purpose.max_by_key(|&(place, &(blocked, _))| (blocked, name(*place)));
-    // A short sleep in a loop that waits for work elsewhere: the main wait is the place with the longest total wait.
+    // A short sleep in a loop that waits for work elsewhere: the main wait is the place with the longest total wait. A job
+    // may also poll, with many sleeps, and wait for its regular release elsewhere.
     let waits = |place: Id| total(activations, at, place);
     let elsewhere =
         timed.filter(|(place, _)| places.get(**place).is_relative_sleep()).and_then(|(sleep, _)| {
             let others = count.iter().filter(|&(&place, &(blocked, _))| {
-                let begins_jobs = super::candidates::may_begin_jobs(&places.get(place));
-                place != *sleep && begins_jobs && blocked * 2 >= most && waits(place) > waits(*sleep) * 2
+                let often = blocked * 2 >= most && waits(place) > waits(*sleep) * 2;
+                let released = || waits(place) * POLLS > waits(*sleep) && is_steady(place);
+                place != *sleep && may_release(&places.get(place)) && (often || released())
             });
             others.max_by_key(|&(&place, _)| (waits(place), name(place)))
         });
     elsewhere.or(timed).or(on_purpose).or(Some(plain)).map(|(place, _)| *place)
+}
+
+/// Whether jobs may start there rather than at a relative sleep.
+fn may_release(place: &Place) -> bool {
+    super::candidates::may_begin_jobs(place) && !place.is_relative_sleep()
+}
+
+/// Whether more activations may show that `main`, a relative sleep, is within jobs: too few waits for the intervals between
+/// releases elsewhere.
+pub(super) fn may_poll(main: Id, at: &[Id], places: &Places) -> bool {
+    let few = |place: Id| at.iter().filter(|&&of| of == place).count() <= FEW + 1;
+    let elsewhere = |&place: &Id| place != main && may_release(&places.get(place)) && few(place);
+    places.get(main).is_relative_sleep() && at.iter().any(elsewhere)
 }
 
 /// Intervals between the ends of waits in `place`, ns.

@@ -1,6 +1,6 @@
 //! Jobs that are released while the previous one runs, and that the thread takes without waiting.
 
-use super::super::candidates::may_queue;
+use super::super::candidates::{may_begin_jobs, may_queue};
 use super::super::cycles::is_regular;
 use super::super::misses::Finished;
 use super::super::places::Id;
@@ -56,25 +56,41 @@ impl Log {
     }
 
     /// Notes a wait elsewhere that a timer ended within a job: perhaps it was for the next job. A sleep was not: no release
-    /// could have ended it.
+    /// could have ended it. Where a timer released this job, too, a sleep until an absolute time may have been. If the job
+    /// started after a relative sleep, perhaps that was within a job, and any wait elsewhere is for the next one.
     pub(super) fn perhaps_idle(&mut self, left: Id, since: Mono, ended: &Activation) {
-        let Some(job) = &mut self.current else { return };
-        let place = self.places.get(left);
-        if ended.via == Via::Timer && (place.class == Class::Lock || may_queue(&place)) {
-            let (from, longest) = job.rested.unwrap_or((job.part, Ns::ZERO));
-            job.rested = Some((ended.begin(), longest.max(since.since(from))));
+        let polls = self.polls();
+        let Some(job) = self.current.as_mut() else { return };
+        let (place, part, by_timer) = (self.places.get(left), job.part, ended.via == Via::Timer);
+        let rests = |rested: &mut Option<(Mono, Ns)>| {
+            let (from, longest) = rested.unwrap_or((part, Ns::ZERO));
+            *rested = Some((ended.begin(), longest.max(since.since(from))));
+        };
+        let alternates = by_timer && job.via == Via::Timer && (place.is_read() || place.is_absolute_sleep());
+        let queues = by_timer && (place.class == Class::Lock || may_queue(&place));
+        if alternates || queues || polls && may_begin_jobs(&place) {
+            rests(&mut job.rested);
+        }
+        if alternates {
+            rests(&mut job.alternated);
         }
     }
 
-    /// The longest span of `job` without such a wait; `None`: no such wait, or the thread is periodic (then it is a sleep
-    /// within a job).
+    /// Whether its jobs seem to start after a relative sleep.
+    fn polls(&self) -> bool {
+        self.main.is_some_and(|main| self.places.get(main).is_relative_sleep())
+    }
+
+    /// The longest span of `job` without such a wait; `None`: no such wait. In a periodic thread most are waits within a
+    /// job; but one that also waits until absolute times elsewhere may take turns between two places.
     fn between_idle_waits(&self, job: &CurrentJob, end: Mono) -> Option<Ns> {
-        let (from, longest) = job.rested.filter(|_| self.chosen.is_none())?;
         let distances = self.sums.distances();
         let main = self.main.map(|main| self.places.get(main));
         let periodic = distances.len() >= KNOWN && is_regular(&distances, 1)
             || main.is_some_and(|main| main.is_absolute_sleep());
-        (!periodic).then(|| longest.max(end.since(from)))
+        let rested = if periodic && !self.polls() { job.alternated } else { job.rested };
+        let (from, longest) = rested.filter(|_| self.chosen.is_none())?;
+        Some(longest.max(end.since(from)))
     }
 
     /// The waker, if it wakes this thread for the first time; at most [`WAKERS`] are remembered.

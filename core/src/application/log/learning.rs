@@ -1,7 +1,7 @@
 //! Activations of a thread before its main wait is known.
 
 use super::super::candidates::may_begin_jobs;
-use super::super::main_wait::main_wait;
+use super::super::main_wait::{main_wait, may_poll};
 use super::super::places::Id;
 use super::super::point::Class;
 use super::{Log, LEARNING};
@@ -21,8 +21,10 @@ impl Log {
             return false;
         }
         let places = self.learnt_places(name);
-        let main = main_wait(&self.learning, &places, &self.places, None).map(|main| self.places.get(main));
-        main.is_some_and(|main| main.class == Class::Lock || may_begin_jobs(&main))
+        main_wait(&self.learning, &places, &self.places, None).is_some_and(|main| {
+            let place = self.places.get(main);
+            (place.class == Class::Lock || may_begin_jobs(&place)) && !may_poll(main, &places, &self.places)
+        })
     }
 
     fn learnt_places(&mut self, name: fn(Point) -> Option<&'static str>) -> Vec<Id> {

@@ -18,6 +18,7 @@ impl CurrentJob {
             part: begin,
             longest: Ns::ZERO,
             rested: None,
+            alternated: None,
         }
     }
 }

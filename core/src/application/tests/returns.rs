@@ -163,3 +163,59 @@ fn a_timed_wait_elsewhere_is_no_part_of_a_job_of_a_thread_without_a_period() {
     assert_eq!(slept.waits_in, idle.waits_in);
     assert!(slept.misses > 0 && !slept.is_late_by_doubt_alone(Ns::from_ms(40)), "no release ends a sleep");
 }
+
+#[test]
+fn a_thread_that_takes_turns_between_a_timer_and_a_sleep_has_jobs_of_one_or_of_both() {
+    const TIMER: Point = Point { syscall: 0, argument: 3, operation: 0, compat: false, site: 0 };
+    const RELATIVE: Point = Point { operation: 0, ..SLEEP };
+    let calls = |point: Point| if point.syscall == 0 { Some("read") } else { name(point) };
+    // Every 50 ms, by turns: `works` after the sleep, 30 ms after the read of the timer (or a relative sleep).
+    let of = |works: u64, elsewhere: Point| {
+        let mut tasks = Tasks::new(4, Some(Ns::from_ms(40)), calls);
+        for number in 1..=120_u64 {
+            let (works, next) = if number % 2 == 0 { (works, elsewhere) } else { (30 * MS, SLEEP) };
+            let one = activation(number * 50 * MS, Via::Timer, next);
+            tasks.add(&Activation { blocked: one.switched_in + Ns(works), ..one });
+        }
+        tasks.report().remove(0)
+    };
+    let both = of(20 * MS, TIMER);
+    let several = both.several_jobs.unwrap();
+    assert!(both.misses > 0 && both.is_late_by_doubt_alone(Ns::from_ms(40)), "{several:?}");
+    assert!(several.longest_ns >= Ns::from_ms(80) && several.certain_ns < Ns::from_ms(31), "{several:?}");
+    let late = of(45 * MS, TIMER);
+    assert!(!late.is_late_by_doubt_alone(Ns::from_ms(40)), "{:?}", late.several_jobs);
+    assert!(!of(20 * MS, RELATIVE).is_late_by_doubt_alone(Ns::from_ms(40)), "a sleep within a job");
+}
+
+#[test]
+fn a_job_that_polls_with_short_sleeps_starts_at_its_release_and_not_at_one_of_them() {
+    const TIMER: Point = Point { syscall: 0, argument: 3, operation: 0, compat: false, site: 0 };
+    const EVENT: Point = Point { syscall: 202, argument: 0x2000, operation: 9, compat: false, site: 0 };
+    const RELATIVE: Point = Point { operation: 0, ..SLEEP };
+    let calls = |point: Point| if point.syscall == 0 { Some("read") } else { name(point) };
+    // Released in `place` each 100 ms (or at any time); polls each 1 ms, `polls` times.
+    let of = |place: Point, via: Via, polls: u64, steady: bool| {
+        let mut tasks = Tasks::new(4, Some(Ns::from_ms(40)), calls);
+        let mut at = 100 * MS;
+        for number in 0..60_u64 {
+            let late = if steady { 0 } else { number * number % 37 * 10 * MS };
+            at += 100 * MS + late;
+            tasks.add(&activation(at, via, RELATIVE));
+            for poll in 1..=polls {
+                let next = if poll == polls { place } else { RELATIVE };
+                tasks.add(&activation(at + poll * MS, Via::Timer, next));
+            }
+        }
+        tasks.report().remove(0)
+    };
+    for (place, via) in [(SLEEP, Via::Timer), (TIMER, Via::Timer), (EVENT, Via::Thread)] {
+        for polls in [10, 30, 60] {
+            let task = of(place, via, polls, true);
+            let longest = task.of(Quantity::Response).and_then(|of| of.histogram.max()).unwrap();
+            assert!(longest.0.abs_diff(polls * MS) < MS, "{place:?}, {polls} polls: {longest}");
+        }
+    }
+    let any = of(EVENT, Via::Thread, 30, false);
+    assert!(any.misses == 0 || any.is_late_by_doubt_alone(Ns::from_ms(40)), "{:?}", any.several_jobs);
+}
