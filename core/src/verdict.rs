@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::numbers::theta_rounded_down;
 use crate::series::Quantity;
 use crate::time::Ns;
 
@@ -185,7 +186,7 @@ impl ModelFree {
     #[must_use]
     pub fn caveat(&self) -> String {
         match self.theta {
-            Some(theta) => format!("({}: theta {theta:.3})", self.rests_on()),
+            Some(theta) => format!("({}: theta {})", self.rests_on(), theta_rounded_down(theta)),
             None => format!("({}; optimistic if they come in bursts)", self.rests_on()),
         }
     }

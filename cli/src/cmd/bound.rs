@@ -34,7 +34,7 @@ use crate::{exit, out};
 /// Observed: the largest sample, and an upper limit of the probability of larger ones, without a model of the tail; a cluster
 /// of samples counts once. Bound: a path analysis of measured terms of the kernel, if they were measured. Extrapolated: a
 /// generalised Pareto tail, printed only if every gate passes; a gate that refuses is named. No gate can detect a mechanism
-/// that first acts after the recording, so a run is extrapolated only with --assume-no-new-mechanism.
+/// that first acts after the recording, so samples are extrapolated only with --assume-no-new-mechanism.
 ///
 /// Exit status: 0 done, or the deadline holds for all observed samples; 1 error or invalid arguments; 2 a sample exceeded the
 /// deadline; 3 lost samples or missed activations may exceed the deadline, or --strict is not met.
@@ -76,8 +76,8 @@ pub struct BoundArgs {
     /// Extrapolate more than two decades beyond the data
     #[arg(long)]
     beyond: bool,
-    /// Extrapolate a run, on the assumption that no mechanism absent from it will act; no test can verify that
-    #[arg(long, conflicts_with = "values")]
+    /// Extrapolate, on the assumption that no mechanism absent from the samples will act; no test can verify that
+    #[arg(long)]
     assume_no_new_mechanism: bool,
     /// Deadline to compare the samples with; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = units::microseconds, conflicts_with = "values")]
@@ -188,6 +188,7 @@ fn request(args: &BoundArgs) -> Request {
         threshold: args.threshold,
         beyond: args.beyond,
         assume_no_new: args.assume_no_new_mechanism,
+        parameters: args.json || args.output.is_some(),
         ..Request::default()
     }
 }

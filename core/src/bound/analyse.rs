@@ -18,7 +18,7 @@ use super::special::chi2_quantile_1;
 use super::tail::{total, Distribution, Rounding};
 use super::tail_gates::{fit_gate, resolution_gate, shape_gate, size_gate};
 use super::{blocks, threshold};
-use crate::numbers::counted;
+use crate::numbers::{counted, scientific_rounded_up, tenths_rounded_up};
 use crate::stats::model_free::percent;
 use crate::time::{Cpu, Ns};
 
@@ -39,6 +39,8 @@ pub struct Request {
     pub assume_no_new: bool,
     /// Number of bootstrap samples.
     pub bootstrap: u32,
+    /// Also the intervals of the parameters of the block maxima: four fifths of the computing time.
+    pub parameters: bool,
 }
 
 impl Default for Request {
@@ -51,14 +53,19 @@ impl Default for Request {
             beyond: false,
             assume_no_new: false,
             bootstrap: 999,
+            parameters: true,
         }
     }
 }
 
 impl Request {
-    /// The chi-square quantile of a one-sided limit.
-    pub(super) fn one_sided(&self) -> f64 {
-        chi2_quantile_1(2.0 * (1.0 - self.confidence))
+    /// The chi-square quantile of an upper limit that is printed only if every gate passes.
+    ///
+    /// The confidence holds for the printed limits, not for all samples: a gate may refuse just those with the largest
+    /// limits. P(too small | printed) is at most P(too small) / P(printed), and sound samples are printed in at least half
+    /// of the cases; so the limit is computed for half the probability of an error.
+    pub(super) fn printed(&self) -> f64 {
+        chi2_quantile_1(1.0 - self.confidence)
     }
 
     /// The chi-square quantile of a two-sided interval.
@@ -197,7 +204,10 @@ pub(super) fn level_asked(request: &Request, count: u64, of: &str) -> (f64, Opti
         Some(level) => (level, None),
         None if reach > 1e-9 => (
             reach,
-            Some(format!("level {reach:.2e}: two decades beyond {count} {of}; more of them reach further")),
+            Some(format!(
+                "level {}: two decades beyond {count} {of}; more of them reach further",
+                scientific_rounded_up(reach)
+            )),
         ),
         None => (1e-9, None),
     }
@@ -237,8 +247,8 @@ fn reach(answer: &mut Answer, input: &Input, request: &Request) {
         answer.notes.push(format!("warning: {level:.2e} is beyond two decades of the data ({reach:.2e})"));
     }
     answer.gates.push(condition("reach", inside || request.beyond, match inside {
-        true => format!("{level:.2e} is within two decades of the data"),
-        false => format!("{level:.2e} is more than two decades beyond {samples} samples: take {reach:.2e}, measure {:.1} times as long, or give --beyond", reach / level),
+        true => format!("{} is within two decades of the data", scientific_rounded_up(level)),
+        false => format!("{level:.2e} is more than two decades beyond {samples} samples: take {}, measure {} times as long, or give --beyond", scientific_rounded_up(reach), tenths_rounded_up(reach / level)),
     }));
 }
 
@@ -254,7 +264,7 @@ fn extrapolated(answer: &mut Answer, input: &Input, tail: &Tail, blocks: &blocks
     let of = counted(limit.decided_by.1, "exceedance");
     let from = input.level(limit.decided_by.0);
     let low = gpd::level_interval(&tail.cells, &tail.fit, t.max(1e-9), request.two_sided()).0;
-    let theta = if tail.declustered { 1.0 } else { tail.theta.unwrap_or(1.0) };
+    let theta = tail.theta.unwrap_or(1.0);
     let (gate, gev) = blocks.agree(tail.threshold + low.unwrap_or(0.0), limit.upper, level, theta, request);
     answer.gates.extend(gate);
     answer.gev = gev;

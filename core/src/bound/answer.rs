@@ -148,7 +148,7 @@ pub struct Gpd {
     pub nllh: f64,
     /// Values that were fitted: samples above the threshold, or maxima of clusters of them.
     pub exceedances: u64,
-    /// Their share of all samples.
+    /// Share of all samples above the threshold.
     pub zeta: f64,
     /// Whether the maxima of clusters were fitted instead of all samples above the threshold.
     pub declustered: bool,

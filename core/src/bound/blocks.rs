@@ -4,9 +4,9 @@ use super::analyse::{conclude, level_asked, Order, Request};
 use super::answer::{Answer, Extrapolated, Gate, Gev, Observed, PathBound, FORMAT, VERSION};
 use super::gate::{condition, tested_or_not};
 use super::gev::{self, Fit, Fixed};
-use super::order;
 use super::tail::Distribution;
-use crate::numbers::counted;
+use super::{mechanisms, order};
+use crate::numbers::{counted, scientific_rounded_up};
 use crate::stats::{clusters, model_free};
 
 /// Minimum number of blocks of the cross-check, if there are as many values.
@@ -56,8 +56,8 @@ impl Blocks {
         })
     }
 
-    /// Whether the level by block maxima agrees with the interval `low..high` of the level over a threshold. Clusters
-    /// count `theta` times: 1 if `level` counts each cluster once. Not agreed if the profile has no end on either side.
+    /// Whether the level by block maxima agrees with the interval `low..high` of the level over a threshold. `level`
+    /// counts samples, of which `1 / theta` form a cluster. Not agreed if the profile has no end on either side.
     pub(super) fn agree(
         &self,
         low: f64,
@@ -90,12 +90,15 @@ impl Blocks {
         let shown = |end: Option<f64>| end.map_or("open".to_owned(), |end| format!("{end:.1}"));
         let detail =
             format!("level by {} block maxima [{}, {}]", self.maxima.len(), shown(other.0), shown(other.1));
-        (Some(condition("block maxima", overlap, detail)), Some(described(&self.maxima, &fit, q)))
+        (Some(condition("block maxima", overlap, detail)), Some(described(&self.maxima, &fit, request)))
     }
 }
 
-fn described(maxima: &[f64], fit: &Fit, q: f64) -> Gev {
-    let interval = |fixed| gev::interval(maxima, fit, fixed, q);
+fn described(maxima: &[f64], fit: &Fit, request: &Request) -> Gev {
+    let interval = |fixed| match request.parameters {
+        true => gev::interval(maxima, fit, fixed, request.two_sided()),
+        false => (None, None),
+    };
     Gev {
         mu: fit.mu,
         sigma: fit.sigma,
@@ -185,9 +188,9 @@ fn with_fit(answer: &mut Answer, maxima: &[f64], fit: &Fit, request: &Request) {
     answer.gates.push(condition(
         "reach",
         inside,
-        format!("{level:.2e} per block; two decades beyond the data is {reach:.2e}"),
+        format!("{level:.2e} per block; two decades beyond the data is {}", scientific_rounded_up(reach)),
     ));
-    answer.gates.push(condition("shape", fit.xi.abs() < 0.5, format!("xi {:.3}", fit.xi)));
+    answer.gates.push(condition("shape", fit.xi > -0.5, format!("xi {:.3}", fit.xi)));
     let (p, drawn) = super::goodness::bootstrap_maxima(maxima, fit, request.bootstrap.min(199));
     answer.gates.push(tested_or_not(
         "fit",
@@ -195,13 +198,14 @@ fn with_fit(answer: &mut Answer, maxima: &[f64], fit: &Fit, request: &Request) {
         format!("Anderson-Darling against {drawn} bootstrap samples"),
         "no bootstrap sample could be fitted",
     ));
-    let upper = gev::interval(maxima, fit, Fixed::Level(level), request.one_sided()).1;
+    let upper = gev::interval(maxima, fit, Fixed::Level(level), request.printed()).1;
     answer.gates.push(condition("upper limit", upper.is_some(), "of the profile likelihood".to_owned()));
     answer.extrapolated.value_ns = Some(fit.level(level));
     answer.extrapolated.upper_ns = upper;
-    answer.extrapolated.assumes = Some(super::mechanisms::ASSUMES.to_owned());
+    answer.gates.push(mechanisms::assumption(request.assume_no_new));
+    answer.extrapolated.assumes = Some(mechanisms::ASSUMES.to_owned());
     answer.extrapolated.reason = format!("generalised extreme-value distribution of {} block maxima; upper limit of the profile likelihood at {} %", maxima.len(), model_free::percent(request.confidence));
-    answer.gev = Some(described(maxima, fit, request.two_sided()));
+    answer.gev = Some(described(maxima, fit, request));
 }
 
 #[cfg(test)]

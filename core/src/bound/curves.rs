@@ -90,7 +90,7 @@ impl Curves {
         if let Some(tail) = threshold.and_then(|u| Tail::of(input, u, index(input, threshold))) {
             let last = match answer.extrapolated.value_ns {
                 Some(_) => answer.extrapolated.level,
-                None => tail.zeta / total(&tail.cells) as f64,
+                None => 1.0 / all.samples as f64,
             };
             curves.fitted = fitted(&tail, last, request);
             curves.quantiles = quantiles(&tail);
@@ -152,7 +152,7 @@ fn fitted(tail: &Tail, last: f64, request: &Request) -> Vec<Level> {
 fn level(tail: &Tail, probability: f64, request: &Request) -> Level {
     let t = (tail.zeta / probability).ln();
     let found = limit(tail, probability, request);
-    let (lower, _) = gpd::level_interval(&tail.cells, &tail.fit, t, request.one_sided());
+    let (lower, _) = gpd::level_interval(&tail.cells, &tail.fit, t, request.printed());
     Level { probability, value: found.value, lower: lower.map(|y| tail.threshold + y), upper: found.upper }
 }
 
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn the_curves_show_what_is_known_of_an_exponential_tail_and_what_the_answer_says() {
         let input = exponential(6_000);
-        let request = Request { bootstrap: 99, ..Request::default() };
+        let request = Request { bootstrap: 99, assume_no_new: true, ..Request::default() };
         let answer = analyse(&input, &request);
         let curves = Curves::of(&input, &request, &answer);
         assert_eq!(curves.observed.first().map(|one| one.1), Some(1.0));
@@ -269,7 +269,7 @@ mod tests {
     fn where_a_gate_refuses_the_curve_ends_with_the_samples() {
         let mut input = exponential(4_000);
         input.unknown = 1; // a lost sample: nothing may be extrapolated
-        let request = Request { bootstrap: 99, ..Request::default() };
+        let request = Request { bootstrap: 99, assume_no_new: true, ..Request::default() };
         let answer = analyse(&input, &request);
         assert_eq!(answer.extrapolated.value_ns, None);
         let last = *Curves::of(&input, &request, &answer).fitted.last().unwrap();

@@ -16,7 +16,8 @@ pub(super) struct Tail {
     pub(super) threshold: f64,
     pub(super) cells: Vec<Cell>,
     pub(super) grid: Rounding,
-    /// Exceedances (or clusters) per sample.
+    /// Share of all samples that exceed the threshold: all of them, also if only the largest of each cluster is fitted. A
+    /// level is a probability per sample, and each sample of a cluster may exceed it.
     pub(super) zeta: f64,
     /// In time order; empty if that is not known.
     pub(super) in_order: Vec<f64>,
@@ -29,7 +30,6 @@ pub(super) struct Tail {
 impl Tail {
     pub(super) fn of(input: &Input, threshold: f64, theta: Option<f64>) -> Option<Tail> {
         let all = &input.distribution;
-        let samples = all.samples as f64;
         let clustered = theta.is_some_and(|theta| theta < CLUSTERED);
         let (cells, grid, in_order) = match &input.order {
             Order::Values(values) if clustered => {
@@ -56,7 +56,7 @@ impl Tail {
             Order::Unknown(_) => (all.excesses(threshold), all.grid, Vec::new()),
         };
         let fit = gpd::fit(&cells)?;
-        let zeta = total(&cells) as f64 / samples;
+        let zeta = total(&all.excesses(threshold)) as f64 / all.samples as f64;
         Some(Tail { threshold, cells, grid, zeta, in_order, declustered: clustered, theta, fit })
     }
 }

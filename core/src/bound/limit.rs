@@ -50,11 +50,11 @@ pub(super) fn limit(tail: &Tail, level: f64, request: &Request) -> Limit {
 /// The upper limit of excesses, `t` e-foldings out; also of an exponential tail if the data allow one.
 fn one(cells: &[Cell], fit: Option<Fit>, t: f64, request: &Request) -> Option<f64> {
     let fit = fit.filter(|_| t > 0.0)?;
-    let upper = gpd::level_interval(cells, &fit, t, request.one_sided()).1?;
+    let upper = gpd::level_interval(cells, &fit, t, request.printed()).1?;
     let xi = gpd::xi_interval(cells, &fit, request.two_sided());
     let zero_inside = xi.0.is_none_or(|low| low <= 0.0) && xi.1.is_none_or(|high| high >= 0.0);
     match gpd::fit_exponential(cells).filter(|_| zero_inside) {
-        Some(exponential) => gpd::exponential_interval(cells, &exponential, t, request.one_sided())
+        Some(exponential) => gpd::exponential_interval(cells, &exponential, t, request.printed())
             .1
             .map(|other| upper.max(other)),
         None => Some(upper),

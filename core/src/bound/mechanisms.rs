@@ -50,7 +50,7 @@ fn without_number(cause: &str) -> String {
 /// Assumption of every extrapolation: no test can detect a mechanism that is not in the record.
 pub const ASSUMES: &str = "no mechanism appears later that is not in this record (no test can detect one)";
 
-/// Refuses several causes among the peaks; for a run, also requires `--assume-no-new-mechanism` from the user.
+/// Refuses several causes among the peaks, and requires `--assume-no-new-mechanism` from the user.
 ///
 /// In the simulation of core/tests/bound_machines.rs that assumption is wrong for one kind of machine, where a
 /// mechanism appears after the record: two in five of its limits are too small.
@@ -69,13 +69,16 @@ pub(super) fn gates(input: &Input, assumed: bool) -> Vec<Gate> {
             format!("the largest samples come from several mechanisms, each with a tail of its own: {}; remove them, or measure each separately", all.join(", ")),
         )),
     }
-    if input.unit == "ns" {
-        gates.push(condition("no new mechanism", assumed, match assumed {
-            true => format!("assumed: {ASSUMES}"),
-            false => format!("an extrapolation is valid only if {ASSUMES}. If this is known for the machine, give --assume-no-new-mechanism; otherwise measure until the observed bound is sufficient (--needed)"),
-        }));
-    }
+    gates.push(assumption(assumed));
     gates
+}
+
+/// Refuses without the user's assumption.
+pub(super) fn assumption(assumed: bool) -> Gate {
+    condition("no new mechanism", assumed, match assumed {
+        true => format!("assumed: {ASSUMES}"),
+        false => format!("an extrapolation is valid only if {ASSUMES}. If this is known for the machine, give --assume-no-new-mechanism; otherwise measure until the observed bound is sufficient (--needed)"),
+    })
 }
 
 #[cfg(test)]

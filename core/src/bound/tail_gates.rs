@@ -6,6 +6,7 @@ use super::gate::{condition, tested};
 use super::goodness::Goodness;
 use super::gpd::{Ends, Fit};
 use super::tail::{total, Cell, Distribution, Rounding};
+use crate::numbers::tenths_rounded_up;
 
 pub(super) fn size_gate(tail: &Tail, samples: u64) -> Gate {
     let n = total(&tail.cells);
@@ -13,7 +14,7 @@ pub(super) fn size_gate(tail: &Tail, samples: u64) -> Gate {
     let enough = n >= 100 && tail.zeta <= 0.0500001 && distinct >= 30;
     let advice = match enough {
         true => String::new(),
-        false if n < 100 => format!("; measure {:.1} times as long", 200.0 / n.max(1) as f64),
+        false if n < 100 => format!("; measure {} times as long", tenths_rounded_up(200.0 / n.max(1) as f64)),
         false if distinct < 30 => "; record finer classes".to_owned(),
         false => "; choose a higher threshold".to_owned(),
     };
@@ -36,11 +37,13 @@ pub(super) fn resolution_gate(all: &Distribution, tail: &Tail) -> Gate {
     }
 }
 
-/// The smallest difference of two values, if ties show that values were rounded.
+/// The difference of neighbouring values, if ties show that values were rounded: a tenth of them are no further apart, so
+/// that a few values off the grid do not hide it.
 fn spacing(cells: &[Cell]) -> Option<f64> {
     let tied = total(cells) - cells.len() as u64;
-    let closest = cells.windows(2).map(|pair| pair[1].lo - pair[0].lo).fold(f64::INFINITY, f64::min);
-    let step = (closest * 1e9).round() / 1e9;
+    let mut gaps: Vec<f64> = cells.windows(2).map(|pair| pair[1].lo - pair[0].lo).collect();
+    gaps.sort_by(f64::total_cmp);
+    let step = (gaps.get(gaps.len() / 10)? * 1e9).round() / 1e9;
     (tied as f64 > 0.02 * total(cells) as f64 && step.is_finite() && step > 0.0).then_some(step)
 }
 
@@ -70,13 +73,17 @@ pub(super) fn fit_gate(goodness: &Goodness, asked: u32) -> Gate {
     }
 }
 
+/// Refuses a tail that ends at the largest samples: below -0.5 the likelihood has no regular profile (R. L. Smith,
+/// Biometrika 72, 1985).
+///
+/// A heavy tail is not refused. A gate at any shape lets those samples of a heavy tail pass in which it is
+/// underestimated, and too many of their limits are too small (docs/decisions/0072-limits-that-hold-when-printed.md).
 pub(super) fn shape_gate(fit: &Fit, xi: Ends) -> Gate {
-    let heavy = xi.0.is_some_and(|low| low > 0.0) && xi.1.is_none_or(|high| high > 0.5);
-    let fine = fit.xi > -0.5 && fit.xi < 0.5 && !heavy;
+    let fine = fit.xi > -0.5;
     let shown = |end: Option<f64>| end.map_or("open".to_owned(), |end| format!("{end:.3}"));
     let detail = format!("xi {:.3} [{}, {}]", fit.xi, shown(xi.0), shown(xi.1));
     condition("shape", fine, match fine {
         true => detail,
-        false => format!("{detail}: a tail without finite variance, or with an end on the data; explain the largest samples"),
+        false => format!("{detail}: the tail ends at the largest samples, and no limit of its end is known; explain them"),
     })
 }

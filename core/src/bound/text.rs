@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::answer::{Answer, Observed};
-use crate::numbers::counted;
+use crate::numbers::{counted, theta_rounded_down};
 use crate::stats::model_free::percent;
 use crate::time::Ns;
 
@@ -28,8 +28,8 @@ pub fn text(answer: &Answer) -> String {
     let _ = match (far.value_ns, far.upper_ns) {
         (Some(value), Some(upper)) => writeln!(
             out,
-            "extrapolated  1 in {:.3e} exceeds {} at most (most likely {}), if {}: {}",
-            1.0 / far.level,
+            "extrapolated  1 in {} exceeds {} at most (most likely {}), if {}: {}",
+            four_digits_down(1.0 / far.level),
             shown(upper),
             shown(value),
             far.assumes.as_deref().unwrap_or_default(),
@@ -45,7 +45,10 @@ pub fn text(answer: &Answer) -> String {
     }
     out.push_str("\ngates\n");
     for gate in &answer.gates {
-        let p = gate.p.map_or(String::new(), |p| format!("p {p:.3}"));
+        let p = gate.p.map_or(String::new(), |p| match p {
+            p if p < 1e-3 => "p <0.001".to_owned(),
+            p => format!("p {p:.3}"),
+        });
         let _ = writeln!(
             out,
             "  {:<22} {:<8} {p:<8} {}",
@@ -68,8 +71,25 @@ fn plain(value: f64) -> String {
     }
 }
 
+/// Nine digits, none of which makes it smaller.
 fn nine_digits(value: f64) -> String {
-    format!("{value:.8e}").parse().map_or_else(|_| plain(value), plain)
+    let near = |value: f64| format!("{value:.8e}").parse::<f64>().unwrap_or(value);
+    match near(value) {
+        shown if shown < value => plain(near(value + value.abs() * 1e-8)),
+        shown => plain(shown),
+    }
+}
+
+/// Four digits in scientific notation, rounded down: of a rarity, more would be claimed otherwise.
+fn four_digits_down(value: f64) -> String {
+    let near = format!("{value:.3e}");
+    match near.parse::<f64>() {
+        // A part in 10^7 is the rounding of the level as it was typed.
+        Ok(shown) if shown > value * (1.0 + 1e-7) => {
+            format!("{:.3e}", shown - 10f64.powf(value.log10().floor() - 3.0))
+        }
+        _ => near,
+    }
 }
 
 fn observed(o: &Observed, shown: &impl Fn(f64) -> String) -> String {
@@ -80,7 +100,7 @@ fn observed(o: &Observed, shown: &impl Fn(f64) -> String) -> String {
     };
     let effective = match (o.effective_samples, o.theta) {
         (Some(n), Some(theta)) if theta < 1.0 => {
-            format!(" (equivalent to {n} independent ones, theta {theta:.3})")
+            format!(" (equivalent to {n} independent ones, theta {})", theta_rounded_down(theta))
         }
         _ => String::new(),
     };
@@ -93,4 +113,27 @@ fn observed(o: &Observed, shown: &impl Fn(f64) -> String) -> String {
         percent(o.confidence),
         o.reason
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_not_shown_smaller_nor_a_rarity_larger_than_it_is() {
+        let mut random = crate::random::Random::new(5);
+        for _ in 0..10_000 {
+            let value = (1 + random.below(1 << 50)) as f64 / 1e6;
+            let limit: f64 = nine_digits(value).parse().unwrap();
+            assert!(limit >= value && limit <= value * (1.0 + 2e-8), "{value}: {limit}");
+            let below: f64 = nine_digits(-value).parse().unwrap();
+            assert!(below >= -value && below <= -value * (1.0 - 2e-8), "{value}: {below}");
+            let rarity: f64 = four_digits_down(value).parse().unwrap();
+            assert!(rarity <= value * (1.0 + 2e-7) && rarity >= value * 0.998, "{value}: {rarity}");
+        }
+        assert_eq!(four_digits_down(1.0 / 2.739726e-5), "3.650e4");
+        assert_eq!(four_digits_down(1e9), "1.000e9");
+        assert_eq!(percent(1.0 - 1e-12), 99.999_999_999);
+        assert_eq!([0.95, 0.57, 0.999, 0.5].map(percent), [95.0, 57.0, 99.9, 50.0]);
+    }
 }

@@ -33,7 +33,8 @@ pub(super) fn choose(input: &Input, request: &Request, random: &mut Random) -> O
     // An edge has its whole class above it: with coarse classes, that may be too many samples.
     candidates.retain(|u| total(&all.excesses(*u)) as f64 <= 0.05 * all.samples as f64);
     let (mut sum, mut refused) = (0.0, 0);
-    for (at, u) in candidates.iter().enumerate() {
+    // The highest one is taken if all below it are rejected, whatever its own p-value is.
+    for (at, u) in candidates.iter().enumerate().take(candidates.len().saturating_sub(1)) {
         let cells = all.excesses(*u);
         let p = gpd::fit(&cells).map_or(0.0, |fit| bootstrap(&cells, &fit, *u, all.grid, DRAWS, random).p_a2);
         sum -= f64::ln_1p(-p.min(0.999));

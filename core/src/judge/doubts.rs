@@ -3,7 +3,7 @@
 //! A rule uses facts in the run. A fact that could not be read is not a doubt by itself: the conditions name it.
 
 use super::Rules;
-use crate::numbers::{counted, plural};
+use crate::numbers::{counted, plural, theta_rounded_down};
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::stats::model_free::{percent, samples_needed};
@@ -179,7 +179,8 @@ fn claim_too_weak(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
     let (taken, percent) = (said.effective_samples.unwrap_or(said.samples), percent(rules.confidence));
     let clustered = match said.theta.filter(|_| taken < said.samples) {
         Some(theta) => format!(
-            " (equivalent to {taken} independent ones, because late ones come in clusters: theta {theta:.3})"
+            " (equivalent to {taken} independent ones, because late ones come in clusters: theta {})",
+            theta_rounded_down(theta)
         ),
         None => String::new(),
     };
