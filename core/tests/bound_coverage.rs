@@ -289,6 +289,8 @@ fn limits_cover() {
     assert!(!heavy.covers_too_few(), "{heavy:?}");
     let clusters = of(Law::Gpd(0.0), Dependence::Clusters(9), 6);
     assert!(!clusters.covers_too_few(), "{clusters:?}");
+    let long = of(Law::Gpd(0.0), Dependence::Clusters(40), 12);
+    assert!(long.observed_wrong <= 2, "{long:?}");
     let drift = of(Law::Gpd(0.0), Dependence::Drift(2.0), 6);
     assert_eq!(drift.printed, 0, "{drift:?}");
 }

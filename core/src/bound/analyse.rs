@@ -132,7 +132,7 @@ pub fn analyse(input: &Input, request: &Request) -> Answer {
         version: VERSION,
         about: input.about.clone(),
         unit: input.unit.clone(),
-        observed: observed(input, &blocks, theta, request),
+        observed: observed(input, &blocks, threshold, theta, request),
         bound: PathBound::none("no path analysis: samples of a latency alone do not hold its terms"),
         extrapolated: Extrapolated::none(level),
         gates: Vec::new(),

@@ -47,8 +47,10 @@ fn without_number(cause: &str) -> String {
     }
 }
 
-/// Assumption of every extrapolation: no test can detect a mechanism that is not in the record.
-pub const ASSUMES: &str = "no mechanism appears later that is not in this record (no test can detect one)";
+/// Assumption of every extrapolation: no test can detect a mechanism that is not in the record, and few samples of one may
+/// look like those of another.
+pub const ASSUMES: &str =
+    "no mechanism acts later that acted never or only a few times in this record (no test can detect one)";
 
 /// Refuses several causes among the peaks, and requires `--assume-no-new-mechanism` from the user.
 ///

@@ -23,8 +23,28 @@ pub(super) fn times_above(values: &[f64], threshold: f64) -> Vec<f64> {
     values.iter().enumerate().filter(|(_, v)| **v > threshold).map(|(at, _)| at as f64).collect()
 }
 
+/// `theta` of values that come in clusters, reduced to the lower 95 % limit of the number of clusters, as of a Poisson
+/// variable (E. B. Wilson and M. M. Hilferty, PNAS 17, 1931): a hundred exceedances may be five clusters, which do not tell
+/// their rate well.
+fn of_few_clusters(input: &Input, threshold: Option<f64>, theta: f64) -> f64 {
+    let (Order::Values(values), Some(threshold), true) =
+        (&input.order, threshold, theta < clusters::INDEPENDENT)
+    else {
+        return theta;
+    };
+    let found = (theta * times_above(values, threshold).len() as f64).max(1.0);
+    let lower = (1.0 - 1.0 / (9.0 * found) - 1.645 / (3.0 * found.sqrt())).max(0.0).powi(3);
+    theta * lower
+}
+
 /// The statement for the deadline, or for the largest sample.
-pub(super) fn observed(input: &Input, blocks: &Blocks, theta: Option<f64>, request: &Request) -> Observed {
+pub(super) fn observed(
+    input: &Input,
+    blocks: &Blocks,
+    threshold: Option<f64>,
+    theta: Option<f64>,
+    request: &Request,
+) -> Observed {
     let all = &input.distribution;
     let level = request.deadline.unwrap_or(all.max);
     let may_exceed = |cell: &&Cell| if cell.is_exact() { cell.lo > level } else { cell.hi - 1e-9 > level };
@@ -36,6 +56,7 @@ pub(super) fn observed(input: &Input, blocks: &Blocks, theta: Option<f64>, reque
         Order::Maxima { values, .. } => values,
         _ => &blocks.maxima,
     };
+    let theta = theta.map(|theta| of_few_clusters(input, threshold, theta));
     let theta = clusters::at_level(theta, maxima, level, seen, all.samples);
     let (samples, above) = (all.samples.saturating_add(input.unknown), seen.saturating_add(input.unknown));
     let activations = Activations { all: samples, missed: 0, above, unknown: input.unknown };
