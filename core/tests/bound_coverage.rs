@@ -240,6 +240,7 @@ fn cases() -> Vec<Case> {
         Law::Weibull(0.5),
         Law::Weibull(1.5),
         Law::Rare(1e-3),
+        Law::Rare(4e-3),
         Law::Rare(1e-4),
         Law::Shifted(1e-3, 10.0),
         Law::Shifted(1e-4, 10.0),
