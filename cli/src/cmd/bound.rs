@@ -366,7 +366,7 @@ fn needed(interval: Ns) -> String {
         text += &format!("fewer than {claim:.0e}");
         for confidence in [0.9, 0.95, 0.99] {
             let samples = samples_needed(claim, confidence).unwrap_or(0);
-            let hours = samples as f64 * interval.as_secs() / 3_600.0;
+            let hours = (samples as f64 * interval.as_secs() / 3.6).ceil() / 1e3; // no shorter than needed
             text += &format!("   {:>2.0} %: {samples:>11} {hours:>10.3} h", confidence * 100.0);
         }
         text.push('\n');
