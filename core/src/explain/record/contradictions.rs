@@ -1,11 +1,11 @@
 //! Contradictions in the sequence of events: they prove that events are missing without a mark, as where lines of a text
 //! were removed.
 //!
-//! Each start has one end, a thread runs after a switch to it only, and a sleep ends by a waking. Before a loss with a mark
+//! Each start has one end (where ends are recorded), a thread runs after a switch to it only, and a sleep ends by a waking. Before a loss with a mark
 //! nothing is known of what follows it. An event of which a loss leaves no contradiction is not found: one that has no
 //! partner. Where several events are missing, others have one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Vector};
@@ -30,8 +30,35 @@ enum Pair {
     Timer(Cpu, u64),
     Wheel(Cpu, u64),
     Csd(Cpu, u64),
-    Call(Tid),
     Work(Tid),
+}
+
+/// Events of which one is a partner of the other: a recording may have only some of them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Partners {
+    Irq,
+    Vector(Vector),
+    Softirq,
+    Timer,
+    Wheel,
+    Csd,
+    /// Of the call with this number.
+    Call(i32),
+    Work,
+}
+
+impl Pair {
+    fn partners(self) -> Partners {
+        match self {
+            Pair::Irq(..) => Partners::Irq,
+            Pair::Vector(_, vector) => Partners::Vector(vector),
+            Pair::Softirq(..) => Partners::Softirq,
+            Pair::Timer(..) => Partners::Timer,
+            Pair::Wheel(..) => Partners::Wheel,
+            Pair::Csd(..) => Partners::Csd,
+            Pair::Work(_) => Partners::Work,
+        }
+    }
 }
 
 /// What the events up to now say of a thread.
@@ -50,10 +77,14 @@ enum Of {
 #[derive(Default)]
 pub(super) struct Contradictions {
     pairs: HashMap<Pair, bool>,
+    /// The system call in which a thread is, by its number.
+    calls: HashMap<Tid, i32>,
     on: HashMap<Cpu, Tid>,
     threads: HashMap<Tid, Of>,
     has_wakings: bool,
-    found: Vec<Contradiction>,
+    /// Pairs of which a start and its end were seen.
+    complete: HashSet<Partners>,
+    found: Vec<(Contradiction, Option<Partners>)>,
 }
 
 impl Contradictions {
@@ -62,9 +93,11 @@ impl Contradictions {
         Contradictions { has_wakings, ..Contradictions::default() }
     }
 
-    /// All that were found, ascending in time.
+    /// All that were found, ascending in time. A start without an end, or an end without a start, is one only where the others
+    /// of its kind have both.
     pub fn found(self) -> Vec<Contradiction> {
-        self.found
+        let counts = |partners: Option<Partners>| partners.is_none_or(|pair| self.complete.contains(&pair));
+        self.found.iter().filter(|(_, partners)| counts(*partners)).map(|(found, _)| *found).collect()
     }
 
     /// The next event.
@@ -72,8 +105,9 @@ impl Contradictions {
         let cpu = event.cpu;
         match event.kind {
             Kind::Lost { .. } => {
-                let (has_wakings, found) = (self.has_wakings, std::mem::take(&mut self.found));
-                *self = Contradictions { has_wakings, found, ..Contradictions::default() };
+                let found = std::mem::take(&mut self.found);
+                let complete = std::mem::take(&mut self.complete);
+                *self = Contradictions { complete, found, ..Contradictions::new(self.has_wakings) };
                 return;
             }
             Kind::Switch { prev, left_as, next } => self.switch(event, (prev.tid, left_as), next.tid),
@@ -107,35 +141,46 @@ impl Contradictions {
             Kind::Waking { task, new: false, .. } => self.wake(task.tid),
             Kind::Waking { task, new: true, .. } => _ = self.threads.insert(task.tid, Of::Waits),
             Kind::Fork { child, .. } => {
-                self.pairs.remove(&Pair::Call(child.tid));
+                self.calls.remove(&child.tid);
                 self.threads.remove(&child.tid);
             }
             _ => {}
         }
         let Some(tid) = event.current else { return };
         match event.kind {
-            Kind::SysEnter { .. } => self.start(event, Pair::Call(tid), "sys_exit"),
+            Kind::SysEnter { id, .. } => {
+                if let Some(before) = self.calls.insert(tid, id) {
+                    self.find(event, "sys_exit", Some(Partners::Call(before)));
+                }
+            }
             // A call that seccomp refuses has an end only.
-            Kind::SysExit { .. } => _ = self.pairs.insert(Pair::Call(tid), false),
+            Kind::SysExit { id, .. } => {
+                if self.calls.remove(&tid) == Some(id) {
+                    self.complete.insert(Partners::Call(id));
+                }
+            }
             Kind::WorkStart { .. } => self.start(event, Pair::Work(tid), "workqueue_execute_end"),
             Kind::WorkEnd { .. } => self.end(event, Pair::Work(tid), "workqueue_execute_start"),
             _ => {}
         }
     }
 
-    fn find(&mut self, event: &Event, missing: &'static str) {
-        self.found.push(Contradiction { at: event.at, cpu: event.cpu, missing });
+    /// `partners`: it counts only where the record has both of these.
+    fn find(&mut self, event: &Event, missing: &'static str, partners: Option<Partners>) {
+        self.found.push((Contradiction { at: event.at, cpu: event.cpu, missing }, partners));
     }
 
     fn start(&mut self, event: &Event, pair: Pair, missing: &'static str) {
         if self.pairs.insert(pair, true) == Some(true) {
-            self.find(event, missing);
+            self.find(event, missing, Some(pair.partners()));
         }
     }
 
     fn end(&mut self, event: &Event, pair: Pair, missing: &'static str) {
-        if self.pairs.insert(pair, false) == Some(false) {
-            self.find(event, missing);
+        match self.pairs.insert(pair, false) {
+            Some(true) => _ = self.complete.insert(pair.partners()),
+            Some(false) => self.find(event, missing, Some(pair.partners())),
+            None => {}
         }
     }
 
@@ -144,7 +189,7 @@ impl Contradictions {
         let Some(tid) = event.current else { return };
         let before = self.on.insert(event.cpu, tid);
         if before.is_some_and(|before| before != tid && before != Tid::IDLE && tid != Tid::IDLE) {
-            self.find(event, "sched_switch");
+            self.find(event, "sched_switch", None);
         }
         if before != Some(tid) {
             self.threads.remove(&tid);
@@ -155,7 +200,7 @@ impl Contradictions {
     fn switch(&mut self, event: &Event, (prev, left_as): (Tid, LeftAs), next: Tid) {
         let before = self.on.insert(event.cpu, next);
         if before.is_some_and(|before| before != prev && before != Tid::IDLE && prev != Tid::IDLE) {
-            self.find(event, "sched_switch");
+            self.find(event, "sched_switch", None);
         }
         if prev != Tid::IDLE {
             let woken = matches!(self.threads.get(&prev), Some(Of::Running { woken: true }));
@@ -174,7 +219,7 @@ impl Contradictions {
         if next != Tid::IDLE {
             let was = self.threads.insert(next, Of::Running { woken: false });
             if self.has_wakings && was == Some(Of::Blocked) {
-                self.find(event, "sched_waking");
+                self.find(event, "sched_waking", None);
             }
         }
     }
