@@ -10,6 +10,8 @@ use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
 use lathunt_core::verdict::{Outcome, Verdict};
 
+use crate::limits;
+
 /// Could not measure, or the request makes no sense.
 pub const COULD_NOT_MEASURE: u8 = 1;
 /// A deadline or threshold was exceeded.
@@ -67,7 +69,8 @@ pub fn one_line(error: &anyhow::Error) -> String {
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
         .join("; ");
-    shortened(&printable::line(&one))
+    let remedy = limits::remedy(error);
+    shortened(&printable::line(&format!("{one}{remedy}")))
 }
 
 /// Characters of an error that are shown: its start says where, its end what to do.

@@ -13,6 +13,7 @@ mod conditions;
 mod exit;
 mod file;
 mod input;
+mod limits;
 mod live;
 mod on_late;
 mod out;
@@ -28,9 +29,17 @@ use std::process::ExitCode;
 
 /// Fibers of a task set may be interrupted while they allocate. Other threads pay one read of a thread-local variable.
 #[global_allocator]
-static ALLOCATOR: lathunt_host::tasks::FiberAlloc = lathunt_host::tasks::FiberAlloc;
+static ALLOCATOR: lathunt_host::limits::Allocator = lathunt_host::limits::Allocator::new(out_of_memory);
+
+fn out_of_memory(bytes: usize) -> i32 {
+    limits::say_out_of_memory(bytes);
+    i32::from(exit::COULD_NOT_MEASURE)
+}
 
 fn main() -> ExitCode {
+    if !limits::has_stack() {
+        return exit::COULD_NOT_MEASURE.into();
+    }
     lathunt_host::signals::survive_file_size_limit();
     let called_as = std::env::args_os().next().unwrap_or_default();
     match std::path::Path::new(&called_as).file_name().and_then(|name| name.to_str()) {

@@ -175,3 +175,74 @@ fn a_trace_of_the_kernel_on_a_full_disk_stays_readable_or_leaves_nothing() {
     assert!(!printed.contains("part") && printed.contains("events in"), "{printed}{said}");
     assert!(printed.contains("did not come to its end"), "{printed}{said}");
 }
+
+/// The status of a process, once it catches SIGPWR: it can be stopped from now on.
+fn wait_until_it_catches(pid: u32) {
+    for _ in 0..1_000 {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        if caught & (1 << (libc::SIGPWR - 1)) != 0 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("process {pid} does not catch SIGPWR");
+}
+
+#[test]
+fn every_signal_that_would_kill_ends_a_measurement_with_its_results_and_is_named() {
+    let place = place();
+    let cyclic = "cyclic -D 60s -p 0 -q";
+    let commands = [
+        (cyclic, libc::SIGHUP, "SIGHUP"),
+        (cyclic, libc::SIGQUIT, "SIGQUIT"),
+        (cyclic, libc::SIGALRM, "SIGALRM"),
+        (cyclic, libc::SIGVTALRM, "SIGVTALRM"),
+        (cyclic, libc::SIGPROF, "SIGPROF"),
+        (cyclic, libc::SIGXCPU, "SIGXCPU"),
+        ("tasks run set.json -D 60s --scheduler other", libc::SIGPWR, "SIGPWR"),
+        ("box --pair pipe -D 60s", libc::SIGQUIT, "SIGQUIT"),
+    ];
+    let started: Vec<_> = commands
+        .iter()
+        .enumerate()
+        .map(|(n, (words, signal, name))| {
+            let mut command = Command::new(BINARY);
+            command.args(words.split(' ')).args(["-o", &format!("stopped-{n}")]);
+            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+            (n, *words, *signal, *name, command.current_dir(place.path()).spawn().unwrap())
+        })
+        .collect();
+    for (.., child) in &started {
+        wait_until_it_catches(child.id());
+    }
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    for (_, _, signal, _, child) in &started {
+        // SAFETY: no pointers; our child, not yet waited for.
+        unsafe { libc::kill(child.id().cast_signed(), *signal) };
+    }
+    for (n, words, _, name, child) in started {
+        let output = child.wait_with_output().unwrap();
+        let text = format!("{words}, {name}: {} {}", output.status, said(&output));
+        assert!(matches!(output.status.code(), Some(0..=3)), "{text}");
+        let run = [format!("stopped-{n}"), format!("stopped-{n}/run.lathunt.json")];
+        let run = run.iter().find_map(|file| fs::read_to_string(place.path().join(file)).ok());
+        let run = run.unwrap_or_else(|| panic!("no run: {text}"));
+        assert!(run.contains("stopped after") && run.contains(&format!("({name}")), "{text}");
+    }
+}
+
+#[test]
+fn a_limit_of_cpu_time_ends_a_measurement_with_its_results() {
+    let place = place();
+    for (limit, file) in [("-S -t 1", "soft"), ("-t 2", "hard")] {
+        let script = format!("ulimit {limit}; exec {BINARY} npt -n 1000000000000 -p 0 -q -o {file}");
+        let output = Command::new("sh").args(["-c", &script]).current_dir(place.path()).output().unwrap();
+        assert!(matches!(output.status.code(), Some(0..=3)), "{limit}: {} {}", output.status, said(&output));
+        let run = [file.to_owned(), format!("{file}/run.lathunt.json")];
+        let run = run.iter().find_map(|file| fs::read_to_string(place.path().join(file)).ok());
+        let run = run.unwrap_or_else(|| panic!("{limit}: no run: {}", said(&output)));
+        assert!(run.contains("(SIGXCPU: the limit of CPU time, ulimit -t)"), "{limit}: {}", said(&output));
+    }
+}

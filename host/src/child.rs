@@ -20,10 +20,13 @@ pub fn bound_to_parent(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     // SAFETY: plain system calls, which a child may make between fork and exec.
     unsafe {
-        command.pre_exec(move || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
-            0 if libc::getppid() as u32 != parent => libc::_exit(1), // it died before that
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
+        command.pre_exec(move || {
+            crate::cpu_time::give_back();
+            match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
+                0 if libc::getppid() as u32 != parent => libc::_exit(1), // it died before that
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
         })
     }
 }

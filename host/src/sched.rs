@@ -5,7 +5,6 @@
 //! is (see [`denied`]): "operation not permitted" alone is misleading.
 
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use lathunt_core::application::policy_name;
 use lathunt_core::cpuset::{CpuSet, CPU_LIMIT};
@@ -219,16 +218,10 @@ pub fn prefault_stack() {
     std::hint::black_box(&mut below);
 }
 
-static RT_TIME_EXCEEDED: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn on_rt_time_exceeded(_: libc::c_int) {
-    RT_TIME_EXCEEDED.store(true, Ordering::Relaxed);
-}
-
 /// Whether a thread of this process ran longer than [`limit_rt_time`] allows without sleeping.
 #[must_use]
 pub fn rt_time_exceeded() -> bool {
-    RT_TIME_EXCEEDED.load(Ordering::Relaxed)
+    crate::signals::rt_time_exceeded()
 }
 
 /// Bounds how long a real-time thread of this process may run without blocking (`RLIMIT_RTTIME`).
@@ -239,7 +232,7 @@ pub fn rt_time_exceeded() -> bool {
 /// # Errors
 /// If the limit or the signal cannot be set.
 pub fn limit_rt_time(warn: Ns) -> Result<()> {
-    crate::signals::handle(libc::SIGXCPU, on_rt_time_exceeded)?;
+    crate::signals::watch_rt_limit()?;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: limit is a valid rlimit to write to.
     if unsafe { libc::getrlimit(libc::RLIMIT_RTTIME, &mut limit) } != 0 {

@@ -6,15 +6,37 @@
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
+use crate::cpu_time;
 use crate::error::{Error, Result};
 
+/// Signals that request the end. The kernel's default for each is to kill, and lose the results: also SIGQUIT (Ctrl-\), the
+/// timers that survive exec (`alarm`), a limit of CPU time, and a failing power supply.
+pub(crate) const ENDING: [libc::c_int; 9] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGPWR,
+    libc::SIGXCPU,
+];
+
 static STOP: AtomicI32 = AtomicI32::new(0);
+static HAS_RT_LIMIT: AtomicBool = AtomicBool::new(false);
+static RT_TIME_EXCEEDED: AtomicBool = AtomicBool::new(false);
 static STATUS: AtomicBool = AtomicBool::new(false);
 static STATUS_FILE: AtomicBool = AtomicBool::new(false);
 static BUS_ERRORS_KEPT: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_stop(signal: libc::c_int) {
-    STOP.store(signal, Ordering::Relaxed);
+    // SIGXCPU comes for two limits.
+    if signal == libc::SIGXCPU && HAS_RT_LIMIT.load(Ordering::Relaxed) && !cpu_time::is_used_up() {
+        RT_TIME_EXCEEDED.store(true, Ordering::Relaxed);
+    } else {
+        STOP.store(signal, Ordering::Relaxed);
+    }
 }
 
 extern "C" fn on_status(signal: libc::c_int) {
@@ -25,21 +47,39 @@ extern "C" fn on_status(signal: libc::c_int) {
     }
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP request the end, SIGUSR1 and SIGUSR2 the status.
+/// From now on SIGINT, SIGTERM, SIGHUP and the other signals that would kill request the end, SIGUSR1 and SIGUSR2 the status.
 ///
-/// SIGHUP stays ignored if the process was started that way (`nohup`).
+/// Of a limit of CPU time (`ulimit -t`), a part is left for the end. Except SIGINT and SIGTERM, signals stay ignored if the
+/// process was started that way (`nohup`).
 ///
 /// # Errors
 /// If the kernel refuses a handler.
 pub fn install() -> Result<()> {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        handle(signal, on_stop)?;
-    }
-    if !is_ignored(libc::SIGHUP) {
-        handle(libc::SIGHUP, on_stop)?;
-    }
+    end_by(on_stop)?;
     handle(libc::SIGUSR1, on_status)?;
     handle(libc::SIGUSR2, on_status)
+}
+
+/// From now on the signals of [`ENDING`] call `handler`.
+pub(crate) fn end_by(handler: extern "C" fn(libc::c_int)) -> Result<()> {
+    for signal in ENDING {
+        if matches!(signal, libc::SIGINT | libc::SIGTERM) || !is_ignored(signal) {
+            handle(signal, handler)?;
+        }
+    }
+    cpu_time::leave_time_to_end();
+    Ok(())
+}
+
+/// Catches SIGXCPU for a limit of real-time threads (RLIMIT_RTTIME), too.
+pub(crate) fn watch_rt_limit() -> Result<()> {
+    HAS_RT_LIMIT.store(true, Ordering::Relaxed);
+    handle(libc::SIGXCPU, on_stop)
+}
+
+/// Whether a real-time thread exceeded that limit.
+pub(crate) fn rt_time_exceeded() -> bool {
+    RT_TIME_EXCEEDED.load(Ordering::Relaxed)
 }
 
 /// SIGBUS has a handler that lets the process continue: [`on_shortened`] has no effect from now on.
@@ -75,7 +115,22 @@ pub fn name(signal: i32) -> &'static str {
         libc::SIGINT => "SIGINT",
         libc::SIGTERM => "SIGTERM",
         libc::SIGHUP => "SIGHUP",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGVTALRM => "SIGVTALRM",
+        libc::SIGPROF => "SIGPROF",
+        libc::SIGPWR => "SIGPWR: the power supply fails",
+        libc::SIGXCPU => "SIGXCPU: the limit of CPU time, ulimit -t",
         _ => "a signal",
+    }
+}
+
+/// The signal that ends a command of ours after `signal` requested our end: those of a user are passed on.
+#[must_use]
+pub(crate) fn for_command(signal: i32) -> i32 {
+    match signal {
+        libc::SIGINT | libc::SIGHUP | libc::SIGQUIT => signal,
+        _ => libc::SIGTERM,
     }
 }
 

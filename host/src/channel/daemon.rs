@@ -12,6 +12,7 @@ use super::lock::{self, Holder};
 use super::place::Place;
 use super::session::Session;
 use crate::error::{Error, Result};
+use crate::signals;
 use crate::trusted::{self, Owner};
 
 /// Most bytes of a consumer's report.
@@ -19,15 +20,12 @@ const REPORT_BYTES: u64 = 16 << 20;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Set by SIGINT, SIGTERM and SIGHUP from now on.
+/// Set by SIGINT, SIGTERM, SIGHUP and the other signals that would kill, from now on.
 pub fn stop_on_signals() -> &'static AtomicBool {
     extern "C" fn note(_: libc::c_int) {
         STOP.store(true, Ordering::Relaxed);
     }
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: the handler stores to an atomic, nothing else.
-        unsafe { libc::signal(signal, note as *const () as libc::sighandler_t) };
-    }
+    let _ = signals::end_by(note); // a refused handler: that signal kills
     &STOP
 }
 

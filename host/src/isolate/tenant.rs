@@ -129,11 +129,14 @@ impl IsolatedProgram {
         self.child.try_wait().map_err(|error| Error::new("wait for", "the command", error))
     }
 
-    /// Sends it `signal`, unless the terminal has done so: Ctrl-C reaches the whole foreground group.
+    /// Sends it `signal`, or SIGTERM for one that is about this process, unless the terminal has done so: Ctrl-C and Ctrl-\
+    /// reach the whole foreground group.
     pub fn pass_on(&self, signal: i32) {
+        let signal = crate::signals::for_command(signal);
         // SAFETY: no pointers; a process that has ended and was not waited for keeps its id.
         unsafe {
-            let by_terminal = signal == libc::SIGINT && libc::tcgetpgrp(0) == libc::getpgrp();
+            let typed = matches!(signal, libc::SIGINT | libc::SIGQUIT);
+            let by_terminal = typed && libc::tcgetpgrp(0) == libc::getpgrp();
             if !by_terminal {
                 libc::kill(self.pid(), signal);
             }

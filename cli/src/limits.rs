@@ -1,0 +1,43 @@
+//! One line where a limit of the caller leaves no room for this program.
+
+use std::io::Write;
+
+use lathunt_host::limits;
+
+/// For the allocator: prints without allocating.
+pub fn say_out_of_memory(bytes: usize) {
+    let _ = writeln!(
+        std::io::stderr(),
+        "lathunt: out of memory: {bytes} more bytes are refused; raise the limit (ulimit -v, ulimit -d, a unit's or \
+         container's memory)"
+    );
+}
+
+/// Whether the stack is large enough; if not, stderr says so.
+pub fn has_stack() -> bool {
+    match limits::ensure_stack() {
+        Ok(()) => true,
+        Err((have, needed)) => {
+            let _ = writeln!(
+                std::io::stderr(),
+                "lathunt: the stack is limited to {} KiB, {} KiB are needed; raise the limit (ulimit -s)",
+                have >> 10,
+                needed >> 10
+            );
+            false
+        }
+    }
+}
+
+/// What to do about an error of a limit; empty for any other error.
+pub fn remedy(error: &anyhow::Error) -> &'static str {
+    let code = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>()?.raw_os_error());
+    let text = || format!("{error:#}");
+    // Some errors keep only the text of their source.
+    let is = |number: i32| code == Some(number) || text().contains(&format!("(os error {number})"));
+    if is(24) && !text().contains("ulimit -n") {
+        "; raise the limit of open files (ulimit -n)"
+    } else {
+        ""
+    }
+}

@@ -1,0 +1,83 @@
+//! Limits of the caller (`ulimit`, control groups) that would end this program with an abort: it ends in order with one line,
+//! which the caller of this module prints.
+
+use std::alloc::{GlobalAlloc, Layout};
+
+use lathunt_runtime::FiberAlloc;
+
+/// Stack with which every command works, in bytes.
+const STACK: u64 = 1 << 20;
+
+/// Raises a smaller limit of the stack as far as the hard limit permits.
+///
+/// # Errors
+/// The limit is too small (bytes); and the number of bytes that are needed.
+pub fn ensure_stack() -> Result<(), (u64, u64)> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a valid rlimit to write to. Without an answer, no limit is known.
+    if unsafe { libc::getrlimit(libc::RLIMIT_STACK, &mut limit) } != 0 || limit.rlim_cur >= STACK {
+        return Ok(());
+    }
+    let wanted = libc::rlimit { rlim_cur: limit.rlim_max.min(STACK), ..limit };
+    // SAFETY: an initialised rlimit. The kernel compares the stack with the limit whenever it grows.
+    let raised = unsafe { libc::setrlimit(libc::RLIMIT_STACK, &wanted) } == 0;
+    let have = if raised { wanted.rlim_cur } else { limit.rlim_cur };
+    if have >= STACK {
+        Ok(())
+    } else {
+        Err((have, STACK))
+    }
+}
+
+/// [`FiberAlloc`] that ends the process when memory is refused (`ulimit -v`, `ulimit -d`), where Rust would abort. Also
+/// for an allocation whose failure the caller would handle.
+#[derive(Debug)]
+pub struct Allocator {
+    refused: fn(usize) -> i32,
+}
+
+impl Allocator {
+    /// `refused` gets the refused number of bytes and returns the exit code; it must not allocate.
+    #[must_use]
+    pub const fn new(refused: fn(usize) -> i32) -> Allocator {
+        Allocator { refused }
+    }
+
+    #[inline]
+    fn checked(&self, memory: *mut u8, bytes: usize) -> *mut u8 {
+        if memory.is_null() {
+            self.end(bytes);
+        }
+        memory
+    }
+
+    #[cold]
+    fn end(&self, bytes: usize) {
+        let code = (self.refused)(bytes);
+        // SAFETY: ends the process; exit handlers might allocate. The kernel releases what is not in a journal.
+        unsafe { libc::_exit(code) };
+    }
+}
+
+// SAFETY: FiberAlloc does the work; its answers are passed on.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        self.checked(unsafe { FiberAlloc.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { FiberAlloc.dealloc(memory, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        self.checked(unsafe { FiberAlloc.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        self.checked(unsafe { FiberAlloc.realloc(memory, layout, size) }, size)
+    }
+}
