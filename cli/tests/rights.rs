@@ -213,6 +213,15 @@ fn a_program_with_capabilities_reads_no_input_that_its_user_may_not_read() {
         "check --root secret",
         "tasks run secret",
         "explain secret",
+        "history --database secret",
+        "munin --database secret",
+        "munin config --database secret",
+        "check --kconfig secret",
+        "plot secret -o -",
+        "merge secret secret -o x.json",
+        "compare secret secret",
+        "tasks analyse secret",
+        "bound secret",
     ] {
         let arguments: Vec<&str> = words.split(' ').collect();
         let output = with_capabilities("+dac_read_search,+sys_ptrace", &arguments, place.path());

@@ -9,12 +9,16 @@
 //! Accuracy: below `width * linear_bins` a value is known to one bin width; above, to 1/32 (3.1 %) of itself.
 //! [`Histogram::quantile`] returns the upper edge of a bin, never above the exact maximum.
 
+mod bins;
 mod difference;
 mod layout;
 mod spread;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
+use self::bins::Bins;
 use crate::time::Ns;
 
 pub use difference::NotLater;
@@ -25,7 +29,7 @@ pub use spread::Spread;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     layout: Layout,
-    bins: Box<[u64]>,
+    bins: Bins,
     count: u64,
     sum_ns: u64, // saturates: 2^64 ns is 584 years of latency
     min: Ns,     // u64::MAX while empty
@@ -44,23 +48,22 @@ pub enum NoSum {
 }
 
 impl Histogram {
-    /// An empty histogram. Allocates once; [`Histogram::record`] never does.
+    /// An empty histogram. Allocates once; [`Histogram::record`] never does then.
     #[must_use]
     pub fn new(layout: Layout) -> Histogram {
-        Histogram {
-            layout,
-            bins: vec![0; layout.bins()].into_boxed_slice(),
-            count: 0,
-            sum_ns: 0,
-            min: Ns(u64::MAX),
-            max: Ns(0),
-        }
+        Histogram { bins: Bins::all(layout), ..Histogram::of_few(layout) }
     }
 
-    /// Counts one duration. Cannot fail, allocate or block: safe in a measuring loop.
+    /// An empty histogram that takes memory for occupied bins only; recording may allocate.
+    #[must_use]
+    pub fn of_few(layout: Layout) -> Histogram {
+        Histogram { layout, bins: Bins::none(), count: 0, sum_ns: 0, min: Ns(u64::MAX), max: Ns(0) }
+    }
+
+    /// Counts one duration. After [`Histogram::new`], it cannot fail, allocate or block: safe in a measuring loop.
     #[inline]
     pub fn record(&mut self, value: Ns) {
-        self.bins[self.layout.index(value)] += 1;
+        self.bins.count(self.layout.index(value), self.layout);
         self.count += 1;
         self.sum_ns = self.sum_ns.saturating_add(value.0);
         self.min = self.min.min(value);
@@ -75,8 +78,9 @@ impl Histogram {
         let total =
             counts.iter().try_fold(0u64, |sum, &(_, n)| sum.checked_add(n)).ok_or(BadCounts::Overflow)?;
         let occupied = || counts.iter().filter(|&&(_, n)| n > 0).map(|&(index, _)| index);
-        if let Some(index) = occupied().find(|&index| index >= self.bins.len()) {
-            return Err(BadCounts::Index(index, self.bins.len()));
+        let bins = self.layout.bins();
+        if let Some(index) = occupied().find(|&index| index >= bins) {
+            return Err(BadCounts::Index(index, bins));
         }
         if total == 0 {
             return Ok(());
@@ -88,9 +92,7 @@ impl Histogram {
             return Err(BadCounts::Extremes(exact.min, exact.max));
         }
         self.count = self.count.checked_add(total).ok_or(BadCounts::Overflow)?;
-        for &(index, n) in counts.iter().filter(|&&(_, n)| n > 0) {
-            self.bins[index] += n;
-        }
+        self.bins.add(counts.iter().copied(), self.layout);
         self.sum_ns = self.sum_ns.saturating_add(exact.sum_ns);
         self.min = self.min.min(exact.min);
         self.max = self.max.max(exact.max);
@@ -109,15 +111,12 @@ impl Histogram {
         // No bin exceeds the total, so no bin overflows.
         let count = self.count.checked_add(other.count).ok_or(NoSum::Counts)?;
         if self.layout == other.layout {
-            for (into, from) in self.bins.iter_mut().zip(&other.bins) {
-                *into += from;
-            }
+            self.bins.add(other.bins.occupied(), self.layout);
         } else {
             let layout = self.common_layout(other);
-            let mut bins = vec![0; layout.bins()].into_boxed_slice();
-            for (lower, _, count) in self.occupied().chain(other.occupied()) {
-                bins[layout.index(lower)] += count;
-            }
+            let mut bins = Bins::none();
+            let both = self.occupied().chain(other.occupied());
+            bins.add(both.map(|(lower, _, count)| (layout.index(lower), count)), layout);
             (self.layout, self.bins) = (layout, bins);
         }
         self.count = count;
@@ -185,9 +184,9 @@ impl Histogram {
     pub fn quantile(&self, q: f64) -> Option<Ns> {
         let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
         let mut seen = 0;
-        for (index, &n) in self.bins.iter().enumerate() {
+        for (index, n) in self.bins.occupied() {
             seen += n;
-            if n > 0 && seen >= rank {
+            if seen >= rank {
                 return Some(self.layout.upper(index).min(self.max).max(self.min));
             }
         }
@@ -200,23 +199,28 @@ impl Histogram {
     pub fn count_from(&self, value: Ns) -> u64 {
         let at = self.layout.index(value);
         let first = if self.layout.lower(at) == value { at } else { at + 1 };
-        self.bins[first.min(self.bins.len())..].iter().sum()
+        self.bins.occupied().rev().take_while(|&(index, _)| index >= first).map(|(_, n)| n).sum()
     }
 
     /// Counts of the linear rows: row `i` holds `[i, i + 1)` bin widths.
     #[must_use]
-    pub fn rows(&self) -> &[u64] {
-        &self.bins[..self.layout.linear_bins()]
+    pub fn rows(&self) -> Cow<'_, [u64]> {
+        let rows = self.layout.linear_bins();
+        match &self.bins {
+            Bins::All(bins) => Cow::Borrowed(&bins[..rows]),
+            Bins::Occupied(_) => {
+                let mut all = vec![0; rows];
+                let linear = self.bins.occupied().take_while(|&(index, _)| index < rows);
+                linear.for_each(|(index, n)| all[index] = n);
+                Cow::Owned(all)
+            }
+        }
     }
 
     /// Occupied bins in ascending order: (smallest value, largest value, count).
     pub fn occupied(&self) -> impl DoubleEndedIterator<Item = (Ns, Ns, u64)> + '_ {
         let layout = self.layout;
-        self.bins
-            .iter()
-            .enumerate()
-            .filter(|&(_, &n)| n > 0)
-            .map(move |(i, &n)| (layout.lower(i), layout.upper(i), n))
+        self.bins.occupied().map(move |(i, n)| (layout.lower(i), layout.upper(i), n))
     }
 }
 
@@ -264,7 +268,7 @@ struct Wire {
 
 impl Serialize for Histogram {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let bins = self.bins.iter().enumerate().filter(|&(_, &n)| n > 0).map(|(i, &n)| (i, n)).collect();
+        let bins = self.bins.occupied().collect();
         let (min_ns, max_ns) = (self.min(), self.max());
         let Layout { width_ns, linear_bins, .. } = self.layout;
         let (count, sum_ns, spread) = (self.count, self.sum_ns, Spread::of(self));
@@ -277,7 +281,7 @@ impl<'de> Deserialize<'de> for Histogram {
         use serde::de::Error;
         let wire = Wire::deserialize(deserializer)?;
         let layout = Layout::new(wire.width_ns, wire.linear_bins).map_err(D::Error::custom)?;
-        let mut histogram = Histogram::new(layout);
+        let mut histogram = Histogram::of_few(layout);
         let exact = Exact {
             sum_ns: wire.sum_ns,
             min: wire.min_ns.unwrap_or_default(),
@@ -296,7 +300,7 @@ impl<'de> Deserialize<'de> for Histogram {
 
 #[cfg(feature = "schema")]
 impl schemars::JsonSchema for Histogram {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
+    fn schema_name() -> Cow<'static, str> {
         "Histogram".into()
     }
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -271,7 +271,7 @@ impl File {
 
     /// The samples with known values, and the number of the others.
     fn histogram(&self, thread: &FromFile) -> (Histogram, u64) {
-        let mut histogram = Histogram::new(self.layout());
+        let mut histogram = Histogram::of_few(self.layout());
         let ns = |value: u64| Ns(value.saturating_mul(self.unit));
         let by_rows = !thread.rows.is_empty() || thread.overflows.is_some();
         let mut values = if by_rows {

@@ -5,6 +5,8 @@
 //! the name of its run. Maxima over time are dropped, because the runs did not start together. The verdict is the worst
 //! of all, never better.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::conditions::Conditions;
@@ -56,6 +58,7 @@ pub fn merge(runs: &[(String, Run)]) -> Result<Run, CannotMerge> {
     let mut merged = Run::new(conditions(runs));
     merged.complete = runs.iter().all(|(_, run)| run.complete);
     merged.peaks = worst_cases(runs);
+    merged.losses = losses(runs);
     for (name, run) in runs {
         for series in all_series(run) {
             add(&mut merged.series, series, name)?;
@@ -65,7 +68,6 @@ pub fn merge(runs: &[(String, Run)]) -> Result<Run, CannotMerge> {
                 .iter()
                 .map(|taken| Interference { source: format!("{name}: {}", taken.source), ..taken.clone() }),
         );
-        run.losses.iter().for_each(|loss| lose(&mut merged.losses, loss));
         match run.merged.is_empty() {
             true => merged.merged.push(listed(name, run)),
             false => merged.merged.extend(run.merged.iter().cloned()), // already a merge: its runs stay listed
@@ -174,11 +176,17 @@ fn named(peak: &Peak, name: &str) -> Peak {
     peak
 }
 
-fn lose(all: &mut Vec<Loss>, loss: &Loss) {
-    match all.iter_mut().find(|sum| sum.counter == loss.counter && sum.evidence_only == loss.evidence_only) {
-        Some(sum) => sum.count = sum.count.saturating_add(loss.count),
-        None => all.push(loss.clone()),
+/// The losses of all runs, in the order of their first appearance.
+fn losses(runs: &[(String, Run)]) -> Vec<Loss> {
+    let (mut all, mut places) = (Vec::<Loss>::new(), BTreeMap::new());
+    for loss in runs.iter().flat_map(|(_, run)| &run.losses) {
+        let place = *places.entry((&loss.counter, loss.evidence_only)).or_insert(all.len());
+        match all.get_mut(place) {
+            Some(sum) => sum.count = sum.count.saturating_add(loss.count),
+            None => all.push(loss.clone()),
+        }
     }
+    all
 }
 
 fn listed(name: &str, run: &Run) -> MergedRun {

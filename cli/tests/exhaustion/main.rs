@@ -5,6 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+mod ctf;
+mod limits;
+mod runs;
+
 const MIB: usize = 1 << 20;
 /// Of `ulimit -d`.
 const MOST_KIB: u32 = 300_000;
@@ -260,7 +264,7 @@ fn as_many_streams_as_events_take_no_longer_than_one() {
 /// A perf.data as `perf record -z` writes it, with one record many times over.
 #[test]
 fn compressed_records_of_a_perf_data_unfold_up_to_a_limit() {
-    let plain = include_bytes!("../../core/tests/data/perf_data/small.data");
+    let plain = include_bytes!("../../../core/tests/data/perf_data/small.data");
     let word = |at: usize| u64::from_le_bytes(plain[at..at + 8].try_into().unwrap()) as usize;
     let (offset, size) = (word(40), word(48));
     let mut record = Vec::new();
@@ -373,7 +377,7 @@ fn a_time_that_no_clock_shows_is_damage_and_no_span() {
     dat.bytes.extend(&pages);
     dat.buffer(false, &[(at, pages.len() as u64)]);
     let flight = {
-        let mut bytes = include_bytes!("../../core/tests/data/flight/small.bin").to_vec();
+        let mut bytes = include_bytes!("../../../core/tests/data/flight/small.bin").to_vec();
         bytes[128 + 48 * 4..][..8].fill(0xff);
         bytes
     };

@@ -148,7 +148,7 @@ impl Chain {
     }
 
     fn record(&mut self, response: Ns, deadline: Option<Ns>) {
-        self.histogram.get_or_insert_with(|| Histogram::new(layout())).record(response);
+        self.histogram.get_or_insert_with(|| Histogram::of_few(layout())).record(response);
         if let Some(deadline) = deadline.filter(|&deadline| response > deadline) {
             self.misses += 1;
             self.most = self.most.max(Some(response.saturating_sub(deadline)));

@@ -36,7 +36,7 @@ impl Missing {
     }
 
     fn add(&mut self, count: u64, latency: Ns) -> bool {
-        let bounded = self.bounded.get_or_insert_with(|| Histogram::new(layout()));
+        let bounded = self.bounded.get_or_insert_with(|| Histogram::of_few(layout()));
         let sum_ns = latency.0.saturating_mul(count);
         let exact = Exact { min: latency, max: latency, sum_ns };
         bounded.add_counts(&[(bounded.layout().index(latency), count)], exact).is_ok()

@@ -83,7 +83,7 @@ impl Sums {
         Sums {
             last: None,
             series: Vec::new(),
-            execution: Histogram::new(layout()),
+            execution: Histogram::of_few(layout()),
             preemptions: 0,
             faults: 0,
             faulting: None,

@@ -53,7 +53,7 @@ impl Wait {
 }
 
 fn empty(layout: Layout) -> Histogram {
-    Histogram::new(layout)
+    Histogram::of_few(layout)
 }
 
 fn record(

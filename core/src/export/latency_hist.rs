@@ -122,7 +122,7 @@ pub fn histogram(of: Option<&Histogram>) -> String {
     let count = of.map_or(0, Histogram::count);
     // The original averages whole µs; the exact sum is more accurate in the same format.
     let average = of.filter(|h| h.count() > 0).map(|h| (h.sum_ns() / h.count() / 1_000).to_string());
-    let rows = of.map_or(&[][..], Histogram::rows);
+    let rows = of.map(Histogram::rows).unwrap_or_default();
     let inside: u64 = rows.iter().take(LINES as usize).sum();
     let mut text = String::with_capacity(LINES as usize * 25);
     let _ = write!(

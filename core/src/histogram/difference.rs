@@ -3,6 +3,8 @@
 //! Counts and sum subtract exactly. The extremes of the interval do not follow from the snapshots: the caller passes
 //! the maximum, the minimum is known to its bin.
 
+use std::collections::BTreeMap;
+
 use super::Histogram;
 use crate::time::Ns;
 
@@ -22,18 +24,21 @@ impl Histogram {
         if self.layout != earlier.layout || self.count < earlier.count || self.sum_ns < earlier.sum_ns {
             return Err(NotLater);
         }
-        let mut stretch = Histogram::new(self.layout);
-        for (into, (&now, &before)) in stretch.bins.iter_mut().zip(self.bins.iter().zip(&earlier.bins)) {
-            *into = now.checked_sub(before).ok_or(NotLater)?;
+        let mut stretch = Histogram::of_few(self.layout);
+        let mut counts: BTreeMap<usize, u64> = self.bins.occupied().collect();
+        for (index, before) in earlier.bins.occupied() {
+            let now = counts.get_mut(&index).ok_or(NotLater)?;
+            *now = now.checked_sub(before).ok_or(NotLater)?;
         }
+        counts.retain(|_, n| *n > 0);
+        stretch.bins.add(counts.iter().map(|(&index, &n)| (index, n)), self.layout);
         stretch.count = self.count - earlier.count;
         if stretch.count == 0 {
             return Ok(stretch);
         }
         stretch.sum_ns = self.sum_ns - earlier.sum_ns;
-        let occupied = |&(_, &n): &(usize, &u64)| n > 0;
-        let lowest = stretch.bins.iter().enumerate().find(occupied).map_or(0, |(index, _)| index);
-        let highest = stretch.bins.iter().enumerate().rfind(occupied).map_or(0, |(index, _)| index);
+        let lowest = counts.first_key_value().map_or(0, |(&index, _)| index);
+        let highest = counts.last_key_value().map_or(0, |(&index, _)| index);
         stretch.max = max.clamp(self.layout.lower(highest), self.layout.upper(highest).min(self.max));
         stretch.min = self.layout.lower(lowest).max(self.min).min(stretch.max);
         Ok(stretch)

@@ -1,5 +1,7 @@
 //! The verdict of merged runs: the worst of all, never better.
 
+use std::collections::BTreeSet;
+
 use super::all_series;
 use crate::judge::{criteria, judge, Rules};
 use crate::run::Run;
@@ -119,10 +121,11 @@ pub(super) fn judged(run: &Run) -> Option<Quantity> {
     if let Some(quantity) = run.verdict.as_ref().and_then(|verdict| verdict.quantity) {
         return Some(quantity);
     }
-    let all = || all_series(run).map(|series| series.quantity);
-    let told =
-        all().filter(|&quantity| is_judged(run, quantity)).min_by_key(|&quantity| quantity.facts().rank);
-    told.or_else(|| all().min_by_key(|&quantity| quantity.facts().rank))
+    // Each once: a run may have thousands of series.
+    let all: BTreeSet<Quantity> = all_series(run).map(|series| series.quantity).collect();
+    let first = |of: &mut dyn Iterator<Item = Quantity>| of.min_by_key(|quantity| quantity.facts().rank);
+    let told = first(&mut all.iter().copied().filter(|&quantity| is_judged(run, quantity)));
+    told.or_else(|| first(&mut all.iter().copied()))
 }
 
 /// Whether the run's verdict may be on the samples of `quantity`.

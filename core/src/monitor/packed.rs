@@ -66,7 +66,7 @@ pub fn pack(histogram: &Histogram) -> Vec<u8> {
 /// The bytes are damaged; never panics.
 pub fn unpack(bytes: &[u8]) -> Result<Histogram, Damaged> {
     let (layout, counts, exact) = numbers(bytes)?;
-    let mut histogram = Histogram::new(layout);
+    let mut histogram = Histogram::of_few(layout);
     histogram.add_counts(&counts, exact).map_err(|error| Damaged(error.to_string()))?;
     Ok(histogram)
 }

@@ -242,10 +242,10 @@ fn sections(run: &Run, deadline: Option<Ns>) -> Vec<Section> {
     let line = deadline.filter(|_| shared);
     let section = |quantity| {
         let curves = latency::curves(&[("", run)], quantity);
-        let drawn = [
-            latency::plot(quantity, &curves, line, Wanted::Auto),
-            seconds::plot(quantity, &curves, line, Wanted::Auto),
-        ];
+        // One after the other: of many series, each takes much memory.
+        let view = |plot: Plot| PlotView::of(&plot);
+        let latencies = latency::plot(quantity, &curves, line, Wanted::Auto).map(view);
+        let over_time = seconds::plot(quantity, &curves, line, Wanted::Auto).map(view);
         Section {
             name: quantity.name(),
             meaning: quantity.facts().meaning,
@@ -255,7 +255,7 @@ fn sections(run: &Run, deadline: Option<Ns>) -> Vec<Section> {
                 .collect(),
             threads: run.of(quantity).any(|series| series.thread.is_some()),
             replayed: run.of(quantity).any(|series| series.replayed.is_some()),
-            plots: drawn.iter().flatten().map(PlotView::of).collect(),
+            plots: [latencies, over_time].into_iter().flatten().collect(),
         }
     };
     quantities(run).into_iter().map(section).collect()

@@ -3,6 +3,11 @@
 //! Nothing is clipped: an axis always includes the largest value, by a longer linear range or, if that would shrink the
 //! rest to a few pixels, by a logarithmic one, with a note in the plot.
 
+use std::borrow::Cow;
+use std::io;
+
+use serde::{Serialize, Serializer};
+
 use super::scale::{Kind, Scale};
 use crate::time::Ns;
 
@@ -139,31 +144,132 @@ pub(super) fn style(index: usize, group: usize, groups: usize) -> (usize, usize)
 }
 
 impl Plot {
-    /// The plot for the script of the page: JSON, safe inside a `<script>` element.
+    /// The plot for the script of the page: JSON, safe inside a `<script>` element. Written number by number, because a page
+    /// may have millions of them.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let axis = |axis: &Axis| {
-            serde_json::json!({
-                "kind": match axis.scale.kind { Kind::Log => "log", Kind::Linear => "linear", Kind::Time => "time" },
-                "lo": axis.scale.lo, "hi": axis.scale.hi, "unit": axis.unit,
-            })
+        let data = ForScript {
+            bottom: BOTTOM,
+            columns: self.columns,
+            deadline: self.deadline.as_ref().filter(|d| d.on_x).map(|d| d.at),
+            id: &self.id,
+            left: LEFT,
+            lines: self.lines.iter().map(LineForScript::of).collect(),
+            right: RIGHT,
+            top: TOP,
+            value: self.value_unit,
+            x: AxisForScript::of(&self.x),
+            y: AxisForScript::of(&self.y),
         };
-        let lines: Vec<_> = self
-            .lines
-            .iter()
-            .map(|line| {
-                let steps: Vec<f64> = line.steps.iter().flat_map(|s| [s.from, s.to, s.value]).collect();
-                serde_json::json!({
-                    "label": crate::printable::line(&line.label), "colour": line.colour, "steps": steps,
-                })
-            })
-            .collect();
-        let data = serde_json::json!({
-            "id": self.id, "x": axis(&self.x), "y": axis(&self.y), "lines": lines,
-            "value": self.value_unit, "columns": self.columns,
-            "left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM,
-            "deadline": self.deadline.as_ref().filter(|d| d.on_x).map(|d| d.at),
-        });
-        data.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+        let mut json = Vec::new();
+        let mut serializer = serde_json::Serializer::with_formatter(&mut json, InScript);
+        match data.serialize(&mut serializer) {
+            Ok(()) => String::from_utf8(json).unwrap_or_default(),
+            Err(_) => String::new(), // no map key that is not text, no error of memory
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ForScript<'a> {
+    bottom: f64,
+    columns: bool,
+    deadline: Option<f64>,
+    id: &'a str,
+    left: f64,
+    lines: Vec<LineForScript<'a>>,
+    right: f64,
+    top: f64,
+    value: &'a str,
+    x: AxisForScript,
+    y: AxisForScript,
+}
+
+#[derive(Serialize)]
+struct LineForScript<'a> {
+    colour: usize,
+    label: Cow<'a, str>,
+    #[serde(serialize_with = "flat")]
+    steps: &'a [Step],
+}
+
+impl LineForScript<'_> {
+    fn of(line: &Line) -> LineForScript<'_> {
+        LineForScript { colour: line.colour, label: crate::printable::line(&line.label), steps: &line.steps }
+    }
+}
+
+fn flat<S: Serializer>(steps: &[Step], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(steps.iter().flat_map(|step| [step.from, step.to, step.value]))
+}
+
+#[derive(Serialize)]
+struct AxisForScript {
+    hi: f64,
+    kind: &'static str,
+    lo: f64,
+    unit: &'static str,
+}
+
+impl AxisForScript {
+    fn of(axis: &Axis) -> AxisForScript {
+        let kind = match axis.scale.kind {
+            Kind::Log => "log",
+            Kind::Linear => "linear",
+            Kind::Time => "time",
+        };
+        AxisForScript { hi: axis.scale.hi, kind, lo: axis.scale.lo, unit: axis.unit }
+    }
+}
+
+/// Escapes what could end the element.
+struct InScript;
+
+impl serde_json::ser::Formatter for InScript {
+    fn write_string_fragment<W: io::Write + ?Sized>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        fragment.chars().try_for_each(|letter| match letter {
+            '<' | '>' | '&' => write!(out, "\\u{:04x}", u32::from(letter)),
+            _ => write!(out, "{letter}"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_label_ends_the_element_of_the_script() {
+        let scale = Scale::linear(1.0, LEFT, RIGHT);
+        let axis = || Axis { label: String::new(), unit: "µs", scale: scale.clone() };
+        let line = Line {
+            label: "</script>&\"\\\u{202e}".to_owned(),
+            legend: String::new(),
+            colour: 1,
+            dash: 0,
+            steps: vec![Step { from: 0.0, to: 1.5, value: 7.0 }],
+            max: None,
+        };
+        let plot = Plot {
+            id: "one".to_owned(),
+            title: String::new(),
+            subtitle: String::new(),
+            x: axis(),
+            y: axis(),
+            lines: vec![line],
+            deadline: None,
+            notes: Vec::new(),
+            columns: false,
+            value_unit: "samples",
+        };
+        let json = plot.to_json();
+        assert!(!json.contains(['<', '>', '&']), "{json}");
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["lines"][0]["label"], "</script>&\"\\\\u{202e}");
+        assert_eq!(value["lines"][0]["steps"], serde_json::json!([0.0, 1.5, 7.0]));
     }
 }

@@ -70,11 +70,12 @@ fn whole(root: &Json) -> Result<TaskSet, NotATaskSet> {
         return Err(fields.error("no \"tasks\": this is not a task set of rt-app's grammar"));
     };
     let mut members = Fields::new("tasks", tasks)?;
+    let mut threads = 0usize;
     for (name, value) in members.take_all(|_| true) {
         let (task, warnings) = task::read(name, value, &set.global)?;
+        threads = threads.saturating_add(task.instances as usize);
         set.tasks.push(task);
         set.warnings.extend(warnings);
-        let threads: usize = set.tasks.iter().map(|task| task.instances as usize).sum();
         if threads > MOST_TASKS {
             return Err(NotATaskSet::new("tasks", format!("more than {MOST_TASKS} threads")));
         }
@@ -92,13 +93,20 @@ fn whole(root: &Json) -> Result<TaskSet, NotATaskSet> {
 fn rename_repeated(tasks: &mut [super::set::Task]) -> Vec<Warning> {
     let mut taken: std::collections::BTreeSet<String> = tasks.iter().map(|task| task.name.clone()).collect();
     let mut seen = std::collections::BTreeSet::new();
+    let mut next = BTreeMap::new(); // number to try first, per name
     let mut warnings = Vec::new();
     for task in tasks {
         if seen.insert(task.name.clone()) {
             continue;
         }
-        let free = (1..).map(|number| format!("{}{number}", task.name)).find(|name| !taken.contains(name));
-        let new = free.unwrap_or_default();
+        let first = next.entry(task.name.clone()).or_insert(1u64);
+        let new = loop {
+            let name = format!("{}{first}", task.name);
+            *first += 1;
+            if !taken.contains(&name) {
+                break name;
+            }
+        };
         let text =
             format!("\"{}\" is there more than once: this one is {new} (rt-app would keep one)", task.name);
         warnings.push(Warning { name: "repeated-key", place: "tasks".to_owned(), text });

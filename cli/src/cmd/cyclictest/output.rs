@@ -61,9 +61,9 @@ pub fn last_state(result: &ThreadResult) -> Live {
     }
 }
 
-fn rows<'a>(options: &Options, result: &'a ThreadResult) -> &'a [u64] {
+fn rows(options: &Options, result: &ThreadResult) -> Vec<u64> {
     let rows = result.series.histogram.rows();
-    &rows[..(options.histogram.unwrap_or(0) as usize).min(rows.len())]
+    rows[..(options.histogram.unwrap_or(0) as usize).min(rows.len())].to_vec()
 }
 
 /// A column of the histogram block.
@@ -73,7 +73,7 @@ pub fn column(
     figures: &Figures,
     overflows: Option<&Overflows>,
 ) -> Column {
-    let rows = rows(options, result).to_vec();
+    let rows = rows(options, result);
     let inside: u64 = rows.iter().sum();
     Column {
         overflows: result.series.histogram.count() - inside,

@@ -18,12 +18,18 @@ pub(super) enum Token {
 const MARKS: [&str; 18] =
     ["...", ":=", "{", "}", "(", ")", "[", "]", "<", ">", ";", ",", ".", "=", ":", "-", "+", "*"];
 
+/// Most tokens of a description. With all events and system calls, that of a Linux kernel has some 200,000.
+const MOST: usize = 1 << 20;
+
 /// Splits `text` into tokens with their offsets.
 pub(super) fn words(text: &str) -> Result<Vec<(usize, Token)>, Damage> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
+        if tokens.len() == MOST {
+            return Err(bad(at, &format!("more than {MOST} words: above the number of any trace")));
+        }
         let rest = &text[at..];
         if bytes[at].is_ascii_whitespace() || bytes[at] == 0 {
             at += 1;

@@ -90,7 +90,7 @@ impl Reader {
             false => Connection::open_with_flags(unchanging(path), flags | OpenFlags::SQLITE_OPEN_URI),
         };
         let connection = connection.map_err(problem)?;
-        connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(problem)?;
+        schema::configure_reading(&connection).map_err(problem)?;
         let hint = |what: &str| format!("{shown}: {what}");
         match schema::content(&connection).map_err(problem)? {
             Content::Ours => Ok(Reader { connection, path: path.to_owned() }),

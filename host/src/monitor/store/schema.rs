@@ -1,6 +1,6 @@
 //! The tables of the database, and how a file is recognised as ours. docs/FORMAT.md describes them for readers with SQL.
 
-use rusqlite::Connection;
+use rusqlite::{ffi, Connection};
 
 /// `PRAGMA application_id` of our databases ("LtHm").
 pub(super) const APPLICATION: i32 = 0x4c74_486d;
@@ -118,6 +118,34 @@ pub(super) enum Content {
     Foreign,
 }
 
+/// Largest value of a database that is read, in bytes: a histogram or a text. Those of a monitor are below 300 kB.
+const LARGEST_VALUE: i32 = 8 << 20;
+
+/// Settings of a connection that reads a file of any origin.
+pub(super) fn configure_reading(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    // A reader that dropped its privileges can create no file; what is sorted is one window.
+    connection.pragma_update(None, "temp_store", "memory")?;
+    // SAFETY: the handle is that of an open connection, and the call only stores a number.
+    unsafe { ffi::sqlite3_limit(connection.handle(), ffi::SQLITE_LIMIT_LENGTH, LARGEST_VALUE) };
+    Ok(())
+}
+
+/// Our tables.
+const NAMES: [&str; 6] = ["window", "series", "sample", "alltime", "event", "running"];
+
+/// Whether a table has a generated column: it could compute without end.
+fn computes(connection: &Connection) -> rusqlite::Result<bool> {
+    let mut computes = false;
+    for name in NAMES {
+        connection.pragma(None, "table_xinfo", name, |row| {
+            computes |= row.get::<_, i64>("hidden")? != 0;
+            Ok(())
+        })?;
+    }
+    Ok(computes)
+}
+
 /// Inspects a database without changing it.
 pub(super) fn content(connection: &Connection) -> rusqlite::Result<Content> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
@@ -130,7 +158,7 @@ pub(super) fn content(connection: &Connection) -> rusqlite::Result<Content> {
         |row| row.get(0),
     )?;
     Ok(match (number("application_id")?, number("user_version")?, tables) {
-        _ if replaced > 0 => Content::Foreign,
+        _ if replaced > 0 || computes(connection)? => Content::Foreign,
         (APPLICATION, version, _) if version > VERSION => Content::Newer(version),
         (APPLICATION, _, _) => Content::Ours,
         (0, 0, 0) => Content::Empty,
@@ -169,4 +197,51 @@ pub(super) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use lathunt_core::monitor::window::UnixMs;
+
+    use super::super::read::Reader;
+    use super::*;
+
+    /// A database with a window of one sample, whose tables were changed.
+    fn database(from: &str, to: &str, histogram: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("history.db");
+        let connection = Connection::open(&path).unwrap();
+        assert!(TABLES.contains(from));
+        connection.execute_batch(&TABLES.replacen(from, to, 1)).unwrap();
+        let fill = format!(
+            "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; \
+             INSERT INTO window VALUES (1, 1000, 2000, 1000000000, 1); \
+             INSERT INTO series (id, quantity, cpu) VALUES (1, 'wakeup', 0); \
+             INSERT INTO sample (window_id, series_id, count, lost, sum_ns, max_ns, histogram) \
+             VALUES (1, 1, 1, 0, 9000, 9000, {histogram});"
+        );
+        connection.execute_batch(&fill).unwrap();
+        (place, path)
+    }
+
+    #[test]
+    fn a_database_that_computes_its_values_is_not_read() {
+        let (_place, path) = database("    victim TEXT,", "    victim TEXT,", "x'00'");
+        assert_eq!(Reader::open(&path).unwrap().rows(UnixMs(0), None).unwrap().len(), 1);
+        let computed = "    victim TEXT AS (printf('%.*c', 900000000, 'x')) VIRTUAL,";
+        let (_place, path) = database("    victim TEXT,", computed, "x'00'");
+        let error = Reader::open(&path).unwrap_err().to_string();
+        assert!(error.contains("it is not a database of lathunt monitor"), "{error}");
+    }
+
+    #[test]
+    fn a_giant_value_is_an_error_and_sorting_needs_no_file() {
+        let (_place, path) = database("    victim TEXT,", "    victim TEXT,", "zeroblob(20000000)");
+        let error = Reader::open(&path).unwrap().rows(UnixMs(0), None).unwrap_err().to_string();
+        assert!(error.contains("too big"), "{error}");
+        let connection = Connection::open(&path).unwrap();
+        configure_reading(&connection).unwrap();
+        let place: i32 = connection.pragma_query_value(None, "temp_store", |row| row.get(0)).unwrap();
+        assert_eq!(place, 2, "in memory");
+    }
 }
