@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn no_label_ends_the_element_of_the_script() {
         let scale = Scale::linear(1.0, LEFT, RIGHT);
-        let axis = || Axis { label: String::new(), unit: "µs", scale: scale.clone() };
+        let axis = || Axis { label: String::new(), unit: "µs", scale };
         let line = Line {
             label: "</script>&\"\\\u{202e}".to_owned(),
             legend: String::new(),
