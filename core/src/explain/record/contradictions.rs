@@ -153,12 +153,7 @@ impl Contradictions {
                     self.find(event, "sys_exit", Some(Partners::Call(before)));
                 }
             }
-            // A call that seccomp refuses has an end only.
-            Kind::SysExit { id, .. } => {
-                if self.calls.remove(&tid) == Some(id) {
-                    self.complete.insert(Partners::Call(id));
-                }
-            }
+            Kind::SysExit { id, .. } => self.call_ends(tid, id),
             Kind::WorkStart { .. } => self.start(event, Pair::Work(tid), "workqueue_execute_end"),
             Kind::WorkEnd { .. } => self.end(event, Pair::Work(tid), "workqueue_execute_start"),
             _ => {}
@@ -181,6 +176,13 @@ impl Contradictions {
             Some(true) => _ = self.complete.insert(pair.partners()),
             Some(false) => self.find(event, missing, Some(pair.partners())),
             None => {}
+        }
+    }
+
+    /// A call that seccomp refuses has an end only.
+    fn call_ends(&mut self, tid: Tid, id: i32) {
+        if self.calls.remove(&tid) == Some(id) {
+            self.complete.insert(Partners::Call(id));
         }
     }
 
