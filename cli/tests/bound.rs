@@ -27,8 +27,6 @@ fn bound(directory: &Path, arguments: &[&str]) -> Output {
     command.current_dir(directory).arg("bound").args(arguments).output().unwrap()
 }
 
-const ASSUME: &str = "--assume-no-new-mechanism";
-
 fn refused(directory: &Path, arguments: &[&str], expected: &str) {
     let output = bound(directory, arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -39,7 +37,7 @@ fn refused(directory: &Path, arguments: &[&str], expected: &str) {
 #[test]
 fn published_rain_goes_through_the_command() {
     let place = tempfile::tempdir().unwrap();
-    let arguments = ["--values", RAIN, "--threshold", "30", "--exceedance", "2.739726e-5", ASSUME, "--json"];
+    let arguments = ["--values", RAIN, "--threshold", "30", "--exceedance", "2.739726e-5", "--json"];
     let output = bound(place.path(), &arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -121,7 +119,7 @@ fn bad_input_gets_one_line_and_a_short_run_no_number() {
 #[test]
 fn the_plots_and_the_answer_are_written_where_they_were_asked_for() {
     let place = tempfile::tempdir().unwrap();
-    let rain = ["--values", RAIN, "--threshold", "30", "--exceedance", "2.739726e-5", ASSUME];
+    let rain = ["--values", RAIN, "--threshold", "30", "--exceedance", "2.739726e-5"];
     let asked = [&rain[..], &["-o", "out", "--plot", "rain.svg"]].concat();
     let output = bound(place.path(), &asked);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -34,7 +34,7 @@ use crate::{exit, out};
 /// Observed: the largest sample, and an upper limit of the probability of larger ones, without a model of the tail; a cluster
 /// of samples counts once. Bound: a path analysis of measured terms of the kernel, if they were measured. Extrapolated: a
 /// generalised Pareto tail, printed only if every gate passes; a gate that refuses is named. No gate can detect a mechanism
-/// that first acts after the recording, so samples are extrapolated only with --assume-no-new-mechanism.
+/// that first acts after the recording, so a run is extrapolated only with --assume-no-new-mechanism; --values states the same assumption.
 ///
 /// Exit status: 0 done, or the deadline holds for all observed samples; 1 error or invalid arguments; 2 a sample exceeded the
 /// deadline; 3 lost samples or missed activations may exceed the deadline, or --strict is not met.
@@ -76,7 +76,7 @@ pub struct BoundArgs {
     /// Extrapolate more than two decades beyond the data
     #[arg(long)]
     beyond: bool,
-    /// Extrapolate, on the assumption that no mechanism absent from the samples will act; no test can verify that
+    /// Extrapolate a run, on the assumption that no mechanism absent from it will act; no test can verify that
     #[arg(long)]
     assume_no_new_mechanism: bool,
     /// Deadline to compare the samples with; bare numbers are µs
@@ -187,7 +187,8 @@ fn request(args: &BoundArgs) -> Request {
         deadline: args.deadline.map(|deadline| deadline.0 as f64),
         threshold: args.threshold,
         beyond: args.beyond,
-        assume_no_new: args.assume_no_new_mechanism,
+        // Plain numbers have no machine: their limit states the assumption.
+        assume_no_new: args.assume_no_new_mechanism || args.values.is_some(),
         parameters: args.json || args.output.is_some(),
         ..Request::default()
     }

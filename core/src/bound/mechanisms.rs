@@ -52,7 +52,7 @@ fn without_number(cause: &str) -> String {
 pub const ASSUMES: &str =
     "no mechanism acts later that acted never or only a few times in this record (no test can detect one)";
 
-/// Refuses several causes among the peaks, and requires `--assume-no-new-mechanism` from the user.
+/// Refuses several causes among the peaks, and without the assumption of the user (`--assume-no-new-mechanism`).
 ///
 /// In the simulation of core/tests/bound_machines.rs that assumption is wrong for one kind of machine, where a
 /// mechanism appears after the record: two in five of its limits are too small.

@@ -209,6 +209,11 @@ impl Answers {
                 "the interval of {name} that started at {begin} has no end: it may have taken {length} or more, and is not listed"
             ));
         }
+        if let Some((length, begin)) = found.longest_cut_by_exit.filter(|one| Some(one.0) > worst) {
+            limits.push(format!(
+                "an interval that started at {begin} has no end, and is not listed: its thread exited {length} later"
+            ));
+        }
         if found.spanning_losses > 0 {
             let (count, s) = (found.spanning_losses, if found.spanning_losses == 1 { "s" } else { "" });
             let longest =

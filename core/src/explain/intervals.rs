@@ -325,7 +325,7 @@ impl<'s> Search<'s> {
         self.forget_names(tid);
         let by_thread = matches!(self.question, Question::Between { .. } | Question::Syscall(_));
         let Some(begun) = by_thread.then(|| self.by_thread.remove(&tid)).flatten() else { return };
-        self.unended(&begun, at);
+        self.cut_by_exit(&begun, at);
         self.found.unmatched_begins += 1;
         if self.found.begin_threads.len() < 8 {
             let name = self.name(tid);

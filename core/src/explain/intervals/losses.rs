@@ -29,11 +29,21 @@ impl Search<'_> {
         self.found.longest_begun_in_loss = self.found.longest_begun_in_loss.max(Some(least));
     }
 
-    /// An interval between markers without an end: at `until` another one starts, or its thread or the trace ends.
+    /// An interval between markers without an end: at `until` its thread exits.
+    pub(super) fn cut_by_exit(&mut self, begun: &Begun, until: Mono) {
+        if self.is_asked_for(begun) {
+            let cut = Some((until.since(begun.at), begun.at));
+            self.found.longest_cut_by_exit = self.found.longest_cut_by_exit.max(cut);
+        }
+    }
+
+    fn is_asked_for(&self, begun: &Begun) -> bool {
+        matches!(self.question, Question::Between { .. }) && self.whose.fits(begun.tid, &self.comm(begun.tid))
+    }
+
+    /// An interval between markers without an end: at `until` another one starts, or the trace ends.
     pub(super) fn unended(&mut self, begun: &Begun, until: Mono) {
-        if !matches!(self.question, Question::Between { .. })
-            || !self.whose.fits(begun.tid, &self.comm(begun.tid))
-        {
+        if !self.is_asked_for(begun) {
             return;
         }
         let length = until.since(begun.at);

@@ -4,20 +4,24 @@ use super::{find, Found, Question, Whose};
 use crate::time::{Ns, Tid};
 use crate::trace::ftrace_text::FtraceText;
 
-/// From `begin` to `end`, in a trace with these lines: µs, thread, text of its marker. It ends after 9 ms.
-fn between(marks: &[(u64, &str, &str)], whose: &Whose) -> Found {
+/// A trace with these lines: µs, thread, text of its marker.
+fn text(marks: &[(u64, &str, &str)]) -> String {
     let mark = |(at, who, text): &(u64, &str, &str)| {
         format!("{who} [001] ..... 1.{at:06}: tracing_mark_write: {text}\n")
     };
+    marks.iter().map(mark).collect()
+}
+
+fn question() -> Question {
+    Question::Between { from: "mark:begin".parse().unwrap(), to: "mark:end".parse().unwrap(), pair: None }
+}
+
+/// From `begin` to `end`, in a trace with these lines, which ends after 9 ms.
+fn between(marks: &[(u64, &str, &str)], whose: &Whose) -> Found {
     let switch =
         "y-8 [001] d.... 1.009000: sched_switch: prev_comm=y prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=x next_pid=7 next_prio=120\n";
-    let text: String = marks.iter().map(mark).chain([switch.to_owned()]).collect();
-    let question = Question::Between {
-        from: "mark:begin".parse().unwrap(),
-        to: "mark:end".parse().unwrap(),
-        pair: None,
-    };
-    find(&FtraceText::open(text.as_bytes()).unwrap(), &question, whose)
+    let text = text(marks) + switch;
+    find(&FtraceText::open(text.as_bytes()).unwrap(), &question(), whose)
 }
 
 #[test]
@@ -44,4 +48,14 @@ fn a_job_that_never_ends_may_be_longer_than_the_worst() {
     let short = [&ends[..], &[(8_950, "x-7", "begin")]].concat();
     assert!(!between(&short, &all).may_hide_worse(), "shorter than the worst");
     assert!(!between(&[(1_000, "x-7", "begin")], &all).may_hide_worse(), "none was found");
+}
+
+#[test]
+fn a_thread_that_exits_cuts_its_job_which_is_no_late_one() {
+    let exits = "x-7 [001] ..... 1.005000: sched_process_exit: comm=x pid=7 prio=120\n";
+    let text = text(&[(100, "x-7", "begin"), (200, "x-7", "end"), (1_000, "x-7", "begin")]) + exits;
+    let found = find(&FtraceText::open(text.as_bytes()).unwrap(), &question(), &Whose::default());
+    assert_eq!(found.longest_cut_by_exit.map(|(length, _)| length), Some(Ns::from_us(4_000)));
+    assert!(found.longest_unended.is_none() && !found.may_hide_worse());
+    assert_eq!(found.unmatched_begins, 1);
 }

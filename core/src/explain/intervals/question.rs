@@ -112,6 +112,8 @@ pub struct Found {
     pub unmatched_ends: u64,
     /// The longest of them between markers: its length if it ended there, its thread and its start.
     pub longest_unended: Option<(Ns, String, Mono)>,
+    /// The longest of those whose thread exited: from its start to the exit, and its start. No result of it is late.
+    pub longest_cut_by_exit: Option<(Ns, Mono)>,
     /// Threads of unmatched starts, to explain why nothing was paired.
     pub begin_threads: BTreeSet<String>,
     /// Threads of unmatched ends.
