@@ -55,7 +55,9 @@ impl Runs {
             return;
         }
         if let Some((last, period)) = pause {
-            let end = self.end.filter(|end| end.since(last) <= period && self.waits > 1);
+            // After a longer step an absolute wait is short, whatever the step was.
+            let is_pause = |end: &Mono| end.since(last) <= period || is_longer(at.since(*end).0, period.0);
+            let end = self.end.filter(|end| self.waits > 1 && is_pause(end));
             if let Some((begin, end)) = self.begin.zip(end) {
                 *(if self.waits == self.before { &mut self.steady } else { &mut self.unsteady }) += 1;
                 self.pauses += 1;
@@ -182,6 +184,21 @@ mod tests {
         }
         let relative = [2, 2, 2, 2, 2, 6].into_iter().cycle().take(120);
         assert_eq!(steps(true, relative.map(|ms| (ms * MS, 8 * MS))), Some((Some(6), Ns(58 * MS))));
+    }
+
+    #[test]
+    fn a_long_step_does_not_explain_a_pause_that_is_longer_still() {
+        let (mut told, mut at) = (Runs::default(), 0);
+        // Polls each 1 ms, 4 ms of work, then nothing until 25 ms after the last poll.
+        for polls in [45, 40, 52, 38, 47] {
+            for poll in 0..polls {
+                told.released(Mono(at), Some(Ns(MS)));
+                let is_last = poll + 1 == polls;
+                told.finished(Mono(at + if is_last { 4 * MS } else { MS / 50 }));
+                at += if is_last { 25 * MS } else { MS };
+            }
+        }
+        assert_eq!(told.report(), Some((None, Ns(55 * MS))));
     }
 
     #[test]
