@@ -43,27 +43,28 @@ impl Runs {
     pub fn released(&mut self, at: Mono, period: Option<Ns>) {
         self.releases += 1;
         let wait = self.end.map(|end| at.since(end).0);
-        let pause = self.last.replace(at).zip(period).filter(|&(last, period)| {
-            is_longer(at.since(last).0, period.0) && !wait.is_some_and(|wait| self.is_usual(wait))
+        // After a step longer than the period an absolute wait is short, whatever the step was.
+        let is_late = |last: Mono, period: Ns| {
+            self.end.is_some_and(|end| end.since(last) > period && !is_longer(at.since(end).0, period.0))
+        };
+        let pause = self.last.replace(at).zip(period).is_some_and(|(last, period)| {
+            is_longer(at.since(last).0, period.0)
+                && !wait.is_some_and(|wait| self.is_usual(wait))
+                && !is_late(last, period)
         });
         if let Some(wait) = wait {
             self.idle.truncate(RECENT - 1);
             self.idle.push_front(wait);
         }
-        if self.begin.is_some() && pause.is_none() {
+        if self.begin.is_some() && !pause {
             self.waits = self.waits.saturating_add(1);
             return;
         }
-        if let Some((last, period)) = pause {
-            // After a longer step an absolute wait is short, whatever the step was.
-            let is_pause = |end: &Mono| end.since(last) <= period || is_longer(at.since(*end).0, period.0);
-            let end = self.end.filter(|end| self.waits > 1 && is_pause(end));
-            if let Some((begin, end)) = self.begin.zip(end) {
-                *(if self.waits == self.before { &mut self.steady } else { &mut self.unsteady }) += 1;
-                self.pauses += 1;
-                self.before = self.waits;
-                self.longest = self.longest.max(Some(end.since(begin)));
-            }
+        if let Some((begin, end)) = self.begin.zip(self.end).filter(|_| self.waits > 1) {
+            *(if self.waits == self.before { &mut self.steady } else { &mut self.unsteady }) += 1;
+            self.pauses += 1;
+            self.before = self.waits;
+            self.longest = self.longest.max(Some(end.since(begin)));
         }
         (self.begin, self.waits) = (Some(at), 1);
     }
@@ -187,18 +188,29 @@ mod tests {
     }
 
     #[test]
-    fn a_long_step_does_not_explain_a_pause_that_is_longer_still() {
-        let (mut told, mut at) = (Runs::default(), 0);
-        // Polls each 1 ms, 4 ms of work, then nothing until 25 ms after the last poll.
-        for polls in [45, 40, 52, 38, 47] {
-            for poll in 0..polls {
-                told.released(Mono(at), Some(Ns(MS)));
-                let is_last = poll + 1 == polls;
-                told.finished(Mono(at + if is_last { 4 * MS } else { MS / 50 }));
-                at += if is_last { 25 * MS } else { MS };
+    fn a_long_step_does_not_explain_a_pause_that_is_longer_still_and_is_none_by_itself() {
+        // Polls each 1 ms; the last one and the one at `late` are followed by 4 ms of work, and the last by nothing until
+        // 25 ms after it.
+        let of = |late: Option<u64>| {
+            let (mut told, mut at) = (Runs::default(), 0);
+            for polls in [45, 40, 52, 38, 47] {
+                for poll in 0..polls {
+                    told.released(Mono(at), Some(Ns(MS)));
+                    let (is_last, is_late) = (poll + 1 == polls, late == Some(poll));
+                    told.finished(Mono(at + if is_last || is_late { 4 * MS } else { MS / 50 }));
+                    at += if is_last {
+                        25 * MS
+                    } else if is_late {
+                        4 * MS + MS / 50
+                    } else {
+                        MS
+                    };
+                }
             }
-        }
-        assert_eq!(told.report(), Some((None, Ns(55 * MS))));
+            told.report()
+        };
+        assert_eq!(of(None), Some((None, Ns(55 * MS))));
+        assert_eq!(of(Some(20)), Some((None, Ns(58 * MS + MS / 50))));
     }
 
     #[test]
