@@ -1,4 +1,4 @@
-//! Events that are missing without a mark, as where lines of a text were removed: the recorded cases with a tenth of their
+//! Losses that the trace does not report, as where lines of a text were removed: the recorded cases with a tenth of their
 //! events removed are explained by the same culprit or as unexplained, never by another one.
 #![allow(clippy::disallowed_methods)] // tests read their recordings; the crate itself reads no file
 
@@ -16,7 +16,7 @@ use lathunt_core::time::Mono;
 use lathunt_core::trace::trace_dat::TraceDat;
 use lathunt_core::trace::window::Window;
 
-/// One in so many events is removed.
+/// One event in this many is removed.
 const ONE_IN: u64 = 10;
 /// Different losses of each interval.
 const SEEDS: u64 = 5;

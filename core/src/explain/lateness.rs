@@ -105,15 +105,13 @@ impl<'w> Firing<'w> {
 
 /// Start of the local timer interrupt around `event`, if timer events were not recorded.
 fn timer_interrupt(record: &Record, event: &Event) -> Option<Mono> {
-    let records_timers =
-        record.window.events.iter().any(|event| matches!(event.kind, What::TimerExpireEntry { .. }));
     let slice = record.slice_before(event.cpu, event.at)?;
     let is_timer = match slice.context {
         Context::Vector(vector) => vector == crate::trace::event::Vector::LocalTimer,
         Context::HardIrq(irq) => record.irq_name(irq, slice.proof).contains("timer"),
         _ => false,
     };
-    (is_timer && !records_timers).then(|| record.interrupt_begin(event.cpu, event.at))
+    (is_timer && !record.has_timers()).then(|| record.interrupt_begin(event.cpu, event.at))
 }
 
 /// The parts `timer late` and `timer interrupt` of `[begin, waking)`, with their shares.

@@ -33,6 +33,9 @@ pub struct Record<'w> {
     names: Names,
     has_wakings: bool,
     has_switches: bool,
+    has_calls: bool,
+    has_timers: bool,
+    has_timer_starts: bool,
     until: Mono,
     losses: Vec<u32>,
     contradictions: Vec<Contradiction>,
@@ -44,6 +47,8 @@ pub struct Record<'w> {
 const LOSSY: usize = 2;
 /// Minimum number in the record, if they are a hundredth of its events.
 const FEW_QUIRKS: usize = 8;
+/// System calls from this number on are markers of programs.
+const OWN_CALLS: i32 = 512;
 /// Assumed maximum length of an interrupt without a recorded start.
 const UNSEEN: Ns = Ns::from_us(500);
 /// Maximum time from the end of an interrupt to a waking in its exit path, for threads that any context may wake;
@@ -67,6 +72,9 @@ impl<'w> Record<'w> {
                 .iter()
                 .any(|event| matches!(event.kind, Kind::Waking { new: false, .. })),
             has_switches: window.events.iter().any(|event| matches!(event.kind, Kind::Switch { .. })),
+            has_calls: false,
+            has_timers: false,
+            has_timer_starts: false,
             until: window.events.iter().map(|event| event.at).max().unwrap_or_default(),
             losses: Vec::new(),
             contradictions: Vec::new(),
@@ -95,6 +103,9 @@ impl<'w> Record<'w> {
             Kind::Lost { .. } => self.losses.push(index),
             Kind::PiSetprio { task, .. } => _ = self.borrowers.insert(task.tid),
             Kind::Rename { tid, comm: Some(comm) } => self.names.rename(tid, comm, event.at),
+            Kind::SysEnter { id, .. } => self.has_calls |= id < OWN_CALLS,
+            Kind::TimerExpireEntry { .. } => self.has_timers = true,
+            Kind::HrtimerStart { .. } => self.has_timer_starts = true,
             _ => {}
         }
         let of_cpu = self.on_cpu.entry(event.cpu).or_default();
@@ -178,7 +189,25 @@ impl<'w> Record<'w> {
         read.found()
     }
 
-    /// Contradictions between events in `[a, b]`: events are missing without a mark there.
+    /// Whether system calls of the kernel are recorded, not only markers.
+    #[must_use]
+    pub fn has_calls(&self) -> bool {
+        self.has_calls
+    }
+
+    /// Whether the expiries of timers are recorded.
+    #[must_use]
+    pub fn has_timers(&self) -> bool {
+        self.has_timers
+    }
+
+    /// Whether the starts of timers are recorded.
+    #[must_use]
+    pub fn has_timer_starts(&self) -> bool {
+        self.has_timer_starts
+    }
+
+    /// Contradictions between events in `[a, b]`: events were lost there, and the trace does not report it.
     #[must_use]
     pub fn contradictions(&self, a: Mono, b: Mono) -> &[Contradiction] {
         let from = self.contradictions.partition_point(|found| found.at < a);
@@ -186,7 +215,7 @@ impl<'w> Record<'w> {
         &self.contradictions[from..until]
     }
 
-    /// Whether events are missing without a mark around `[a, b]`. Kernels have quirks: one contradiction proves nothing,
+    /// Whether events were lost around `[a, b]` that the trace does not report. Kernels have quirks: one contradiction proves nothing,
     /// nor do a few in a long record.
     #[must_use]
     pub fn lacks_events(&self, a: Mono, b: Mono) -> bool {

@@ -93,7 +93,7 @@ impl Clauses {
         self.is_job = true;
     }
 
-    /// Events are missing without a mark: a cause must weigh more than any other with all of the unexplained time, and the
+    /// The trace lost events without reporting it: a cause must weigh more than any other with all of the unexplained time, and the
     /// thread's own time proves nothing.
     pub fn of_lossy(&mut self) {
         self.is_lossy = true;

@@ -10,11 +10,11 @@ use crate::trace::event::{Event, Kind as What, Level, Vector};
 const ARMING: Ns = Ns::from_ms(1);
 /// Why the waker of a thread that a timer woke is unknown.
 pub(super) const TIMER_MISSING: &str = "the event of the timer that woke it is missing";
-/// Label of time whose cause is not told because of that.
-pub(super) const WITHOUT_A_MARK: &str = "events are missing without a mark";
+/// Why time has no cause in a trace that lost events without a record of the loss.
+pub(super) const UNREPORTED: &str = "the trace lost events without reporting it";
 
 impl Walk<'_, '_> {
-    /// Notes whether events are missing in `[a, b]` without a mark.
+    /// Notes whether events around `[a, b]` were lost that the trace does not report.
     pub(super) fn check_whole(&mut self, a: Mono, b: Mono) {
         self.lossy = self.record.lacks_events(a, b);
         if !self.lossy {
@@ -25,27 +25,13 @@ impl Walk<'_, '_> {
         let inside = self.record.contradictions(a, b);
         let Some(first) = inside.first().or(all.last()) else { return };
         self.missing.push(format!(
-            "{WITHOUT_A_MARK}: {} contradictions in the interval and {} before it, such as {} missing on CPU {} before {}; nothing is concluded from the absence of an event",
+            "{UNREPORTED}: {} contradictions in the interval and {} before it, such as {} missing on CPU {} before {}; nothing is concluded from the absence of an event",
             inside.len(),
             all.len() - inside.len(),
             first.missing,
             first.cpu,
             first.at
         ));
-    }
-
-    /// Whether system calls are recorded, not only markers.
-    pub(super) fn records_calls(&self) -> bool {
-        self.record
-            .window
-            .events
-            .iter()
-            .any(|event| matches!(event.kind, What::SysEnter { id, .. } if id < 512))
-    }
-
-    /// Whether the expiries of timers are recorded.
-    pub(super) fn records_timers(&self) -> bool {
-        self.record.window.events.iter().any(|event| matches!(event.kind, What::TimerExpireEntry { .. }))
     }
 
     /// Whether a timer that `tid` set for the sleep it is in at `at` would have a recorded `hrtimer_start`.
@@ -57,13 +43,12 @@ impl Walk<'_, '_> {
             .find(|(_, event)| matches!(event.kind, What::Switch { prev, .. } if prev.tid == tid));
         let is_inside =
             |left: &Event| self.record.complete_from(left.cpu).is_some_and(|from| from + ARMING < left.at);
-        left.is_some_and(|(_, left)| is_inside(left))
-            && self.record.window.events.iter().any(|event| matches!(event.kind, What::HrtimerStart { .. }))
+        self.record.has_timer_starts() && left.is_some_and(|(_, left)| is_inside(left))
     }
 
     /// An unexplained part of a record with such losses.
     pub(super) fn unsure(&self, what: &str, a: Mono, b: Mono) -> Segment {
-        Segment::unexplained(Kind::Lost, format!("{what}: {WITHOUT_A_MARK}"), a, b.since(a))
+        Segment::unexplained(Kind::Lost, format!("{what}: {UNREPORTED}"), a, b.since(a))
     }
 
     /// Notes a tracepoint that would have explained a gap.

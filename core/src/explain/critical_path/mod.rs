@@ -74,7 +74,7 @@ struct Walk<'r, 'w> {
     path: Vec<Tid>,
     /// Tracepoints that would have explained a gap.
     missing: Vec<String>,
-    /// Events are missing without a mark: the absence of an event proves nothing.
+    /// The trace lost events without reporting it: the absence of an event proves nothing.
     lossy: bool,
 }
 

@@ -1,6 +1,6 @@
 //! The waker that ended a blocked span: from the context of the waking back to its origin.
 
-use super::missing::{TIMER_MISSING, WITHOUT_A_MARK};
+use super::missing::{TIMER_MISSING, UNREPORTED};
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
 use crate::explain::lateness::Firing;
@@ -252,7 +252,7 @@ impl<'w> Walk<'_, 'w> {
             return Waker::Unknown(TIMER_MISSING);
         }
         if self.lossy {
-            return Waker::Unknown(WITHOUT_A_MARK);
+            return Waker::Unknown(UNREPORTED);
         }
         let softirq = match slice.context {
             Context::Softirq(vec) => Some(vec),

@@ -1,9 +1,9 @@
-//! Contradictions in the sequence of events: they prove that events are missing without a mark, as where lines of a text
-//! were removed.
+//! Contradictions in the sequence of events: they prove that the trace lost events without reporting it, as where lines of a
+//! text were removed.
 //!
-//! Each start has one end (where ends are recorded), a thread runs after a switch to it only, and a sleep ends by a waking. Before a loss with a mark
-//! nothing is known of what follows it. An event of which a loss leaves no contradiction is not found: one that has no
-//! partner. Where several events are missing, others have one.
+//! Each start has one end (where ends are recorded), a thread runs only after a switch to it, and a sleep ends by a waking.
+//! After a loss that the trace reports, nothing is compared with events before it. A missing event that has no partner is not
+//! noticed; where several are missing, others have one.
 
 use std::collections::{HashMap, HashSet};
 

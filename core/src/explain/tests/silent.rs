@@ -97,13 +97,13 @@ fn a_record_that_contradicts_itself_blames_nobody_by_the_absence_of_an_event() {
        1000 c1 switch rt/50@80:S > idle
     ";
     let low = "where low/70 (nice 0), of lower priority, ran: not preempted";
-    assert_eq!(expect(events, (20, 950), &[low], &["without a mark"]).cause, "thread: low");
+    assert_eq!(expect(events, (20, 950), &[low], &["lost events"]).cause, "thread: low");
     // A recording without ends of calls has nothing to contradict.
     let starts = events.replace("30 c1 ret 39", "30 c1 call 39\n40 c1 call 39");
-    assert_eq!(expect(&starts, (20, 950), &[low], &["without a mark"]).cause, "thread: low");
+    assert_eq!(expect(&starts, (20, 950), &[low], &["lost events"]).cause, "thread: low");
     // Two other events contradict the ones before.
     let contradictory =
         events.replace("30 c1 ret 39", "25 c1 ret 39\n30 c1 call 39\n40 c1 call 39\n45 c1 call 39");
-    let said = ["events are missing without a mark: 2 contradictions in the interval"];
+    let said = ["the trace lost events without reporting it: 2 contradictions in the interval"];
     assert_eq!(expect(&contradictory, (20, 950), &said, &[low]).cause, "unexplained");
 }
