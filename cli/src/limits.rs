@@ -8,8 +8,8 @@ use lathunt_host::limits;
 pub fn say_out_of_memory(bytes: usize) {
     let _ = writeln!(
         std::io::stderr(),
-        "lathunt: out of memory: {bytes} more bytes are refused; raise the limit (ulimit -v, ulimit -d, a unit's or \
-         container's memory)"
+        "lathunt: out of memory: cannot allocate {bytes} bytes; raise the limit (ulimit -v, ulimit -d, or that of the \
+         service or container)"
     );
 }
 
@@ -35,7 +35,7 @@ pub fn remedy(error: &anyhow::Error) -> &'static str {
     let text = || format!("{error:#}");
     // Some errors keep only the text of their source.
     let is = |number: i32| code == Some(number) || text().contains(&format!("(os error {number})"));
-    if is(24) && !text().contains("ulimit -n") {
+    if is(limits::TOO_MANY_OPEN_FILES) && !text().contains("ulimit -n") {
         "; raise the limit of open files (ulimit -n)"
     } else {
         ""

@@ -5,6 +5,8 @@ use std::alloc::{GlobalAlloc, Layout};
 
 use lathunt_runtime::FiberAlloc;
 
+/// Error number at the limit of open files (EMFILE).
+pub const TOO_MANY_OPEN_FILES: i32 = libc::EMFILE;
 /// Stack with which every command works, in bytes.
 const STACK: u64 = 1 << 20;
 

@@ -34,8 +34,8 @@ use super::units::{interval, microseconds, seconds};
 ///
 /// CHANNEL is the same at both ends: udp:HOST:PORT, tcp:HOST:PORT, unix:PATH, vsock:CID:PORT, tty:DEVICE@RATE, virtio:DEVICE,
 /// ether:INTERFACE, gpio:CHIP:OUT,IN (falling edges; LINE=rising: rising ones); on one machine also pipe, pty, mqueue, eventfd,
-/// futex, futex-pi, mutex, semaphore, semaphore:sysv, signal, condvar. Answers are matched with stimuli by a random session key and a sequence number; late, lost,
-/// duplicated, out-of-order and damaged answers are counted.
+/// futex, futex-pi, mutex, semaphore, semaphore:sysv, signal, condvar. Answers are matched with stimuli by a random session key
+/// and a sequence number; late, lost, duplicated, out-of-order and damaged answers are counted.
 ///
 /// Exit status: 0 measured, and within the deadline if one was given; 1 could not measure; 2 deadline or -b exceeded; 3
 /// inconclusive: answers were lost, or the responder disappeared.
