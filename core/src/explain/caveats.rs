@@ -66,7 +66,7 @@ fn victim_events(scene: &CauseInput, begin: Mono, end: Mono, limits: &mut Vec<St
 fn missing_tracepoints(scene: &CauseInput, limits: &mut Vec<String>) {
     let recorded =
         |wanted: fn(&Kind) -> bool| scene.record.window.events.iter().any(|event| wanted(&event.kind));
-    if !scene.record.has_switches() {
+    if !scene.record.has.switches {
         limits.push("sched_switch is not recorded: the cause cannot be known".to_owned());
     }
     let gaps = scene.tree.all_gaps();

@@ -111,7 +111,7 @@ fn timer_interrupt(record: &Record, event: &Event) -> Option<Mono> {
         Context::HardIrq(irq) => record.irq_name(irq, slice.proof).contains("timer"),
         _ => false,
     };
-    (is_timer && !record.has_timers()).then(|| record.interrupt_begin(event.cpu, event.at))
+    (is_timer && !record.has.timers).then(|| record.interrupt_begin(event.cpu, event.at))
 }
 
 /// The parts `timer late` and `timer interrupt` of `[begin, waking)`, with their shares.

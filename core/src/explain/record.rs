@@ -4,6 +4,7 @@
 
 mod contradictions;
 pub mod describe;
+mod kinds;
 mod names;
 mod stalls;
 mod unseen;
@@ -15,6 +16,7 @@ pub use describe::{softirq_name, vector_name};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use self::describe::does_softirqs;
+use self::kinds::Kinds;
 use self::names::Names;
 use super::cpu::{Context, Slice, Timeline};
 use super::segment::Evidence;
@@ -31,11 +33,8 @@ pub struct Record<'w> {
     on_cpu: BTreeMap<Cpu, Vec<u32>>,
     of_thread: HashMap<Tid, Vec<u32>>,
     names: Names,
-    has_wakings: bool,
-    has_switches: bool,
-    has_calls: bool,
-    has_timers: bool,
-    has_timer_starts: bool,
+    /// Which kinds of events there are.
+    pub has: Kinds,
     until: Mono,
     losses: Vec<u32>,
     contradictions: Vec<Contradiction>,
@@ -47,8 +46,6 @@ pub struct Record<'w> {
 const LOSSY: usize = 2;
 /// Minimum number in the record, if they are a hundredth of its events.
 const FEW_QUIRKS: usize = 8;
-/// System calls from this number on are markers of programs.
-const OWN_CALLS: i32 = 512;
 /// Assumed maximum length of an interrupt without a recorded start.
 const UNSEEN: Ns = Ns::from_us(500);
 /// Maximum time from the end of an interrupt to a waking in its exit path, for threads that any context may wake;
@@ -67,14 +64,7 @@ impl<'w> Record<'w> {
             on_cpu: BTreeMap::new(),
             of_thread: HashMap::new(),
             names: Names::default(),
-            has_wakings: window
-                .events
-                .iter()
-                .any(|event| matches!(event.kind, Kind::Waking { new: false, .. })),
-            has_switches: window.events.iter().any(|event| matches!(event.kind, Kind::Switch { .. })),
-            has_calls: false,
-            has_timers: false,
-            has_timer_starts: false,
+            has: Kinds::of(&window.events),
             until: window.events.iter().map(|event| event.at).max().unwrap_or_default(),
             losses: Vec::new(),
             contradictions: Vec::new(),
@@ -103,9 +93,6 @@ impl<'w> Record<'w> {
             Kind::Lost { .. } => self.losses.push(index),
             Kind::PiSetprio { task, .. } => _ = self.borrowers.insert(task.tid),
             Kind::Rename { tid, comm: Some(comm) } => self.names.rename(tid, comm, event.at),
-            Kind::SysEnter { id, .. } => self.has_calls |= id < OWN_CALLS,
-            Kind::TimerExpireEntry { .. } => self.has_timers = true,
-            Kind::HrtimerStart { .. } => self.has_timer_starts = true,
             _ => {}
         }
         let of_cpu = self.on_cpu.entry(event.cpu).or_default();
@@ -145,18 +132,6 @@ impl<'w> Record<'w> {
         self.until
     }
 
-    /// Whether it has `sched_waking`. If not, `sched_wakeup` is used, which may be on another CPU than the waker.
-    #[must_use]
-    pub fn has_wakings(&self) -> bool {
-        self.has_wakings
-    }
-
-    /// Whether it has `sched_switch`. If not, threads are known at their own events only.
-    #[must_use]
-    pub fn has_switches(&self) -> bool {
-        self.has_switches
-    }
-
     /// Whether this thread was boosted anywhere in the record.
     #[must_use]
     pub fn was_lent(&self, tid: Tid) -> bool {
@@ -181,30 +156,12 @@ impl<'w> Record<'w> {
     }
 
     fn contradict(&self, order: &[u32]) -> Vec<Contradiction> {
-        let mut read = Contradictions::new(self.has_wakings);
+        let mut read = Contradictions::new(self.has.wakings);
         let whole = |event: &&Event| {
             self.window.complete_from.get(&event.cpu).is_none_or(|complete_from| event.at >= *complete_from)
         };
         order.iter().map(|&index| self.event(index)).filter(whole).for_each(|event| read.step(event));
         read.found()
-    }
-
-    /// Whether system calls of the kernel are recorded, not only markers.
-    #[must_use]
-    pub fn has_calls(&self) -> bool {
-        self.has_calls
-    }
-
-    /// Whether the expiries of timers are recorded.
-    #[must_use]
-    pub fn has_timers(&self) -> bool {
-        self.has_timers
-    }
-
-    /// Whether the starts of timers are recorded.
-    #[must_use]
-    pub fn has_timer_starts(&self) -> bool {
-        self.has_timer_starts
     }
 
     /// Contradictions between events in `[a, b]`: events were lost there, and the trace does not report it.

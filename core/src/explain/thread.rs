@@ -68,7 +68,7 @@ impl Stretch {
 #[must_use]
 pub fn states(record: &Record, tid: Tid, a: Mono, b: Mono) -> Vec<Stretch> {
     let mut now = start(record, tid, a);
-    if !record.has_switches() && a < b {
+    if !record.has.switches && a < b {
         let unknown = Stretch { state: State::Unknown, cpu: None, began_by: None, inferred: false, ..now };
         return vec![Stretch { end: b, ..unknown }];
     }
@@ -129,7 +129,7 @@ fn was_woken_leaving(record: &Record, tid: Tid, stretch: &Stretch) -> bool {
     let is_waking = |event: &Event| matches!(event.kind, Kind::Waking { task, .. } if task.tid == tid);
     let is_switch = |event: &Event| matches!(event.kind, Kind::Switch { .. });
     // It ran before the waking: else that ended its previous sleep, and its switch-in was lost.
-    record.has_wakings()
+    record.has.wakings
         && before.find(|event| is_waking(event) || is_switch(event)).is_some_and(is_waking)
         && before.find(|event| is_switch(event) || event.current == Some(tid)).is_some_and(
             |event| match event.kind {
@@ -193,7 +193,7 @@ fn backwards(record: &Record, tid: Tid, index: u32, event: &Event, blank: Stretc
         Kind::Fork { child, .. } if child.tid == tid => (State::Unborn, None),
         Kind::Waking { new: true, .. } => (State::Unborn, None),
         Kind::Waking { .. } => (State::Blocked(0), None),
-        Kind::Wakeup { .. } if !record.has_wakings() => (State::Blocked(0), None),
+        Kind::Wakeup { .. } if !record.has.wakings => (State::Blocked(0), None),
         Kind::Wakeup { .. } => (State::Woken, Some(event.cpu)),
         Kind::Migrate { from, .. } => (State::Unknown, Some(from)),
         _ => (State::Unknown, None),

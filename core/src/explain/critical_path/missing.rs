@@ -43,7 +43,7 @@ impl Walk<'_, '_> {
             .find(|(_, event)| matches!(event.kind, What::Switch { prev, .. } if prev.tid == tid));
         let is_inside =
             |left: &Event| self.record.complete_from(left.cpu).is_some_and(|from| from + ARMING < left.at);
-        self.record.has_timer_starts() && left.is_some_and(|(_, left)| is_inside(left))
+        self.record.has.timer_starts && left.is_some_and(|(_, left)| is_inside(left))
     }
 
     /// An unexplained part of a record with such losses.

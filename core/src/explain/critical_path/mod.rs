@@ -263,7 +263,7 @@ impl Walk<'_, '_> {
                 (Kind::Blocked, format!("{thread} does not exist yet"), self.unborn(thread, stretch, depth))
             }
             State::Ended => (Kind::Blocked, format!("{thread} has ended"), Vec::new()),
-            State::Unknown if !self.record.has_switches() => {
+            State::Unknown if !self.record.has.switches => {
                 let label =
                     format!("sched_switch is not recorded: whether {thread} ran, waited or slept is unknown");
                 (Kind::Lost, label, Vec::new())

@@ -50,7 +50,7 @@ impl Walk<'_, '_> {
             }),
         ];
         let unseen: Vec<&str> = kinds.iter().filter(|(_, is)| !has(*is)).map(|(name, _)| *name).collect();
-        let sees_calls = self.record.has_calls();
+        let sees_calls = self.record.has.calls;
         match call {
             Some((call, _)) => {
                 let unseen = match unseen.is_empty() {

@@ -116,7 +116,7 @@ impl Walk<'_, '_> {
         });
         let why = match (released, idled) {
             // Only this timer gives a new quota: where timers are recorded, it was not that.
-            (false, _) if self.lossy || self.record.has_timers() => return None,
+            (false, _) if self.lossy || self.record.has.timers => return None,
             (true, _) => "its cgroup had used up its CPU quota (sched_cfs_period_timer ends it)",
             (false, true) => {
                 "the scheduler went idle instead of running it, as with a used-up CPU quota of its cgroup"

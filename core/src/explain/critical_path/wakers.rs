@@ -56,7 +56,7 @@ impl<'w> Walk<'_, 'w> {
         };
         let waking = record.event(index);
         if !matches!(waking.kind, What::Waking { .. } | What::Wakeup { .. }) {
-            if !record.has_wakings() {
+            if !record.has.wakings {
                 self.ask("sched_waking");
             }
             return Waker::Unknown("the waking is not recorded");
