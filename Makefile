@@ -21,7 +21,8 @@ setup:
 build: setup ## Build the release binary (target/release/lathunt)
 	cargo build --release --locked --package lathunt --package lathunt-tracer --package lathunt-runtime
 
-hunt: build ## Measure this machine for 60 s under load, explain the worst cases, print a verdict and write a report
+hunt: setup ## Measure this machine for 60 s under load, explain the worst cases, print a verdict and write a report
+	cargo build --release --locked --package lathunt
 	@# Exit codes 2 (deadline exceeded) and 3 (inconclusive) are verdicts, not errors of make.
 	$(BINARY) hunt -D $(DURATION) $(HUNT_ARGS) || case $$? in 2 | 3) ;; *) exit 1 ;; esac
 

@@ -87,8 +87,8 @@ pub struct BoxArgs {
     /// With --pair: measure every ordered pair of CPUs, one after the other; -D is the length of each measurement
     #[arg(long, requires = "pair", conflicts_with = "smp")]
     pub matrix: bool,
-    /// Compare the methods to receive (blocking, sigio, epoll, busy-poll, io-uring) in alternating rounds, with the CPU time of
-    /// each. The responder is a thread of this process, on the address of CHANNEL or with --pair; -D is the length of each
+    /// Compare the methods to receive (blocking, sigio, epoll, busy-poll, io-uring, xdp) in alternating rounds, with the CPU time
+    /// of each. The responder is a thread of this process, on the address of CHANNEL or with --pair; -D is the length of each
     /// method
     #[arg(long, value_name = "WHAT", value_parser = ["receive"], conflicts_with_all = ["matrix", "calibrate", "latmon", "listen"])]
     pub compare: Option<String>,

@@ -33,7 +33,7 @@ pub struct RespondArgs {
     /// CPU of the answering thread [default: any CPU]
     #[arg(short, long, value_name = "CPU", value_parser = cpu)]
     pub cpu: Option<Cpu>,
-    /// Method of waiting for stimuli: blocking, sigio (signals), epoll, busy-poll, io-uring
+    /// Method of waiting for stimuli: blocking, sigio (signals), epoll, busy-poll, io-uring, xdp (AF_XDP, for udp; as root)
     #[arg(long, value_name = "METHOD", default_value_t)]
     pub receive: Reception,
     /// Known delay before each answer: 200us, uniform:0us,500us, normal:200us,20us or exponential:100us

@@ -18,12 +18,20 @@ pub enum Reception {
     BusyPoll,
     /// A read or recv of io_uring, one system call per message.
     IoUring,
+    /// AF_XDP sockets: UDP datagrams before the kernel's network stack sees them.
+    Xdp,
 }
 
 impl Reception {
     /// All of them, blocking first.
-    pub const ALL: [Reception; 5] =
-        [Reception::Blocking, Reception::Sigio, Reception::Epoll, Reception::BusyPoll, Reception::IoUring];
+    pub const ALL: [Reception; 6] = [
+        Reception::Blocking,
+        Reception::Sigio,
+        Reception::Epoll,
+        Reception::BusyPoll,
+        Reception::IoUring,
+        Reception::Xdp,
+    ];
 
     /// Its name on the command line.
     #[must_use]
@@ -34,6 +42,7 @@ impl Reception {
             Reception::Epoll => "epoll",
             Reception::BusyPoll => "busy-poll",
             Reception::IoUring => "io-uring",
+            Reception::Xdp => "xdp",
         }
     }
 }
@@ -46,9 +55,7 @@ impl fmt::Display for Reception {
 
 /// Not one of them.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is not a way to receive: blocking, sigio, epoll, busy-poll or io-uring (AF_XDP is not built in)"
-)]
+#[error("'{0}' is not a way to receive: blocking, sigio, epoll, busy-poll, io-uring or xdp")]
 pub struct NotAReception(String);
 
 impl FromStr for Reception {

@@ -7,10 +7,11 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::super::descriptor::{done, length};
 use super::super::Inlet;
+use super::mapping::Mapping;
 
 const OP_ASYNC_CANCEL: u8 = 14;
 const OP_READ: u8 = 22;
@@ -94,38 +95,6 @@ struct Completion {
 
 const _: () =
     assert!(size_of::<Parameters>() == 120 && size_of::<Submission>() == 64 && size_of::<Completion>() == 16);
-
-/// Memory shared with the kernel.
-struct Mapping {
-    start: *mut u8,
-    length: usize,
-}
-
-impl Mapping {
-    fn new(fd: RawFd, length: usize, offset: libc::off_t) -> io::Result<Mapping> {
-        let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
-        // SAFETY: a new mapping of the ring.
-        let start = unsafe { libc::mmap(ptr::null_mut(), length, rights, flags, fd, offset) };
-        match start {
-            libc::MAP_FAILED => Err(io::Error::last_os_error()),
-            start => Ok(Mapping { start: start.cast(), length }),
-        }
-    }
-
-    /// A word that the kernel changes too.
-    fn word(&self, offset: u32) -> &AtomicU32 {
-        debug_assert!(offset as usize + 4 <= self.length);
-        // SAFETY: offsets are the kernel's, within the mapping and aligned; the mapping lives as long as `self`.
-        unsafe { &*self.start.add(offset as usize).cast::<AtomicU32>() }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped with this length.
-        unsafe { libc::munmap(self.start.cast(), self.length) };
-    }
-}
 
 /// An inlet that is read through a ring of its own.
 pub(super) struct IoUring {

@@ -3,7 +3,9 @@
 mod busy_poll;
 mod epoll;
 mod io_uring;
+mod mapping;
 mod sigio;
+mod xdp;
 
 use std::os::fd::RawFd;
 
@@ -56,6 +58,10 @@ pub fn with(reception: Reception, mut link: Link) -> Result<Link> {
             })?;
             Box::new(ring)
         }
+        Reception::Xdp => {
+            link.facts.push("received through AF_XDP sockets in copy mode".to_owned());
+            Box::new(xdp::Xdp::new(link.inlet, fd)?)
+        }
         _ => return Err(refused("a channel that receives in another way cannot switch back")),
     };
     link.reception = reception;
@@ -102,9 +108,10 @@ mod tests {
                     Err(error) => {
                         let not_there = channel == Local::Mqueue
                             && matches!(reception, Reception::Sigio | Reception::IoUring);
+                        let not_udp = reception == Reception::Xdp;
                         let forbidden = reception == Reception::IoUring
                             && matches!(error.errno(), Some(libc::ENOSYS | libc::EPERM));
-                        assert!(not_there || forbidden, "{channel} {reception}: {error}");
+                        assert!(not_there || not_udp || forbidden, "{channel} {reception}: {error}");
                         continue;
                     }
                 };
@@ -135,5 +142,8 @@ mod tests {
         let (_mine, theirs) = local::pair(Local::Futex).unwrap();
         let error = with(Reception::Epoll, theirs).err().unwrap().to_string();
         assert!(error.contains("no descriptor"), "{error}");
+        let (_mine, theirs) = local::pair(Local::Pipe).unwrap();
+        let error = with(Reception::Xdp, theirs).err().unwrap().to_string();
+        assert!(error.contains("xdp needs udp:HOST:PORT"), "{error}");
     }
 }
