@@ -272,6 +272,7 @@ impl Log {
             several_waits: self.cycles.report(&self.sums.distances()),
             off_period_ns: self.cycles.off_period(self.sums.period_ns()),
             several_jobs: self.several.report(self.sums.shortest_distance()),
+            released_every_ns: task.released_every_ns.filter(|_| !is_chosen),
             ..task
         }
     }

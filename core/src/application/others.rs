@@ -112,6 +112,7 @@ fn add(sum: &mut Task, task: Task) {
     sum.other_turns.extend(task.other_turns);
     super::candidates::longest_first(&mut sum.other_turns);
     sum.polls_every_ns = sum.polls_every_ns.max(task.polls_every_ns);
+    sum.released_every_ns = sum.released_every_ns.into_iter().chain(task.released_every_ns).min();
 }
 
 #[cfg(test)]
@@ -138,10 +139,15 @@ mod tests {
             assert_eq!(others.report().unwrap().outside_ns, Some(longest_ns));
         }
         let slack = |longest| task(&|task| task.slack_max_ns = Some(Ns(longest)));
+        let every = |interval| task(&|task| task.released_every_ns = Some(Ns(interval)));
         for order in [[5, 9], [9, 5]] {
             let mut others = Others::default();
             order.into_iter().for_each(|longest| others.fold(slack(longest)));
             assert_eq!(others.report().unwrap().slack_max_ns, Some(Ns(9)));
+            let mut others = Others::default();
+            others.fold(task(&|_| ()));
+            order.into_iter().for_each(|interval| others.fold(every(interval)));
+            assert_eq!(others.report().unwrap().released_every_ns, Some(Ns(5)));
         }
     }
 }

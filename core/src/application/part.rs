@@ -38,6 +38,7 @@ pub(super) fn joined(activations: &[Activation]) -> Option<Activation> {
         point: next.point,
         site: next.site,
         stack: next.stack,
+        sources: next.sources,
         contended: next.contended,
         stayed: next.stayed,
         at_once: next.at_once,

@@ -11,6 +11,7 @@ use crate::trace::activation::LateSleeps;
 fn step_of(at: u64, ran: u64, length: u64, point: Point) -> Activation {
     let at = Mono(at * 1_000);
     Activation {
+        sources: Default::default(),
         waking: at,
         switched_in: at + Ns(1_000),
         blocked: at + Ns(1_000) + Ns::from_us(length),

@@ -99,6 +99,18 @@ const ON_DESCRIPTORS: [&str; 27] = [
     "write",
     "writev",
 ];
+/// Calls that wait for several descriptors, unless told otherwise.
+const ON_SEVERAL: [&str; 9] = [
+    "epoll_pwait",
+    "epoll_pwait2",
+    "epoll_wait",
+    "io_getevents",
+    "io_pgetevents",
+    "poll",
+    "ppoll",
+    "pselect6",
+    "select",
+];
 /// Calls on files whose first argument is not a descriptor.
 const ON_FILES: [&str; 6] = ["openat", "open", "msync", "sync", "ftruncate", "io_uring_enter"];
 
@@ -149,6 +161,12 @@ impl Place {
     /// Whether it is a sleep until an absolute time.
     pub(super) fn is_absolute_sleep(&self) -> bool {
         self.class == Class::Sleep && self.name.ends_with("TIMER_ABSTIME")
+    }
+
+    /// Whether several descriptors can end the wait.
+    pub(super) fn is_on_several(&self) -> bool {
+        let call = self.name.split(' ').next();
+        self.class == Class::Wait && call.is_some_and(|call| ON_SEVERAL.contains(&call))
     }
 
     /// Whether it is a read of any descriptor.

@@ -7,13 +7,15 @@
 //! not longer than the shortest interval between two releases.
 //!
 //! Jobs released by a timer are known better: each part between waits that returned at once (`part`) has a response
-//! time. But in an event loop, a thread or an interrupt may release another job while the timer's job runs.
+//! time. But in an event loop, a thread or an interrupt may release another job while the timer's job runs. A source that
+//! always does so never ends a wait, so it does not show among the releases: unless the sources of the loop are known
+//! ([`Sources`]), no length of one job is certain.
 
 use std::collections::VecDeque;
 
 use super::task::SeveralJobs;
 use crate::time::{Mono, Ns};
-use crate::trace::activation::Via;
+use crate::trace::activation::{Sources, Via};
 
 /// Late jobs kept until the intervals between releases are known.
 const KEPT: usize = 64;
@@ -39,8 +41,15 @@ struct Late {
     end: Mono,
     deadline: Ns,
     part: Option<Ns>,
-    /// How it was released; `None`: no job can be queued.
-    via: Option<Via>,
+    from: Option<From>,
+}
+
+/// How a job was released; `None`: no job can be queued.
+#[derive(Clone, Copy)]
+pub(super) struct From {
+    pub via: Via,
+    /// In a wait for several events: its sources. `None`: another wait.
+    pub sources: Option<Sources>,
 }
 
 /// Which jobs may already be queued where a thread waits for its next job.
@@ -52,6 +61,8 @@ enum Queue {
     OfThreads,
     /// Jobs from interrupts.
     OfOthers,
+    /// Jobs from sources that may never have woken it.
+    OfUnknown,
 }
 
 impl Several {
@@ -64,8 +75,13 @@ impl Several {
         self.releases[kind(via)] += 1;
     }
 
-    /// Which jobs may be queued during a job that was released by `via`.
-    fn queue(&self, via: Via) -> Queue {
+    /// Which jobs may be queued during a job that was released in this way.
+    fn queue(&self, From { via, sources }: From) -> Queue {
+        match sources {
+            Some(Sources::Unknown) => return Queue::OfUnknown,
+            Some(Sources::One) if via == Via::Timer => return Queue::OfUnknown,
+            Some(Sources::One | Sources::Timers) | None => {}
+        }
         let all: u64 = self.releases.iter().sum();
         let by = |other: Via| {
             let count = self.releases[kind(other)];
@@ -87,13 +103,13 @@ impl Several {
         self.ran.push_back((from, until));
     }
 
-    /// A recorded job exceeded `deadline`; `part`: its longest part, if it has several; `via`: how it was released, `None`
-    /// if no other job can be queued meanwhile.
-    pub fn late(&mut self, begin: Mono, end: Mono, deadline: Ns, part: Option<Ns>, via: Option<Via>) {
+    /// A recorded job exceeded `deadline`; `part`: its longest part, if it has several; `from`: how it was released,
+    /// `None` if no other job can be queued meanwhile.
+    pub fn late(&mut self, begin: Mono, end: Mono, deadline: Ns, part: Option<Ns>, from: Option<From>) {
         if self.spans.len() == KEPT {
             self.fold_first(None);
         }
-        self.spans.push_back(Late { begin, end, deadline, part, via });
+        self.spans.push_back(Late { begin, end, deadline, part, from });
     }
 
     /// `shortest`: shortest interval between two releases, if enough are known.
@@ -126,11 +142,11 @@ impl Several {
     fn certain(&self, span: &Late, shortest: Option<Ns>) -> Ns {
         let all = span.end.since(span.begin);
         let by_timer = span.part.unwrap_or(all);
-        let by_others = match span.via.map_or(Queue::None, |via| self.queue(via)) {
+        let by_others = match span.from.map_or(Queue::None, |from| self.queue(from)) {
             Queue::None => all,
             Queue::OfThreads => span.end.since(self.last_release(span)),
             Queue::OfOthers if shortest.is_some_and(|shortest| all <= shortest) => all,
-            Queue::OfOthers => Ns::ZERO,
+            Queue::OfOthers | Queue::OfUnknown => Ns::ZERO,
         };
         by_timer.min(by_others)
     }
@@ -161,25 +177,43 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    fn from(via: Via) -> From {
+        From { via, sources: None }
+    }
+
     #[test]
     fn in_an_event_loop_other_sources_may_release_a_job_while_that_of_a_timer_runs() {
         let mut several = Several::default();
         let released = |several: &mut Several, via, count| (0..count).for_each(|_| several.released(via));
         released(&mut several, Via::Timer, 100);
         released(&mut several, Via::Thread, 1);
-        assert_eq!(several.queue(Via::Timer), Queue::None, "one is no source");
-        assert_eq!(several.queue(Via::Thread), Queue::OfThreads);
+        assert_eq!(several.queue(from(Via::Timer)), Queue::None, "one is no source");
+        assert_eq!(several.queue(from(Via::Thread)), Queue::OfThreads);
         released(&mut several, Via::Thread, 1);
-        assert_eq!(several.queue(Via::Timer), Queue::OfThreads);
+        assert_eq!(several.queue(from(Via::Timer)), Queue::OfThreads);
         released(&mut several, Via::Interrupt, 2);
-        assert_eq!(several.queue(Via::Timer), Queue::OfOthers);
+        assert_eq!(several.queue(from(Via::Timer)), Queue::OfOthers);
         released(&mut several, Via::Timer, 1_000);
-        assert_eq!(several.queue(Via::Timer), Queue::None, "too seldom");
+        assert_eq!(several.queue(from(Via::Timer)), Queue::None, "too seldom");
+    }
+
+    #[test]
+    fn a_source_that_never_ended_a_wait_may_have_queued_a_job_unless_the_sources_are_known() {
+        let certain = |via, sources| {
+            let mut several = Several::default();
+            (0..100).for_each(|_| several.released(via));
+            let from = From { via, sources: Some(sources) };
+            several.late(Mono(0), Mono(45 * MS), Ns::from_ms(40), None, Some(from));
+            several.report(Some(Ns(100 * MS))).is_none()
+        };
+        assert!(!certain(Via::Timer, Sources::Unknown) && !certain(Via::Timer, Sources::One));
+        assert!(certain(Via::Timer, Sources::Timers));
+        assert!(!certain(Via::Interrupt, Sources::Unknown) && certain(Via::Interrupt, Sources::One));
     }
 
     fn told(ran: &[(u64, u64)], via: Option<Via>, shortest: Option<Ns>) -> Option<SeveralJobs> {
         let mut several = Several::default();
-        several.late(Mono(100 * MS), Mono(142 * MS), Ns::from_ms(40), None, via);
+        several.late(Mono(100 * MS), Mono(142 * MS), Ns::from_ms(40), None, via.map(from));
         ran.iter().for_each(|&(from, until)| several.releaser_ran(Mono(from * MS), Mono(until * MS)));
         several.report(shortest)
     }
@@ -206,13 +240,13 @@ mod tests {
     #[test]
     fn what_is_not_known_any_more_is_a_doubt() {
         let mut several = Several::default();
-        several.late(Mono(100), Mono(142), Ns(40), None, Some(Via::Thread));
+        several.late(Mono(100), Mono(142), Ns(40), None, Some(from(Via::Thread)));
         (0..RUNS as u64).for_each(|at| several.releaser_ran(Mono(200 + at), Mono(200 + at)));
         assert_eq!(several.report(None).unwrap().turns, 1);
         let mut many = Several::default();
         (0..200).for_each(|k| many.late(Mono(k * 100), Mono(k * 100 + 42), Ns(40), None, None));
         assert_eq!(many.report(None), None, "all are certain");
-        many.late(Mono(0), Mono(42), Ns(40), None, Some(Via::Interrupt));
+        many.late(Mono(0), Mono(42), Ns(40), None, Some(from(Via::Interrupt)));
         let told = many.report(None).unwrap();
         assert_eq!((told.turns, told.late, told.certain_ns), (1, 201, Ns(42)));
     }

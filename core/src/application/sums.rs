@@ -17,6 +17,8 @@ use crate::trace::activation::{Activation, LateSleeps, Via, Who};
 
 /// Minimum number of intervals before start jitter is evaluated.
 const KNOWN: usize = 16;
+/// Minimum number of intervals for a period.
+const FEW: usize = 3;
 /// Maximum number of remembered releasers.
 const RELEASERS: usize = 16;
 /// A thread is periodic if half of its intervals are within this fraction of a multiple of the period.
@@ -277,6 +279,13 @@ impl Sums {
         self.distances.iter().map(|&(release, _)| release).collect()
     }
 
+    /// The median interval, if there are enough: threads without a timer often have a few releases that are no jobs, such
+    /// as the ends of other threads.
+    fn released_every(&self) -> Option<Ns> {
+        let enough = if self.timer_releases * 2 > self.releases { FEW } else { KNOWN };
+        self.period_ns().filter(|_| self.distances.len() >= enough)
+    }
+
     fn period(&self) -> Option<Period> {
         let period = self.paces.median()?;
         let off = |&(release, _): &(u64, u64)| {
@@ -287,7 +296,7 @@ impl Sums {
         let jitter: Vec<u64> =
             self.distances.iter().map(|&(release, start)| start.abs_diff(release)).collect();
         let largest = jitter.iter().copied().max().unwrap_or_default().max(self.jitter_max);
-        (self.distances.len() >= 3 && regular * 2 > self.distances.len()).then(|| Period {
+        (self.distances.len() >= FEW && regular * 2 > self.distances.len()).then(|| Period {
             median_ns: Ns(period),
             jitter_median_ns: Ns(middle(jitter).unwrap_or_default()),
             jitter_max_ns: Ns(largest),
@@ -332,6 +341,7 @@ impl Sums {
             several_jobs: None,
             is_chosen: false,
             released_by: self.released_by.clone(),
+            released_every_ns: self.released_every(),
             polls_every_ns: main
                 .and_then(|place| self.slept.filter(|_| places.get(place).is_relative_sleep())),
             waits_in: main.filter(|_| self.releases > 0).map(|place| places.get(place).name),

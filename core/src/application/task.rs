@@ -95,6 +95,9 @@ pub struct Task {
     /// job, the one that created it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub released_by: Vec<Tid>,
+    /// Median interval between its releases, regular or not. `None`: too few, or the user chose where its jobs start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released_every_ns: Option<Ns>,
     /// The longest relative sleep before its jobs: events it polls for are noticed that late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polls_every_ns: Option<Ns>,

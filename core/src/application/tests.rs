@@ -38,6 +38,7 @@ const FAULT: Point = Point { syscall: -1, argument: 0, operation: 0, compat: fal
 /// Woken at `at` (by a timer: programmed 2 µs earlier), runs from 3 µs later for 50 µs, blocks in `point`.
 pub(super) fn activation(at: u64, via: Via, point: Point) -> Activation {
     Activation {
+        sources: Default::default(),
         thread: thread(7, "control"),
         tgid: Tid(6),
         policy: 1,

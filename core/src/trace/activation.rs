@@ -21,6 +21,18 @@ pub enum Via {
     Interrupt,
 }
 
+/// Sources that can end a wait for several events (poll, epoll).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sources {
+    /// Not known: there may be several.
+    #[default]
+    Unknown,
+    /// Timers and at most one other source.
+    One,
+    /// Only timers.
+    Timers,
+}
+
 /// Where a thread blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Point {
@@ -144,6 +156,8 @@ pub struct Activation {
     pub after_unseen: bool,
     /// It ended in a wait for a timer that had already expired: the call returned at once, without blocking.
     pub at_once: bool,
+    /// Sources that can end the wait in which it blocked: not part of the record, set by the reader if it knows them.
+    pub sources: Sources,
     /// Number of blocks in the life of the thread, as counted by the kernel, modulo 2^16.
     pub blocks: u16,
     /// Sleeps until times that had passed.
@@ -215,6 +229,7 @@ impl Activation {
             stayed: byte(104) & 8 != 0,
             after_unseen: byte(104) & 16 != 0,
             at_once: byte(104) & 128 != 0,
+            sources: Sources::default(),
             blocks: short(108) as u16,
             late_sleeps: (short(110) != 0).then(|| LateSleeps {
                 count: short(110) as u16,

@@ -104,6 +104,7 @@ impl Recorder {
         let came = usize::try_from(seen.who.prio.0).ok().and_then(|prio| block.seen.get(prio));
         let came = came.is_some_and(|of| of.at.load(Relaxed) >= at && of.tid.load(Relaxed) != tid.0);
         let a = Activation {
+            sources: Default::default(),
             thread: seen.who,
             tgid: seen.tgid,
             policy: seen.policy,

@@ -23,6 +23,7 @@ mod selection;
 mod settings;
 mod since_reset;
 mod snapshot;
+mod sources;
 mod variables;
 mod waits;
 mod window;
@@ -175,7 +176,7 @@ impl Recording {
             book.activation(activation);
             late.wakeup(activation);
             since_reset.iter_mut().for_each(|since| since.activation(activation));
-            let is_of_task = tasks.add(activation);
+            let is_of_task = tasks.add(&objects.with_sources(activation));
             objects.see(activation, is_of_task);
         };
         waited.iter().for_each(&mut count);

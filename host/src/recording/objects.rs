@@ -10,6 +10,7 @@ use lathunt_core::trace::activation::Activation;
 
 use super::files::Files;
 use super::memory::Memory;
+use super::sources::WaitSources;
 use super::variables::Variables;
 
 /// The objects that threads wait for, by kind.
@@ -17,6 +18,7 @@ use super::variables::Variables;
 pub(super) struct Objects {
     files: Files,
     variables: Variables,
+    sources: WaitSources,
 }
 
 impl Objects {
@@ -26,6 +28,11 @@ impl Objects {
             self.files.see(a);
             self.variables.see(a);
         }
+    }
+
+    /// `a` with the sources of its wait.
+    pub fn with_sources(&mut self, a: &Activation) -> Activation {
+        Activation { sources: self.sources.of(a), ..*a }
     }
 
     /// Collects results.

@@ -5,6 +5,7 @@ use super::super::cycles::is_regular;
 use super::super::misses::Finished;
 use super::super::places::Id;
 use super::super::point::Class;
+use super::super::several::From;
 use super::super::sums::missing_between;
 use super::{CurrentJob, Log, WAKERS};
 use crate::time::{Mono, Ns, Tid};
@@ -44,7 +45,8 @@ impl Log {
         let response = end.since(job.begin);
         let Some(deadline) = self.due.deadline.filter(|&deadline| response > deadline) else { return };
         let queues = may_queue(&self.places.get(place));
-        let via = queues.then_some(job.via);
+        let sources = self.places.get(place).is_on_several().then_some(last.sources);
+        let from = queues.then_some(From { via: job.via, sources });
         let part = (job.part > job.begin).then(|| job.longest.max(end.since(job.part)));
         // It armed a timer for a time that had passed: its next job may have started there, without a wait.
         let armed = job.late.filter(|late| queues && late.count > u16::from(last.at_once));
@@ -52,7 +54,7 @@ impl Log {
         let part = rearmed.map(|certain| part.map_or(certain, |part| part.min(certain))).or(part);
         let idle = self.between_idle_waits(job, end);
         let part = part.into_iter().chain(idle).min();
-        self.several.late(job.begin, end, deadline, part, via);
+        self.several.late(job.begin, end, deadline, part, from);
     }
 
     /// Notes a wait elsewhere that a timer ended within a job: perhaps it was for the next job. A sleep was not: no release

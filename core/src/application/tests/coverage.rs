@@ -192,6 +192,20 @@ fn activation_at(at: u64, site: u32) -> Activation {
 }
 
 #[test]
+fn steps_without_a_pause_have_the_interval_of_their_waits_and_chosen_ones_do_not() {
+    let told = |chosen: Option<&str>, last: u64| {
+        let mut tasks = Tasks::new(4, Some(Ns::from_ms(40)), name).with_activation(chosen);
+        (1..=last).for_each(|step| {
+            tasks.add(&activation(step * 10_000_000, Via::Timer, SLEEP));
+        });
+        tasks.report().remove(0).released_every_ns
+    };
+    assert_eq!(told(None, 2_000), Some(Ns::from_ms(10)));
+    assert_eq!((told(None, 5), told(None, 3)), (Some(Ns::from_ms(10)), None));
+    assert_eq!(told(Some("clock_nanosleep*"), 2_000), None);
+}
+
+#[test]
 fn a_thread_that_is_one_job_was_released_by_the_thread_that_created_it() {
     let exits = Point { syscall: Point::EXITS, argument: 0, operation: 0, compat: false, site: 0 };
     let mut tasks = Tasks::new(4, Some(Ns::from_us(300)), name);

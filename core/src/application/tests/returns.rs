@@ -1,6 +1,7 @@
 //! Waits that return at once, because their timer had expired.
 
 use super::*;
+use crate::trace::activation::Sources;
 
 const READ: Point = Point { syscall: 0, argument: 5, operation: 0, compat: false, site: 0 };
 const EPOLL: Point = Point { syscall: 232, argument: 4, operation: 0, compat: false, site: 0 };
@@ -20,7 +21,7 @@ fn behind(main: Point, long: u64) -> Task {
     let mut tasks = Tasks::new(4, Some(Ns::from_ms(40)), named);
     let at = |number: u64| number * 20 * MS;
     for number in (1..=200).filter(|number| number % 10 != 6) {
-        let awake = activation(at(number), Via::Timer, main);
+        let awake = Activation { sources: Sources::Timers, ..activation(at(number), Via::Timer, main) };
         let first = Activation { timer: Some((Mono(at(number)), Mono(at(number) + 10))), ..awake };
         match number % 10 {
             5 => {
@@ -46,6 +47,7 @@ fn behind(main: Point, long: u64) -> Task {
                     blocked: Mono(end + 10 * MS),
                     awake: true,
                     armed_late: true,
+                    sources: Sources::Timers,
                     ..awake
                 });
             }

@@ -13,6 +13,8 @@ use crate::run::Run;
 use crate::series::Quantity;
 use crate::time::{Ns, Tid};
 
+/// A deadline longer than an interval by less than this fraction of it (1/64) is as long.
+const NEARLY: u64 = 64;
 /// Maximum number of threads in a list.
 pub(super) const LISTED: usize = 16;
 
@@ -89,6 +91,9 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
             "{name}: a wait in {wait} did not end at its period: if that wait was inside a job, the job took up to {longest}"
         ));
     }
+    if doubts.is_empty() {
+        doubts.extend(inferred.and_then(|task| longer_than_interval(task, deadline)));
+    }
     // The event it polls for may have come just after it went to sleep.
     let own = longest_response(task);
     if let Some(every) = inferred.and_then(|task| task.polls_every_ns).filter(|&every| every + own > deadline)
@@ -112,6 +117,20 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
         doubts.push(format!("{name}: {} of its activations were not recorded", task.not_recorded));
     }
     doubts
+}
+
+/// Doubt on a thread that is released more often than its deadline allows. A job that met its deadline was over before the
+/// next release, so the deadline of a job is rarely longer than the interval between jobs: more likely a job has several
+/// of these waits, and nothing else may show that (equal steps without a pause, or polls).
+fn longer_than_interval(task: &Task, deadline: Ns) -> Option<String> {
+    let every = task.released_every_ns.or(task.period.as_ref().map(|period| period.median_ns));
+    let every = every.filter(|every| every.0.saturating_add(every.0 / NEARLY) < deadline.0)?;
+    let wait = task.waits_in.as_deref().unwrap_or("its main place");
+    Some(format!(
+        "{}: its wait in {wait} ends every {every}, more often than once per deadline: if a job contains several of these          waits, it took longer than any response time. If each of them starts a job, give --activation '{}', or a deadline          of at most {every} for this thread",
+        task.thread,
+        plain(wait)
+    ))
 }
 
 /// Text on the measured response time of a chain.

@@ -188,6 +188,28 @@ fn work_that_no_response_time_covers_is_a_doubt() {
 }
 
 #[test]
+fn a_deadline_longer_than_the_interval_between_releases_is_a_doubt_unless_the_user_chose_where_jobs_start() {
+    let outcome = |every, is_chosen| {
+        let run = run(Task { released_every_ns: Some(every), is_chosen, ..task(DEADLINE) });
+        let verdict = judge_recording(&run, &asked(true));
+        (
+            verdict.outcome,
+            verdict.reasons.iter().any(|reason| reason.contains("more often than once per deadline")),
+        )
+    };
+    assert_eq!(outcome(DEADLINE, false), (Some(Outcome::Pass), false));
+    assert_eq!(
+        outcome(Ns(DEADLINE.0 - DEADLINE.0 / 100), false),
+        (Some(Outcome::Pass), false),
+        "nearly as long"
+    );
+    for every in [Ns(DEADLINE.0 * 95 / 100), Ns(50_000), Ns(0)] {
+        assert_eq!(outcome(every, false), (Some(Outcome::Inconclusive), true));
+        assert_eq!(outcome(every, true), (Some(Outcome::Pass), false));
+    }
+}
+
+#[test]
 fn what_was_lost_or_missed_counts_by_what_is_known_of_it() {
     let with = |lost_within: Option<Ns>, missed: Option<Ns>| {
         let mut task = task(Ns(30_000));

@@ -19,6 +19,7 @@ pub fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
     let who = |tid| Who { tid: Tid(tid), prio: Prio(50), comm: Comm::cut("late") };
     let switched_in = Mono(1_000_000 * number + latency);
     let activation = Activation {
+        sources: Default::default(),
         thread: who(tid),
         tgid: Tid(tid),
         policy: 1,
