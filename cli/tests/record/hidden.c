@@ -334,7 +334,7 @@ static const struct {
 	{"stoptimer", stoptimer}, {"relay", relay}, {"forkrelay", forkrelay}, {"reserved", reserved},
 	{"longcall", longcall}, {"killed", killed}, {"exechalf", exechalf}, {"sigfdhalf", sigfdhalf},
 	{"aiohalf", aiohalf}, {"uringhalf", uringhalf}, {"tracewait", tracewait}, {"sibling", sibling},
-	{"restarted", restarted}, {"rearmed", rearmed}, {"migrating", migrating},
+	{"restarted", restarted}, {"rearmed", rearmed}, {"migrating", migrating}, {"nopause", nopause}, {"quietsource", quietsource},
 	{"taketurns", taketurns}, {"goodturns", goodturns}, {"twotimers", twotimers}, {"itimer", itimer},
 	{"loopmix", loopmix}, {"udphalf", udphalf}, {"shortgap", shortgap}, {"pollgap", pollgap}, {"alternate", alternate},
 };

@@ -39,7 +39,7 @@ const SEEN: [&str; 25] = [
 ];
 
 /// Which show the kernel no begin of their late jobs, or several that may be one; and the thread that a doubt names.
-const UNSEEN: [(&str, &str); 33] = [
+const UNSEEN: [(&str, &str); 34] = [
     ("halfperiod", "halfperiod"),
     ("steps", "steps"),
     ("epollhalf", "epollhalf"),
@@ -73,10 +73,11 @@ const UNSEEN: [(&str, &str); 33] = [
     ("udphalf", "udphalf"),
     ("shortgap", "shortgap"),
     ("pollgap", "pollgap"),
+    ("nopause", "nopause"),
 ];
 
 /// Without late jobs.
-const GOOD: [&str; 10] = [
+const GOOD: [&str; 11] = [
     "good alone",
     "restful",
     "restarted",
@@ -87,6 +88,7 @@ const GOOD: [&str; 10] = [
     "itimer",
     "loopmix",
     "alternate",
+    "quietsource",
 ];
 
 /// Every `of`-th element of `all`, from a random one on: all would take minutes. With `LATHUNT_ALL` all of them.

@@ -211,3 +211,60 @@ static void *alternate(void *unused)
 	}
 	return unused;
 }
+
+/* Late: jobs of six steps of 10 ms with one sleep, one job after the other without a pause. */
+static void *nopause(void *unused)
+{
+	ns begin = now() + MS;
+
+	init("nopause");
+	for (ns k = 0; begin + k * 10 * MS < truth->end; k++) {
+		until(begin + k * 10 * MS);
+		work(8 * MS);
+		if (k % 6 == 5)
+			job(begin + (k - 5) * 10 * MS);
+	}
+	return unused;
+}
+
+/* In time: a timer, and messages that always come while its job runs, so that they never wake the thread. */
+static void *inward(void *to)
+{
+	uint64_t one = 1;
+
+	init("inward");
+	pin(0);
+	for (ns r = truth->begin + 40 * MS; r < truth->end - PERIOD; r += PERIOD) {
+		until(r);
+		sent_at = now();
+		if (write(*(int *)to, &one, 8) != 8)
+			break;
+	}
+	return 0;
+}
+
+static void *quietsource(void *unused)
+{
+	ns next = truth->begin + 20 * MS, release;
+	int epoll = epoll_create1(0), timer = timer_from(next, PERIOD), messages = eventfd(0, EFD_NONBLOCK);
+	struct epoll_event event;
+	pthread_t other;
+	uint64_t times;
+
+	init("quietsource");
+	watch(epoll, timer, 0);
+	watch(epoll, messages, 1);
+	pthread_create(&other, 0, inward, &messages);
+	while (now() < truth->end) {
+		if (epoll_wait(epoll, &event, 1, -1) != 1)
+			continue;
+		if (read(event.data.u32 ? messages : timer, &times, 8) != 8)
+			continue;
+		release = event.data.u32 ? sent_at : next;
+		next += event.data.u32 ? 0 : times * PERIOD;
+		work(event.data.u32 ? 15 * MS : 30 * MS);
+		job(release);
+	}
+	pthread_join(other, 0);
+	return unused;
+}

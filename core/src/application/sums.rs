@@ -8,17 +8,17 @@ use super::missing::Missing;
 use super::paces::{Held, Paces, RECENT};
 use super::places::{Id, Places};
 use super::point::Place;
-use super::task::{policy, Blocking, Period, Span, Task};
+use super::task::{policy, Blocking, Span, Task};
 use crate::comm::Comm;
 use crate::histogram::{Histogram, Layout};
 use crate::series::{Quantity, Series, Thread};
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, LateSleeps, Via, Who};
 
+mod period;
+
 /// Minimum number of intervals before start jitter is evaluated.
 const KNOWN: usize = 16;
-/// Minimum number of intervals for a period.
-const FEW: usize = 3;
 /// Maximum number of remembered releasers.
 const RELEASERS: usize = 16;
 /// A thread is periodic if half of its intervals are within this fraction of a multiple of the period.
@@ -258,12 +258,6 @@ impl Sums {
         }
     }
 
-    /// The shortest of the last intervals between releases, if there are enough.
-    pub fn shortest_distance(&self) -> Option<Ns> {
-        let known = self.distances.len() >= KNOWN;
-        self.distances.iter().filter(|_| known).map(|&(release, _)| Ns(release)).min()
-    }
-
     /// The median interval between releases.
     pub fn period_ns(&self) -> Option<Ns> {
         self.paces.median().map(Ns)
@@ -277,32 +271,6 @@ impl Sums {
     /// The last intervals between releases, ns.
     pub fn distances(&self) -> Vec<u64> {
         self.distances.iter().map(|&(release, _)| release).collect()
-    }
-
-    /// The median interval, if there are enough: threads without a timer often have a few releases that are no jobs, such
-    /// as the ends of other threads.
-    fn released_every(&self) -> Option<Ns> {
-        let enough = if self.timer_releases * 2 > self.releases { FEW } else { KNOWN };
-        self.period_ns().filter(|_| self.distances.len() >= enough)
-    }
-
-    fn period(&self) -> Option<Period> {
-        let period = self.paces.median()?;
-        let off = |&(release, _): &(u64, u64)| {
-            let periods = (release as f64 / period as f64).round().max(1.0);
-            (release as f64 - periods * period as f64).abs() / period as f64
-        };
-        let regular = self.distances.iter().filter(|distance| off(distance) <= PERIODIC).count();
-        let jitter: Vec<u64> =
-            self.distances.iter().map(|&(release, start)| start.abs_diff(release)).collect();
-        let largest = jitter.iter().copied().max().unwrap_or_default().max(self.jitter_max);
-        (self.distances.len() >= FEW && regular * 2 > self.distances.len()).then(|| Period {
-            median_ns: Ns(period),
-            jitter_median_ns: Ns(middle(jitter).unwrap_or_default()),
-            jitter_max_ns: Ns(largest),
-            missed: 0,
-            changed: false,
-        })
     }
 
     /// The report; `lost`: jobs may be lost at the moment.
@@ -401,9 +369,4 @@ fn is_boosted(a: &Activation) -> bool {
 
 fn span(histogram: &Histogram) -> Option<Span> {
     Some(Span { min_ns: histogram.min()?, mean_ns: histogram.mean_ns()?, max_ns: histogram.max()? })
-}
-
-fn middle(mut values: Vec<u64>) -> Option<u64> {
-    let half = values.len() / 2;
-    (!values.is_empty()).then(|| *values.select_nth_unstable(half).1)
 }

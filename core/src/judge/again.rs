@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::application::Pools;
 use super::{judge, judge_recording, Asked, Rules};
+use crate::application::Task;
 use crate::numbers::counted;
 use crate::run::{Contradiction, MergedRun, NotARun, Run, FORMAT, MOST_CLASSES, USUAL_CLASSES, VERSION};
 use crate::series::{Quantity, Series, Thread};
@@ -65,6 +66,9 @@ pub(super) fn again(run: &mut Run) -> Result<(), Contradiction> {
     let Some(stored) = run.verdict.take() else { return Ok(()) };
     if stored.judged_by == Some(JudgedBy::Merged) && run.merged.is_empty() {
         return Err(Contradiction("its verdict is that of merged runs, and it names none".to_owned()));
+    }
+    if stored.judged_by == Some(JudgedBy::Application) && run.task_set.is_none() {
+        run.tasks.iter().try_for_each(|task| agrees(task, &stored))?;
     }
     if let Some(reason) = passed_though_late(run, &stored) {
         return Err(Contradiction(reason));
@@ -138,9 +142,7 @@ fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
         _ => one == quantity,
     };
     let pools = Pools::of(&run.tasks);
-    let by_doubt = |task: &crate::application::Task, held: Ns| {
-        pools.unties(task).is_some() || task.is_late_by_doubt_alone(held)
-    };
+    let by_doubt = |task: &Task, held: Ns| pools.unties(task).is_some() || task.is_late_by_doubt_alone(held);
     // A thread may have its own deadline, or none.
     let limit = |thread: Option<&Thread>| {
         let of_it = thread.and_then(|thread| run.task_of(thread));
@@ -184,6 +186,38 @@ fn consistent(series: &Series) -> Result<(), Contradiction> {
             "the largest latency is {max}, but that of second {} is {}",
             second.second, second.max_ns
         )),
+        None => Ok(()),
+    }
+}
+
+/// Checks the figures of a recorded thread against each other: what is said twice, and late jobs without a late response.
+fn agrees(task: &Task, stored: &Verdict) -> Result<(), Contradiction> {
+    let refuse = |what: String| Err(Contradiction(format!("{}: {what}", task.thread)));
+    let Some(response) = task.of(Quantity::Response) else { return Ok(()) };
+    let count = response.histogram.count();
+    if task.activations != count {
+        let jobs = counted(count, "response time");
+        return refuse(format!("{}, but {jobs}", counted(task.activations, "activation")));
+    }
+    let missed = task.period.as_ref().map_or(0, |period| period.missed);
+    if response.missed.is_some_and(|same| same != missed) {
+        return refuse(format!(
+            "{} by its period, {} by its response times",
+            counted(missed, "missed release"),
+            response.missed.unwrap_or_default()
+        ));
+    }
+    if stored.outcome != Some(Outcome::Pass) {
+        return Ok(());
+    }
+    let held = task.held_to.map_or(stored.deadline_ns, |held| held.deadline_ns);
+    let ran = task.execution.as_ref().map(|execution| execution.max_ns);
+    let late = task.late_causes.iter().map(|cause| cause.worst_ns).chain(ran).max();
+    match late.zip(held).filter(|(late, held)| late > held) {
+        Some((late, held)) => {
+            let (late, held) = late.told_apart(held);
+            refuse(format!("its verdict is PASS with a deadline of {held}, but one of its jobs took {late}"))
+        }
         None => Ok(()),
     }
 }

@@ -1,10 +1,25 @@
 //! The machine: CPU, memory, firmware, hypervisor, SMT.
 
+use std::path::Path;
+
 use lathunt_core::conditions::Machine;
+use lathunt_core::cpuset::CpuSet;
 use procfs::FromRead;
 
 use crate::arch;
 use crate::tree::Tree;
+
+const ONLINE: &str = "sys/devices/system/cpu/online";
+
+/// Adds the CPUs that are online now: one that came online during a recording was not recorded.
+pub fn add_online(root: &Path, machine: &mut Machine) {
+    let now = Tree::new(root).expected(ONLINE);
+    let cpus = |list: &Option<String>| list.as_deref()?.parse::<CpuSet>().ok();
+    if let (Some(before), Some(now)) = (cpus(&machine.cpus_online), cpus(&now)) {
+        let all: CpuSet = before.iter().chain(now.iter()).collect();
+        machine.cpus_online = Some(all.to_string());
+    }
+}
 
 /// Reads the machine.
 #[must_use]
@@ -13,7 +28,7 @@ pub fn read(tree: &Tree) -> Machine {
     Machine {
         architecture: architecture(tree),
         cpu_model: cpu_model(&cpuinfo),
-        cpus_online: tree.expected("sys/devices/system/cpu/online"),
+        cpus_online: tree.expected(ONLINE),
         cpus_measured: None,
         cpu_max_hz: cpu_max_hz(tree, &cpuinfo),
         memory_bytes: memory_bytes(tree),
@@ -178,5 +193,24 @@ fn smt(tree: &Tree) -> Option<String> {
         Some("1") => Some(format!("{control}, siblings active")),
         Some("0") => Some(format!("{control}, no sibling active")),
         _ => Some(control),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_came_online_later_counts_as_online_and_one_that_went_offline_still_does() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join(ONLINE);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "0,2\n").unwrap();
+        let mut machine = Machine { cpus_online: Some("0-1".to_owned()), ..Machine::default() };
+        add_online(root.path(), &mut machine);
+        assert_eq!(machine.cpus_online.as_deref(), Some("0-2"));
+        std::fs::remove_file(&file).unwrap();
+        add_online(root.path(), &mut machine);
+        assert_eq!(machine.cpus_online.as_deref(), Some("0-2"));
     }
 }

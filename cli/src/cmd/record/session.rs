@@ -22,6 +22,7 @@ use lathunt_host::child::HeldChild;
 use lathunt_host::clock;
 use lathunt_host::clock_steps::ClockSteps;
 use lathunt_host::facts::counters::Counters;
+use lathunt_host::facts::machine::add_online;
 use lathunt_host::privileges::{self, Capability};
 use lathunt_host::recording::{Recording, Selection, Settings, Snapshot};
 use lathunt_host::signals;
@@ -248,6 +249,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     session.recording.finish();
     session.base.conditions.notes.extend(session.recording.notes().iter().skip(noted).cloned());
     session.base.conditions.during = before.during(Path::new(ROOT), &cpus);
+    add_online(Path::new(ROOT), &mut session.base.conditions.machine);
     session.base.conditions.duration_s = Some(elapsed.as_secs());
     session.base.conditions.during.clock_set_ns = session.clock_steps.steps();
     let (snapshot, old_files) = session.look();

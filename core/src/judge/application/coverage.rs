@@ -66,6 +66,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
              or while activations were lost"
         ));
     }
+    let known = doubts.len();
     // The rest depends on where jobs start.
     let inferred = (!task.is_chosen).then_some(task);
     doubts.extend(inferred.iter().flat_map(|task| other_turns(task, deadline)));
@@ -91,7 +92,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
             "{name}: a wait in {wait} did not end at its period: if that wait was inside a job, the job took up to {longest}"
         ));
     }
-    if doubts.is_empty() {
+    if doubts.len() == known {
         doubts.extend(inferred.and_then(|task| longer_than_interval(task, deadline)));
     }
     // The event it polls for may have come just after it went to sleep.
@@ -127,7 +128,9 @@ fn longer_than_interval(task: &Task, deadline: Ns) -> Option<String> {
     let every = every.filter(|every| every.0.saturating_add(every.0 / NEARLY) < deadline.0)?;
     let wait = task.waits_in.as_deref().unwrap_or("its main place");
     Some(format!(
-        "{}: its wait in {wait} ends every {every}, more often than once per deadline: if a job contains several of these          waits, it took longer than any response time. If each of them starts a job, give --activation '{}', or a deadline          of at most {every} for this thread",
+        "{}: its wait in {wait} ends every {every}, more often than once per deadline: if a job contains several of these waits, it \
+         took longer than any response time. If each of them starts a job, give --activation '{}', or a deadline of at most \
+         {every} for this thread",
         task.thread,
         plain(wait)
     ))

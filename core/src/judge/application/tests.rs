@@ -9,6 +9,9 @@ use crate::run::Loss;
 use crate::series::{Series, Thread};
 use crate::time::{Cpu, Tid};
 
+mod edited;
+mod waits;
+
 const DEADLINE: Ns = Ns(1_000_000);
 
 fn asked(is_application: bool) -> Asked {
@@ -185,28 +188,6 @@ fn work_that_no_response_time_covers_is_a_doubt() {
     (whole.tasks[0].waits_in, whole.conditions.during.clock_set_ns) =
         (Some("clock_nanosleep TIMER_ABSTIME".to_owned()), Some(vec![5_000_000]));
     assert_eq!(judge_recording(&whole, &asked(true)).outcome, Some(Outcome::Pass));
-}
-
-#[test]
-fn a_deadline_longer_than_the_interval_between_releases_is_a_doubt_unless_the_user_chose_where_jobs_start() {
-    let outcome = |every, is_chosen| {
-        let run = run(Task { released_every_ns: Some(every), is_chosen, ..task(DEADLINE) });
-        let verdict = judge_recording(&run, &asked(true));
-        (
-            verdict.outcome,
-            verdict.reasons.iter().any(|reason| reason.contains("more often than once per deadline")),
-        )
-    };
-    assert_eq!(outcome(DEADLINE, false), (Some(Outcome::Pass), false));
-    assert_eq!(
-        outcome(Ns(DEADLINE.0 - DEADLINE.0 / 100), false),
-        (Some(Outcome::Pass), false),
-        "nearly as long"
-    );
-    for every in [Ns(DEADLINE.0 * 95 / 100), Ns(50_000), Ns(0)] {
-        assert_eq!(outcome(every, false), (Some(Outcome::Inconclusive), true));
-        assert_eq!(outcome(every, true), (Some(Outcome::Pass), false));
-    }
 }
 
 #[test]

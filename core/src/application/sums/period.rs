@@ -1,0 +1,47 @@
+//! The period of a thread, and the usual interval between its releases.
+
+use super::super::task::Period;
+use super::{Sums, KNOWN, PERIODIC};
+use crate::time::Ns;
+
+/// Minimum number of intervals for a period.
+const FEW: usize = 3;
+
+impl Sums {
+    /// The shortest of the last intervals between releases, if there are enough.
+    pub fn shortest_distance(&self) -> Option<Ns> {
+        let known = self.distances.len() >= KNOWN;
+        self.distances.iter().filter(|_| known).map(|&(release, _)| Ns(release)).min()
+    }
+
+    /// The median interval, if there are enough: threads without a timer often have a few releases that are no jobs, such
+    /// as the ends of other threads.
+    pub(super) fn released_every(&self) -> Option<Ns> {
+        let enough = if self.timer_releases * 2 > self.releases { FEW } else { KNOWN };
+        self.period_ns().filter(|_| self.distances.len() >= enough)
+    }
+
+    pub(super) fn period(&self) -> Option<Period> {
+        let period = self.paces.median()?;
+        let off = |&(release, _): &(u64, u64)| {
+            let periods = (release as f64 / period as f64).round().max(1.0);
+            (release as f64 - periods * period as f64).abs() / period as f64
+        };
+        let regular = self.distances.iter().filter(|distance| off(distance) <= PERIODIC).count();
+        let jitter: Vec<u64> =
+            self.distances.iter().map(|&(release, start)| start.abs_diff(release)).collect();
+        let largest = jitter.iter().copied().max().unwrap_or_default().max(self.jitter_max);
+        (self.distances.len() >= FEW && regular * 2 > self.distances.len()).then(|| Period {
+            median_ns: Ns(period),
+            jitter_median_ns: Ns(middle(jitter).unwrap_or_default()),
+            jitter_max_ns: Ns(largest),
+            missed: 0,
+            changed: false,
+        })
+    }
+}
+
+fn middle(mut values: Vec<u64>) -> Option<u64> {
+    let half = values.len() / 2;
+    (!values.is_empty()).then(|| *values.select_nth_unstable(half).1)
+}

@@ -1,0 +1,52 @@
+//! Jobs whose start or deadline is inferred from the waits of their thread.
+
+use super::*;
+
+#[test]
+fn a_deadline_longer_than_the_interval_between_releases_is_a_doubt_unless_the_user_chose_where_jobs_start() {
+    let outcome = |every, is_chosen| {
+        let run = run(Task { released_every_ns: Some(every), is_chosen, ..task(DEADLINE) });
+        let verdict = judge_recording(&run, &asked(true));
+        (
+            verdict.outcome,
+            verdict.reasons.iter().any(|reason| reason.contains("more often than once per deadline")),
+        )
+    };
+    assert_eq!(outcome(DEADLINE, false), (Some(Outcome::Pass), false));
+    assert_eq!(
+        outcome(Ns(DEADLINE.0 - DEADLINE.0 / 100), false),
+        (Some(Outcome::Pass), false),
+        "nearly as long"
+    );
+    let every = Some(Ns(50_000));
+    let both = run(Task { released_every_ns: every, outside_ns: Some(Ns::from_ms(7)), ..task(DEADLINE) });
+    let reasons = judge_recording(&both, &asked(true)).reasons;
+    assert!(reasons.iter().any(|reason| reason.contains("more often than once")), "{reasons:?}");
+    for every in [Ns(DEADLINE.0 * 95 / 100), Ns(50_000), Ns(0)] {
+        assert_eq!(outcome(every, false), (Some(Outcome::Inconclusive), true));
+        assert_eq!(outcome(every, true), (Some(Outcome::Pass), false));
+    }
+}
+
+#[test]
+fn threads_that_are_not_tracked_separately_do_not_pass_with_their_period_as_the_deadline() {
+    let verdict = |comm: &str, lacks_period| {
+        let mut run = run(task(DEADLINE));
+        let held = AppliedDeadline { deadline_ns: Some(DEADLINE), ..AppliedDeadline::default() };
+        run.tasks[0].held_to = Some(held);
+        let thread = Thread { tid: Tid(0), comm: comm.to_owned(), ..Thread::default() };
+        let held_to = Some(AppliedDeadline { lacks_period, ..held });
+        run.tasks.push(Task { thread, held_to, ..task(DEADLINE) });
+        judge_recording(&run, &asked(true))
+    };
+    assert_eq!(verdict(OTHERS, false).outcome, Some(Outcome::Pass));
+    for (comm, said) in [
+        (OTHERS, "the deadline of some of the threads that are not tracked separately may be their period"),
+        ("control", "its deadline is its period, but it was not released periodically"),
+    ] {
+        let verdict = verdict(comm, true);
+        assert_eq!(verdict.outcome, Some(Outcome::Inconclusive));
+        let named = |reason: &String| reason.starts_with(comm) && reason.contains(said);
+        assert!(verdict.reasons.iter().any(named), "{verdict:?}");
+    }
+}
