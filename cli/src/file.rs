@@ -12,7 +12,7 @@ use lathunt_host::beneath::{Directory, Foreign, Readers};
 use lathunt_host::named_pipe;
 use lathunt_host::trusted::Owner;
 
-use crate::own::Kind;
+use crate::own::{is_partial_run, Kind};
 
 /// Name of the run file inside an output directory.
 pub const RUN_FILE: &str = "run.lathunt.json";
@@ -43,7 +43,7 @@ pub fn foreign() -> Foreign {
 /// a part.
 ///
 /// An existing file is replaced only if it is lathunt's own output of the same kind ([`Kind`]); an earlier run is kept as
-/// `*.old`. Links of this user are followed; a file that is not regular (`/dev/stdout`, a pipe) is written directly.
+/// `*.old`, and one that was cut off as `*.partial`. Links of this user are followed; a file that is not regular (`/dev/stdout`, a pipe) is written directly.
 ///
 /// # Errors
 /// One line: the file, and the error, or why an existing file must not be overwritten.
@@ -119,31 +119,54 @@ pub fn put(directory: &Directory, name: &str, bytes: &[u8], readers: Readers) ->
 /// A file that an earlier command may have left: its name, and a check of its kind.
 pub type Left = (&'static str, fn(&Kind) -> bool);
 
-/// Renames files of an earlier recording in `directory` to `*.old`; returns the first of them. Checks before that all of
-/// them and their predecessors are lathunt's.
+/// Ending of an earlier result that is complete, and of one that was cut off: a failed measurement never displaces a
+/// good one.
+fn ending(is_partial: bool) -> &'static str {
+    if is_partial {
+        "partial"
+    } else {
+        "old"
+    }
+}
+
+/// Renames files of an earlier recording in `directory` to `*.old`, or to `*.partial` if the first of `names` is missing or a
+/// run that was cut off; returns the first of them. Files of even earlier recordings with these names are replaced or removed:
+/// none stays beside another recording's. Checks before that all of them are lathunt's.
 ///
 /// # Errors
 /// One line: the file that belongs to another program, or cannot be renamed.
 pub fn set_aside(directory: &Directory, names: &[Left]) -> Result<Option<PathBuf>> {
-    let mut there = Vec::new();
+    let at = |name: &OsStr| directory.path().join(name);
+    let found = |name: &OsStr| existing(directory, name).map_err(|error| said(&at(name), &error));
+    let first = names.first().map(|(name, _)| found(OsStr::new(name))).transpose()?.flatten();
+    let ending = ending(first.is_none_or(|first| first.is_partial));
+    let (mut there, mut stale) = (Vec::new(), Vec::new());
     for (name, ours) in names {
-        let old = OsString::from(format!("{name}.old"));
-        for name in [OsStr::new(name), &old] {
-            let path = directory.path().join(name);
-            let known = existing(directory, name).map_err(|error| said(&path, &error))?;
-            if known.as_ref().is_some_and(|kind| !kind.as_ref().is_none_or(ours)) && !forced() {
-                bail!("cannot write {}: the existing file was not written by lathunt; name another, or pass --force", path.display());
+        let kept = OsString::from(format!("{name}.{ending}"));
+        for (name, is_kept) in [(OsStr::new(name), false), (&kept, true)] {
+            let Some(found) = found(name)? else { continue };
+            let is_ours = found.kind.as_ref().is_none_or(ours);
+            if !is_ours && !forced() {
+                bail!("cannot write {}: the existing file was not written by lathunt; name another, or pass --force", at(name).display());
             }
-            if known.is_some() && name != old {
-                there.push((name.to_owned(), old.clone()));
+            match is_kept {
+                false => there.push((name.to_owned(), kept.clone())),
+                true if is_ours => stale.push(kept.clone()),
+                true => {}
             }
         }
     }
-    for (name, old) in &there {
-        let path = directory.path().join(name);
-        directory.rename(name, old).map_err(|error| said(&path, &error))?;
+    if there.is_empty() {
+        return Ok(None);
     }
-    Ok(there.first().map(|(_, old)| directory.path().join(old)))
+    for (name, kept) in &there {
+        directory.rename(name, kept).map_err(|error| said(&at(name), &error))?;
+        stale.retain(|stale| stale != kept);
+    }
+    for kept in &stale {
+        directory.remove(kept).map_err(|error| said(&at(kept), &error))?;
+    }
+    Ok(there.first().map(|(_, kept)| at(kept)))
 }
 
 fn forced() -> bool {
@@ -194,15 +217,23 @@ fn opened(path: &Path, kind: fs::FileType) -> Result<File> {
     }
 }
 
-/// Kind of the file `name`; `Some(None)`: it is empty.
-fn existing(directory: &Directory, name: &OsStr) -> std::io::Result<Option<Option<Kind>>> {
+/// A file that exists.
+struct Found {
+    /// `None`: it is empty.
+    kind: Option<Kind>,
+    /// A run that was cut off.
+    is_partial: bool,
+}
+
+fn existing(directory: &Directory, name: &OsStr) -> std::io::Result<Option<Found>> {
     if directory.find(name)?.is_none() {
         return Ok(None);
     }
     let mut head = Vec::new();
     directory.read(name, Owner::Anyone, u64::MAX)?.take(LOOK_BYTES).read_to_end(&mut head)?;
     let unknown = || Kind::Text("somebody else's".to_owned());
-    Ok(Some((!head.is_empty()).then(|| Kind::of(&head).unwrap_or_else(unknown))))
+    let kind = (!head.is_empty()).then(|| Kind::of(&head).unwrap_or_else(unknown));
+    Ok(Some(Found { kind, is_partial: is_partial_run(&head) }))
 }
 
 /// Checks that `name` may be overwritten by a file of `kind`; returns the name under which an earlier run is kept.
@@ -212,35 +243,32 @@ fn may_replace(
     path: &Path,
     kind: Option<&Kind>,
 ) -> Result<Option<OsString>> {
-    let old = || {
-        let mut old = name.to_owned();
-        old.push(".old");
-        old
-    };
     let found = match existing(directory, name) {
         Err(_) if forced() => return Ok(None),
         found => found.map_err(|error| said(path, &error))?,
     };
-    match found {
-        None | Some(None) => Ok(None),
-        _ if forced() => Ok(None),
-        Some(Some(found)) if Some(&found) != kind => bail!(
+    let Some(Found { kind: Some(found), is_partial }) = found.filter(|_| !forced()) else { return Ok(None) };
+    if Some(&found) != kind {
+        bail!(
             "cannot write {}: the file there is not {}; name another file, or pass --force to overwrite it",
             path.display(),
             kind.map_or("written by lathunt".to_owned(), Kind::name)
-        ),
-        Some(Some(found)) if found == Kind::run() => {
-            let before = existing(directory, &old()).map_err(|error| said(path, &error))?;
-            if before.flatten().is_some_and(|before| before != Kind::run()) {
-                bail!(
-                    "cannot write {}: the run there would be kept as *.old, but that file is not a run of lathunt; name another file",
-                    path.display()
-                );
-            }
-            Ok(Some(old()))
-        }
-        Some(Some(_)) => Ok(None),
+        );
     }
+    if found != Kind::run() {
+        return Ok(None);
+    }
+    let ending = ending(is_partial);
+    let mut kept = name.to_owned();
+    kept.push(format!(".{ending}"));
+    let before = existing(directory, &kept).map_err(|error| said(path, &error))?;
+    if before.and_then(|before| before.kind).is_some_and(|before| before != Kind::run()) {
+        bail!(
+            "cannot write {}: the run there would be kept as *.{ending}, but that file is not a run of lathunt; name another file",
+            path.display()
+        );
+    }
+    Ok(Some(kept))
 }
 
 fn said(path: &Path, error: &std::io::Error) -> anyhow::Error {
@@ -297,6 +325,32 @@ mod tests {
         fs::write(at("empty"), "").unwrap();
         write_atomic(&at("empty"), RUN.as_bytes()).unwrap(); // created by mktemp
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
+    }
+
+    #[test]
+    fn a_good_run_is_not_displaced_by_any_number_of_runs_that_were_cut_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let content = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap_or_default();
+        let run = |n: u32, complete: bool| {
+            format!("{{\"format\":\"lathunt-run\",\"version\":1,\"complete\":{complete},\"n\":{n}}}")
+        };
+        let path = directory.path().join("run");
+        for (n, complete) in [(1, true), (2, false), (3, false), (4, false)] {
+            write_atomic(&path, run(n, complete).as_bytes()).unwrap();
+        }
+        assert_eq!(
+            ["run.old", "run.partial", "run"].map(content),
+            [run(1, true), run(3, false), run(4, false)]
+        );
+        write_atomic(&path, run(5, true).as_bytes()).unwrap();
+        write_atomic(&path, run(6, true).as_bytes()).unwrap();
+        assert_eq!(
+            ["run.old", "run.partial", "run"].map(content),
+            [run(5, true), run(4, false), run(6, true)]
+        );
+        fs::write(directory.path().join("run.old"), "dear to somebody").unwrap();
+        let refused = write_atomic(&path, RUN.as_bytes()).unwrap_err().to_string();
+        assert!(refused.contains("kept as *.old, but that file is not a run"), "{refused}");
     }
 
     #[test]

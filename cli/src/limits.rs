@@ -13,20 +13,21 @@ pub fn say_out_of_memory(bytes: usize) {
     );
 }
 
-/// Whether the stack is large enough; if not, stderr says so.
-pub fn has_stack() -> bool {
-    match limits::ensure_stack() {
-        Ok(()) => true,
-        Err((have, needed)) => {
-            let _ = writeln!(
-                std::io::stderr(),
-                "lathunt: the stack is limited to {} KiB, {} KiB are needed; raise the limit (ulimit -s)",
-                have >> 10,
-                needed >> 10
-            );
-            false
-        }
-    }
+/// Whether the limits of the caller leave room for any command; if not, stderr says so.
+pub fn leave_room() -> bool {
+    let refused = match (limits::ensure_stack(), limits::ensure_files()) {
+        (Ok(()), Ok(())) => return true,
+        (Err((have, needed)), _) => format!(
+            "the stack is limited to {} KiB, {} KiB are needed; raise the limit (ulimit -s)",
+            have >> 10,
+            needed >> 10
+        ),
+        (_, Err((have, needed))) => format!(
+            "the number of open files is limited to {have}, {needed} are needed; raise the limit (ulimit -n)"
+        ),
+    };
+    let _ = writeln!(std::io::stderr(), "lathunt: {refused}");
+    false
 }
 
 /// What to do about an error of a limit; empty for any other error.

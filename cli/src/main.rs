@@ -37,7 +37,7 @@ fn out_of_memory(bytes: usize) -> i32 {
 }
 
 fn main() -> ExitCode {
-    if !limits::has_stack() {
+    if !limits::leave_room() {
         return exit::COULD_NOT_MEASURE.into();
     }
     lathunt_host::signals::survive_file_size_limit();

@@ -42,11 +42,23 @@ pub struct Output {
 
 impl Output {
     /// Creates `wanted`, or `lathunt-DATE-TIME` after the time `started` (RFC 3339), and checks that it is writable. An
-    /// existing run is set aside with its companion files.
+    /// existing run is set aside with its companion files ([`file::set_aside`]).
     ///
     /// # Errors
     /// One line: the directory, and the reason.
     pub fn create(wanted: Option<&Path>, started: Option<&str>) -> anyhow::Result<Output> {
+        Output::create_for(wanted, started, &[])
+    }
+
+    /// The same for a command that writes further runs beside the main one.
+    ///
+    /// # Errors
+    /// As [`Output::create`].
+    pub fn create_for(
+        wanted: Option<&Path>,
+        started: Option<&str>,
+        runs: &[&'static str],
+    ) -> anyhow::Result<Output> {
         let directory =
             wanted.map_or_else(|| PathBuf::from(name_of(started.unwrap_or_default())), Path::to_owned);
         let shown = directory.display().to_string();
@@ -57,7 +69,9 @@ impl Output {
             .probe()
             .with_context(|| format!("cannot write into {shown}; name another directory with -o"))?;
         // An earlier run is not lost, and its evidence does not stay beside the new run's.
-        if let Some(old) = file::set_aside(&directory, &FILES)? {
+        let further = runs.iter().map(|name| -> file::Left { (name, |kind| *kind == Kind::run()) });
+        let files: Vec<file::Left> = FILES.into_iter().chain(further).collect();
+        if let Some(old) = file::set_aside(&directory, &files)? {
             eprintln!("lathunt: an earlier run was there: it is now {}", old.display());
         }
         Ok(Output { directory, is_new })
@@ -87,22 +101,9 @@ impl Output {
         self.save_as(file::RUN_FILE, run);
     }
 
-    /// The same for one of several runs ([`Output::with_runs`]).
+    /// The same for one of several runs ([`Output::create_for`]).
     pub fn save_as(&self, name: &str, run: &Run) {
         let _ = self.directory.replace(OsStr::new(name), run.to_json().as_bytes(), Readers::Umask, false);
-    }
-
-    /// Sets aside files that an earlier command left under the names of further runs.
-    ///
-    /// # Errors
-    /// One line: the file that belongs to another program.
-    pub fn with_runs(self, names: &[&'static str]) -> anyhow::Result<Output> {
-        let left: Vec<file::Left> =
-            names.iter().map(|name| (*name, (|kind| *kind == Kind::run()) as fn(&Kind) -> bool)).collect();
-        if let Some(old) = file::set_aside(&self.directory, &left)? {
-            eprintln!("lathunt: an earlier run was there: it is now {}", old.display());
-        }
-        Ok(self)
     }
 
     /// Writes one of several runs.
@@ -258,6 +259,20 @@ mod tests {
         names.sort();
         assert_eq!(names, ["flight.bin.old", "notes.txt", "run.lathunt.json.old"]);
         assert_eq!(fs::read_to_string(place.path().join("flight.bin.old")).unwrap(), flight);
+        // Runs that were cut off do not displace it, and no evidence stays beside a run that it does not belong to.
+        for flight in [Some("LHFLIGHT\0second"), None] {
+            fs::write(place.path().join(file::RUN_FILE), "{\"format\":\"lathunt-run\",\"complete\":false}")
+                .unwrap();
+            flight.iter().for_each(|flight| fs::write(place.path().join(FLIGHT_FILE), flight).unwrap());
+            Output::create(Some(place.path()), None).unwrap();
+            assert_eq!(place.path().join("flight.bin.partial").exists(), flight.is_some());
+            assert!(place.path().join("run.lathunt.json.partial").exists());
+            assert_eq!(
+                fs::read_to_string(place.path().join("run.lathunt.json.old")).unwrap(),
+                "{\"format\":\"lathunt-run\"}"
+            );
+            assert!(place.path().join("flight.bin.old").exists());
+        }
         fs::write(place.path().join(REPORT_FILE), "<html>dear to somebody").unwrap();
         let refused = Output::create(Some(place.path()), None).err().map(|error| error.to_string()).unwrap();
         assert!(refused.contains("not written by lathunt"), "{refused}");

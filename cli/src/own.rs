@@ -84,13 +84,24 @@ impl Kind {
     }
 }
 
+/// Whether `bytes` are a run that was saved before its end, by a measurement that was killed or stopped.
+pub fn is_partial_run(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(1024)]);
+    Kind::of(bytes) == Some(Kind::run())
+        && value_of(&text, "complete").is_some_and(|value| value.starts_with("false"))
+}
+
 /// `"format": "lathunt-…"` near the beginning of an object.
 fn format_of(begin: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(begin);
-    let rest = text.trim_start().strip_prefix('{')?.split_once("\"format\"")?.1;
-    let value = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
-    let (value, _) = value.split_once('"')?;
+    let (value, _) = value_of(&text, "format")?.strip_prefix('"')?.split_once('"')?;
     value.starts_with("lathunt-").then(|| value.to_owned())
+}
+
+/// The text from the value of `key` on, near the beginning of an object.
+fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let (_, rest) = text.trim_start().strip_prefix('{')?.split_once(&format!("\"{key}\""))?;
+    Some(rest.trim_start().strip_prefix(':')?.trim_start())
 }
 
 /// The first line that is distinctive enough, with every number replaced by `#`.
@@ -135,6 +146,11 @@ mod tests {
         let page = lathunt_core::report::html::plots("x", &[]).unwrap();
         assert_eq!(Kind::of(page.as_bytes()), Some(Kind::Page));
         assert_eq!(Kind::of(b"{\"format\":\"lathunt-run\",\"version\":1}"), Some(Kind::run()));
+        let mut run = lathunt_core::run::Run::new(Default::default());
+        run.complete = true;
+        assert!(!is_partial_run(run.to_json().as_bytes()));
+        run.stopped("SIGINT".to_owned());
+        assert!(is_partial_run(run.to_json().as_bytes()) && !is_partial_run(b"{\"complete\": false}"));
         let pretty = Kind::of(b"{\n  \"format\": \"lathunt-check\",\n").unwrap();
         assert_eq!(pretty, Kind::Json("lathunt-check".into()));
         assert_eq!(Kind::of(b"ffffffff81000000 T _text\n"), Some(Kind::Symbols));

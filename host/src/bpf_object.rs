@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Mutex;
 
+use libbpf_rs::btf::Btf;
 use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, PrintLevel};
 
 use crate::error::{Error, Result};
@@ -48,17 +49,45 @@ fn readable(log: &str) -> String {
 pub const FILE_CAPABILITIES: &str =
     "cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock,cap_syslog,cap_dac_read_search+ep";
 
+/// `errno` in an error of libbpf, which has it in its text only.
+fn errno(error: &libbpf_rs::Error) -> Option<i32> {
+    let text = format!("{error:#}");
+    let (_, rest) = text.rsplit_once("(os error ")?;
+    rest.split(')').next()?.parse().ok()
+}
+
 fn explain(doing: &'static str, what: &str, error: libbpf_rs::Error) -> Error {
     let log = readable(&take_log());
-    // EPERM is a missing capability, of which libbpf's log shows only a symptom; EACCES is a rejection by the verifier.
-    if error.to_string().contains("os error 1)") {
-        let hint = format!(
-            "it needs CAP_BPF and CAP_PERFMON: run `sudo lathunt ...`, or once \
-             `sudo setcap {FILE_CAPABILITIES} $(command -v lathunt)`"
-        );
-        return Error::new(doing, what, std::io::Error::from_raw_os_error(libc::EPERM)).hint(hint);
+    match errno(&error) {
+        // A missing capability, of which libbpf's log shows only a symptom; EACCES is a rejection by the verifier.
+        Some(libc::EPERM) => {
+            let hint = format!(
+                "it needs CAP_BPF and CAP_PERFMON: run `sudo lathunt ...`, or once \
+                 `sudo setcap {FILE_CAPABILITIES} $(command -v lathunt)`"
+            );
+            Error::new(doing, what, std::io::Error::from_raw_os_error(libc::EPERM)).hint(hint)
+        }
+        Some(errno @ (libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {
+            Error::new(doing, what, std::io::Error::from_raw_os_error(errno))
+        }
+        _ => Error::new(doing, what, format!("{error:#}")).hint(log),
     }
-    Error::new(doing, what, error).hint(log)
+}
+
+/// The kernel's types.
+///
+/// # Errors
+/// The kernel has none, or they cannot be read.
+pub(crate) fn kernel_types() -> Result<Btf<'static>> {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, keep)));
+    Btf::from_vmlinux().map_err(|error| {
+        let what = "the kernel's types (/sys/kernel/btf/vmlinux)";
+        let error = match errno(&error) {
+            Some(errno) => Error::new("read", what, std::io::Error::from_raw_os_error(errno)),
+            None => Error::new("read", what, format!("{error:#}")),
+        };
+        error.hint("the kernel recorder needs CONFIG_DEBUG_INFO_BTF")
+    })
 }
 
 /// Opens `object` (bytes of an ELF file) under `name`.
@@ -108,6 +137,22 @@ pub(crate) fn recursions(object: &Object, which: impl Fn(&str) -> bool) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_that_is_reached_is_the_whole_reason_and_has_its_remedy() {
+        let of = |errno| {
+            let error: libbpf_rs::Error = std::io::Error::from_raw_os_error(errno).into();
+            keep(PrintLevel::Warn, "libbpf: prog 'on_exec': BPF program load failed: -EMFILE\n".to_owned());
+            explain("load BPF object", "recorder", libbpf_rs::ErrorExt::context(error, "failed")).to_string()
+        };
+        assert_eq!(
+            of(libc::EMFILE),
+            "cannot load BPF object recorder: Too many open files (os error 24); raise the limit of open files (ulimit -n)"
+        );
+        assert_eq!(of(libc::ENOMEM), "cannot load BPF object recorder: Cannot allocate memory (os error 12)");
+        assert!(of(libc::EPERM).contains("it needs CAP_BPF"));
+        assert!(of(libc::EINVAL).contains("failed: Invalid argument (os error 22); libbpf: prog 'on_exec'"));
+    }
 
     #[test]
     fn a_verifier_log_is_cut_to_the_program_and_the_reason() {

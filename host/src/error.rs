@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::limits;
+
 /// `cannot DOING WHAT: SOURCE; HINT` on one line.
 #[derive(Debug)]
 pub struct Error {
@@ -72,10 +74,12 @@ impl fmt::Display for Error {
         if let Some(source) = &self.source {
             write!(f, ": {}", source.to_string().trim_end().replace('\n', "; "))?;
         }
-        if !self.hint.is_empty() {
-            write!(f, "; {}", self.hint)?;
+        // A limit that was reached is the reason, whatever the caller expected.
+        let limit = self.errno().and_then(|errno| limits::remedy(self.doing, &self.what, errno));
+        match limit.unwrap_or(&self.hint) {
+            "" => Ok(()),
+            hint => write!(f, "; {hint}"),
         }
-        Ok(())
     }
 }
 

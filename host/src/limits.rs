@@ -9,6 +9,8 @@ use lathunt_runtime::FiberAlloc;
 pub const TOO_MANY_OPEN_FILES: i32 = libc::EMFILE;
 /// Stack with which every command works, in bytes.
 const STACK: u64 = 1 << 20;
+/// Files that every command may have open at once, without the kernel recorder; `trace` of two CPUs has 17.
+const FILES: u64 = 64;
 
 /// Raises a smaller limit of the stack as far as the hard limit permits.
 ///
@@ -28,6 +30,45 @@ pub fn ensure_stack() -> Result<(), (u64, u64)> {
         Ok(())
     } else {
         Err((have, STACK))
+    }
+}
+
+/// Ensures that [`FILES`] more files can be opened: raises the soft limit as far as the hard limit permits.
+///
+/// # Errors
+/// The limit of open files is too small; and the number that is needed.
+pub fn ensure_files() -> Result<(), (u64, u64)> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a valid rlimit to write to. Without an answer, no limit is known.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 || limit.rlim_cur >= 1024 {
+        return Ok(()); // open files are not counted at each start
+    }
+    // SAFETY: F_GETFD only looks whether the descriptor is open.
+    let is_open = |&fd: &libc::c_int| unsafe { libc::fcntl(fd, libc::F_GETFD) } != -1;
+    let needed = (0..1024).filter(is_open).count() as u64 + FILES;
+    let wanted = libc::rlimit { rlim_cur: limit.rlim_max.min(needed), ..limit };
+    if limit.rlim_cur < needed {
+        // SAFETY: an initialised rlimit. The soft limit is raised to the hard one at most, which needs no privilege.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) };
+    }
+    match limit.rlim_max >= needed {
+        true => Ok(()),
+        false => Err((limit.rlim_max, needed)),
+    }
+}
+
+/// What to do when the kernel refuses `what` with `errno` because of a limit of the caller.
+#[must_use]
+pub fn remedy(doing: &str, what: &str, errno: i32) -> Option<&'static str> {
+    match (errno, doing) {
+        (libc::EMFILE, _) => Some("raise the limit of open files (ulimit -n)"),
+        (libc::EAGAIN, _) if what.ends_with("timer") => {
+            Some("raise the limit of pending signals (ulimit -i)")
+        }
+        (libc::EAGAIN, "start") => {
+            Some("raise the limit of processes (ulimit -u, pids.max) or of memory (ulimit -v)")
+        }
+        _ => None,
     }
 }
 

@@ -129,7 +129,16 @@ impl Drop for Mapped {
 }
 
 /// The file ended before a page of its mapping: no reader of it can continue.
-extern "C" fn on_shortened(_signal: libc::c_int) {
+extern "C" fn on_shortened(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo; signal and raise may be called in a signal handler.
+    if unsafe { (*info).si_code } != libc::BUS_ADRERR {
+        // Sent by a process, or a defect of the memory: it kills, once this handler returns.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+        return;
+    }
     let said =
         "lathunt: a file was truncated while it was read; read it when its writer is done, or read a copy\n";
     // SAFETY: write and _exit may be called in a signal handler; the text is static.

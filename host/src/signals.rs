@@ -10,7 +10,7 @@ use crate::cpu_time;
 use crate::error::{Error, Result};
 
 /// Signals that request the end. The kernel's default for each is to kill, and lose the results: also SIGQUIT (Ctrl-\), the
-/// timers that survive exec (`alarm`), a limit of CPU time, and a failing power supply.
+/// timers that survive exec (`alarm`), a limit of CPU time, and the announcement of a failing power supply.
 pub(crate) const ENDING: [libc::c_int; 9] = [
     libc::SIGINT,
     libc::SIGTERM,
@@ -26,15 +26,29 @@ pub(crate) const ENDING: [libc::c_int; 9] = [
 static STOP: AtomicI32 = AtomicI32::new(0);
 static HAS_RT_LIMIT: AtomicBool = AtomicBool::new(false);
 static RT_TIME_EXCEEDED: AtomicBool = AtomicBool::new(false);
+static CPU_TIME_USED_UP: AtomicBool = AtomicBool::new(false);
 static STATUS: AtomicBool = AtomicBool::new(false);
 static STATUS_FILE: AtomicBool = AtomicBool::new(false);
 static BUS_ERRORS_KEPT: AtomicBool = AtomicBool::new(false);
 
+/// `si_code` of a signal that the kernel sent by itself (asm-generic/siginfo.h).
+const SI_KERNEL: libc::c_int = 0x80;
+
+/// A handler that learns where the signal comes from (SA_SIGINFO).
+pub(crate) type Informed = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
 extern "C" fn on_stop(signal: libc::c_int) {
-    // SIGXCPU comes for two limits.
-    if signal == libc::SIGXCPU && HAS_RT_LIMIT.load(Ordering::Relaxed) && !cpu_time::is_used_up() {
+    STOP.store(signal, Ordering::Relaxed);
+}
+
+/// SIGXCPU comes for two limits, and from other processes: only the kernel shows that a limit was reached.
+extern "C" fn on_cpu_limit(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo.
+    let by_limit = unsafe { (*info).si_code } == SI_KERNEL;
+    if by_limit && HAS_RT_LIMIT.load(Ordering::Relaxed) && !cpu_time::is_used_up() {
         RT_TIME_EXCEEDED.store(true, Ordering::Relaxed);
     } else {
+        CPU_TIME_USED_UP.store(by_limit, Ordering::Relaxed);
         STOP.store(signal, Ordering::Relaxed);
     }
 }
@@ -56,6 +70,9 @@ extern "C" fn on_status(signal: libc::c_int) {
 /// If the kernel refuses a handler.
 pub fn install() -> Result<()> {
     end_by(on_stop)?;
+    if !is_ignored(libc::SIGXCPU) {
+        handle_informed(libc::SIGXCPU, on_cpu_limit)?;
+    }
     handle(libc::SIGUSR1, on_status)?;
     handle(libc::SIGUSR2, on_status)
 }
@@ -74,7 +91,7 @@ pub(crate) fn end_by(handler: extern "C" fn(libc::c_int)) -> Result<()> {
 /// Catches SIGXCPU for a limit of real-time threads (RLIMIT_RTTIME), too.
 pub(crate) fn watch_rt_limit() -> Result<()> {
     HAS_RT_LIMIT.store(true, Ordering::Relaxed);
-    handle(libc::SIGXCPU, on_stop)
+    handle_informed(libc::SIGXCPU, on_cpu_limit)
 }
 
 /// Whether a real-time thread exceeded that limit.
@@ -88,10 +105,10 @@ pub(crate) fn keep_bus_errors() {
 }
 
 /// From now on access to a mapped page beyond the end of its file calls `handler`.
-pub(crate) fn on_shortened(handler: extern "C" fn(libc::c_int)) {
+pub(crate) fn on_shortened(handler: Informed) {
     // The consumer of instrumented programs has a handler of its own, which lets it continue.
     if !BUS_ERRORS_KEPT.load(Ordering::Relaxed) {
-        let _ = handle(libc::SIGBUS, handler); // without it the kernel kills the process too, silently
+        let _ = handle_informed(libc::SIGBUS, handler); // without it the kernel kills the process too, silently
     }
 }
 
@@ -108,7 +125,7 @@ pub fn stop_requested() -> Option<i32> {
     Some(STOP.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
 }
 
-/// Name of a signal that may request the end.
+/// Name of the signal that requested the end, with the limit that it stands for.
 #[must_use]
 pub fn name(signal: i32) -> &'static str {
     match signal {
@@ -119,8 +136,11 @@ pub fn name(signal: i32) -> &'static str {
         libc::SIGALRM => "SIGALRM",
         libc::SIGVTALRM => "SIGVTALRM",
         libc::SIGPROF => "SIGPROF",
-        libc::SIGPWR => "SIGPWR: the power supply fails",
-        libc::SIGXCPU => "SIGXCPU: the limit of CPU time, ulimit -t",
+        libc::SIGPWR => "SIGPWR",
+        libc::SIGXCPU if CPU_TIME_USED_UP.load(Ordering::Relaxed) => {
+            "SIGXCPU: the limit of CPU time, ulimit -t"
+        }
+        libc::SIGXCPU => "SIGXCPU",
         _ => "a signal",
     }
 }
@@ -148,10 +168,21 @@ pub fn take_status_file_request() -> bool {
 
 /// Installs `handler`, without restarting interrupted system calls.
 pub(crate) fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> Result<()> {
-    // SAFETY: zeros are a valid sigaction, and the handlers of this crate only store to atomics.
+    act(signal, handler as *const () as libc::sighandler_t, 0)
+}
+
+/// The same for a handler that learns where the signal comes from.
+pub(crate) fn handle_informed(signal: libc::c_int, handler: Informed) -> Result<()> {
+    act(signal, handler as *const () as libc::sighandler_t, libc::SA_SIGINFO)
+}
+
+fn act(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) -> Result<()> {
+    // SAFETY: zeros are a valid sigaction, `handler` fits `flags`, and the handlers of this crate only store to atomics or
+    // end the process.
     let done = unsafe {
         let mut action: libc::sigaction = mem::zeroed();
-        action.sa_sigaction = handler as *const () as libc::sighandler_t;
+        action.sa_sigaction = handler;
+        action.sa_flags = flags;
         libc::sigemptyset(&mut action.sa_mask);
         libc::sigaction(signal, &action, std::ptr::null_mut())
     };
@@ -208,6 +239,38 @@ impl Drop for Blocked {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What the kernel passes for a limit, and for kill(2).
+    fn sigxcpu(code: libc::c_int) {
+        // SAFETY: zeros are a valid siginfo.
+        let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
+        info.si_code = code;
+        on_cpu_limit(libc::SIGXCPU, &mut info, std::ptr::null_mut());
+    }
+
+    #[test]
+    fn a_limit_is_blamed_for_sigxcpu_only_if_the_kernel_sent_it() {
+        // In a child: the flags belong to the whole process.
+        // SAFETY: the child only calls functions that use atomics and system calls.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            HAS_RT_LIMIT.store(true, Ordering::Relaxed);
+            sigxcpu(libc::SI_USER);
+            let by_user = !rt_time_exceeded() && name(libc::SIGXCPU) == "SIGXCPU";
+            let stopped = stop_requested() == Some(libc::SIGXCPU);
+            sigxcpu(SI_KERNEL);
+            let by_rt_limit = rt_time_exceeded() && name(libc::SIGXCPU) == "SIGXCPU";
+            HAS_RT_LIMIT.store(false, Ordering::Relaxed);
+            sigxcpu(SI_KERNEL);
+            let by_limit = name(libc::SIGXCPU).contains("ulimit -t");
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(i32::from(!(by_user && stopped && by_rt_limit && by_limit))) };
+        }
+        let mut status = 0;
+        // SAFETY: our child, waited for once.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+    }
 
     #[test]
     fn a_status_request_is_answered_once() {

@@ -27,5 +27,5 @@ pub fn scoped<'scope, 'env, T: Send + 'scope>(
 }
 
 fn refused(error: io::Error) -> Error {
-    Error::new("start", "a thread", error).hint("raise the limit of processes (ulimit -u, pids.max)")
+    Error::new("start", "a thread", error)
 }

@@ -107,10 +107,16 @@ impl Tree {
         }
     }
 
-    /// Names in a directory, sorted; empty if there is none.
+    /// Names in a directory, sorted; empty if there is none, or if it cannot be read, which is noted.
     #[must_use]
     pub fn names(&self, path: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.path(path)).into_iter().flatten().flatten();
+        let entries = fs::read_dir(self.path(path));
+        if let Err(error) = &entries
+            && !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        {
+            self.note(format!("/{path}: cannot be read ({error})"));
+        }
+        let entries = entries.into_iter().flatten().flatten();
         let mut names: Vec<String> =
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();

@@ -83,3 +83,28 @@ fn a_set_of_many_tasks_is_read_in_a_time_that_grows_with_their_number() {
         limited(&["tasks", "convert", "set.json"], place.path());
     }
 }
+
+#[test]
+fn a_set_of_few_kilobytes_does_not_take_hours() {
+    let place = tempfile::tempdir().unwrap();
+    let period = "\"timer\": {\"ref\": \"unique\", \"period\": 1000000000}";
+    let events: String = (0..20_000).map(|n| format!("\"cputime{n}\": 1, ")).collect();
+    let locks = |task: usize| -> String {
+        let lock = |n: usize| format!("\"lock{n}\": \"m{}\", \"cputime{n}\": 1, ", task + n);
+        let unlock = |n: usize| format!("\"unlock{n}\": \"m{}\", ", task + n);
+        (0..16).map(lock).chain((0..16).map(unlock)).collect()
+    };
+    let sets = [
+        format!("{{\"tasks\": {{\"a\": {{{events}{period}}}}}}}"),
+        format!("{{\"tasks\": {{\"a\": {{\"instance\": 100000, {}{period}}}}}}}", locks(0)),
+        format!(
+            "{{\"tasks\": {{{}}}}}",
+            (0..300).map(|n| format!("\"t{n}\": {{{}{period}}}", locks(n))).collect::<Vec<_>>().join(", ")
+        ),
+    ];
+    for set in sets {
+        fs::write(place.path().join("set.json"), set).unwrap();
+        limited(&["tasks", "convert", "set.json"], place.path());
+        limited(&["tasks", "analyse", "set.json"], place.path());
+    }
+}

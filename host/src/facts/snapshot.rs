@@ -131,7 +131,8 @@ impl Reader {
     }
 
     /// Every name that the pattern matches here.
-    fn expand(&self, pattern: &str) -> Vec<String> {
+    fn expand(&mut self, pattern: &str) -> Vec<String> {
+        let mut refused = None;
         let mut found = vec![String::new()];
         for part in pattern.split('/').skip(1) {
             found = found
@@ -140,13 +141,19 @@ impl Reader {
                     if !part.contains('*') {
                         return vec![format!("{base}/{part}")];
                     }
-                    let entries = names(&self.place(&base)).unwrap_or_default();
+                    let entries = names(&self.place(&base)).unwrap_or_else(|error| {
+                        refused = Some(error).filter(|error| !gone(error)).or(refused.take());
+                        Vec::new()
+                    });
                     // /proc/* stands for processes.
                     let process = |name: &str| name.bytes().all(|b| b.is_ascii_digit());
                     let wanted = |name: &String| component(part, name) && (base != "/proc" || process(name));
                     entries.into_iter().filter(wanted).map(|name| format!("{base}/{name}")).collect()
                 })
                 .collect();
+        }
+        if let (true, Some(error)) = (found.is_empty(), refused) {
+            self.unreadable.insert(pattern.to_owned(), error.to_string());
         }
         found
     }

@@ -8,11 +8,10 @@ use lathunt_core::histogram::{Exact, Histogram, Layout};
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Cpu, Mono, Ns};
 use libbpf_rs::btf::types::Typedef;
-use libbpf_rs::btf::Btf;
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
 
 use super::block::HIST_BINS;
-use crate::bpf_object;
+use crate::bpf_object::{self, kernel_types};
 use crate::error::{Error, Result};
 
 static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/blocking.bpf.o")).len()]> =
@@ -35,10 +34,7 @@ pub struct Blocking {
 /// # Errors
 /// If the kernel has no BTF.
 pub fn has_tracepoint(tracepoint: &str) -> Result<bool> {
-    let btf = Btf::from_vmlinux().map_err(|error| {
-        Error::new("read", "the kernel's types (/sys/kernel/btf/vmlinux)", error)
-            .hint("the kernel recorder needs CONFIG_DEBUG_INFO_BTF")
-    })?;
+    let btf = kernel_types()?;
     Ok(btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some())
 }
 

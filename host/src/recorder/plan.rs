@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use libbpf_rs::btf::types::Typedef;
-use libbpf_rs::btf::Btf;
 
+use crate::bpf_object::kernel_types;
 use crate::error::{Error, Result};
 
 /// Facts only; the rules are below.
@@ -45,10 +45,7 @@ const WANTED: [(&str, &str); 8] = [
 impl Kernel {
     /// Queries the running kernel for `tracepoints`.
     pub fn probe<'a>(tracepoints: impl Iterator<Item = &'a str>) -> Result<Kernel> {
-        let btf = Btf::from_vmlinux().map_err(|error| {
-            Error::new("read", "the kernel's types (/sys/kernel/btf/vmlinux)", error)
-                .hint("the kernel recorder needs CONFIG_DEBUG_INFO_BTF")
-        })?;
+        let btf = kernel_types()?;
         let has = |name: &&str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
         let version = std::fs::read_to_string("/proc/sys/kernel/version").unwrap_or_default();
         Ok(Kernel {

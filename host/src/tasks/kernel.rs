@@ -237,8 +237,7 @@ fn start(shared: &Arc<Shared>, resources: &Arc<Resources>, program: &Arc<Program
             Ok(handle) => handles.push(handle),
             Err(error) => {
                 counted.alive.fetch_sub(1, Ordering::AcqRel);
-                let hint = "raise the limit of processes (ulimit -u, pids.max)";
-                failed = Some(Error::new("start", "a thread of the set", error).hint(hint));
+                failed = Some(Error::new("start", "a thread of the set", error));
                 break;
             }
         }

@@ -40,7 +40,7 @@ impl CpuPages {
         // Left by a recording that was killed, or whose disk was full: it may be all that is left of that one.
         if directory.find(&name).is_ok_and(|found| found.is_some()) {
             let mut old = name.clone();
-            old.push(".old");
+            old.push(".partial");
             let renamed = directory.rename(&name, &old);
             renamed.map_err(|error| Error::new("rename", path.display().to_string(), error))?;
         }

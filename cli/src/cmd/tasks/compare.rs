@@ -59,8 +59,8 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
     warn(&set.warnings);
     signals::install()?;
     let started = wall::now_rfc3339();
-    let output = args.common.output.as_deref().map(|path| Output::create(Some(path), started.as_deref()));
-    let output = output.transpose()?.map(|output| output.with_runs(&RUNS)).transpose()?;
+    let wanted = args.common.output.as_deref();
+    let output = wanted.map(|path| Output::create_for(Some(path), started.as_deref(), &RUNS)).transpose()?;
     let mut common = args.common.clone();
     if set.global.duration_s.is_none() {
         common.duration = common.duration.or(Some(DURATION));

@@ -60,9 +60,8 @@ pub(super) fn run(
     let carrier = {
         let (shared, program, options) = (Arc::clone(&shared), Arc::clone(&program), options.clone());
         let carry = move || carry(&shared, &program, &options, cpu, &ready);
-        let hint = "raise the limit of processes (ulimit -u, pids.max)";
         let spawned = builder("lathunt-fibers").spawn(carry);
-        spawned.map_err(|error| Error::new("start", "the thread of the fibers", error).hint(hint))?
+        spawned.map_err(|error| Error::new("start", "the thread of the fibers", error))?
     };
     drop(blocked);
     let Ok(zero) = is_ready.recv_timeout(Duration::from_secs(10)) else {
