@@ -194,6 +194,10 @@ fn edf_of(
         say("edf-undecided", "EDF is not decided: the demand of a thread is not known");
         return (Edf { schedulable: false, utilisation, fails_at: None }, vec![None; threads.len()]);
     }
+    if blocking::are_too_many(threads) {
+        say("edf-undecided", "EDF is not decided: too many critical sections for this analysis");
+        return (Edf { schedulable: false, utilisation, fails_at: None }, vec![None; threads.len()]);
+    }
     if protocols.values().any(|protocol| *protocol != Protocol::Ceiling) {
         say("edf-assumes-srp", "the verdict for EDF counts with the stack resource policy for every mutex");
     }

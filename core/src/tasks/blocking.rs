@@ -11,6 +11,9 @@ use super::load::{Load, Section};
 use super::set::Protocol;
 use crate::time::Ns;
 
+/// Maximum pairs of a thread and a section that are compared: some seconds.
+const MOST_PAIRS: usize = 20_000_000;
+
 /// Blocking of one thread under fixed priorities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocking {
@@ -18,6 +21,13 @@ pub struct Blocking {
     pub time: Ns,
     /// Why it may be longer: one line.
     pub unbounded: Option<String>,
+}
+
+/// Whether the sections and stated blocking of `threads` are more than either analysis compares in some seconds.
+#[must_use]
+pub fn are_too_many(threads: &[Load]) -> bool {
+    let of = |thread: &Load| thread.sections.len() + usize::from(thread.blocking > Ns::ZERO);
+    threads.iter().map(of).sum::<usize>().saturating_mul(threads.len()) > MOST_PAIRS
 }
 
 /// Blocking of each thread under fixed priorities, in order. `threads` are those of one processor.
@@ -47,6 +57,11 @@ pub fn fixed(threads: &[Load], protocols: &BTreeMap<String, Protocol>) -> Vec<Bl
     let open: BTreeSet<&str> =
         shared.filter(|(_, floor, ceiling)| between(*floor, *ceiling)).map(|(mutex, ..)| mutex).collect();
     let holders: Vec<&Load> = threads.iter().filter(|thread| !thread.sections.is_empty()).collect();
+    if are_too_many(threads) {
+        let why = "too many critical sections for this analysis";
+        let open = |thread: &Load| Blocking { time: thread.blocking, unbounded: Some(why.to_owned()) };
+        return threads.iter().map(open).collect();
+    }
     let one = |thread: &Load| {
         let found = of_one(thread, &holders, protocols, &ceilings, &open);
         let locked = thread.sections.iter().find(|section| stuck.contains(section.mutex.as_str()));
@@ -67,20 +82,20 @@ fn nested<'t>(threads: &'t [Load], protocols: &BTreeMap<String, Protocol>) -> BT
     let is_ceiling = |mutex: &str| protocols.get(mutex) == Some(&Protocol::Ceiling);
     let sections = threads.iter().flat_map(|thread| &thread.sections);
     let pairs = sections.flat_map(|one| one.within.iter().map(|outer| (outer.as_str(), one.mutex.as_str())));
-    let mut found: BTreeSet<_> =
-        pairs.filter(|(outer, inner)| !(is_ceiling(outer) && is_ceiling(inner))).collect();
-    // Of a chain, also the ends.
-    loop {
-        let after = |(outer, inner): &(&'t str, &'t str)| {
-            let next = found.range((*inner, "")..).take_while(|(next, _)| next == inner);
-            next.map(|(_, last)| (*outer, *last)).collect::<Vec<_>>()
-        };
-        let chained: Vec<_> = found.iter().flat_map(after).filter(|pair| !found.contains(pair)).collect();
-        if chained.is_empty() {
-            return found;
-        }
-        found.extend(chained);
+    let mut inside: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (outer, inner) in pairs.filter(|(outer, inner)| !(is_ceiling(outer) && is_ceiling(inner))) {
+        inside.entry(outer).or_default().insert(inner);
     }
+    // Of a chain, also the ends.
+    let mut found = BTreeSet::new();
+    for outer in inside.keys() {
+        let mut open = vec![*outer];
+        while let Some(mutex) = open.pop() {
+            let next = inside.get(mutex).into_iter().flatten();
+            open.extend(next.filter(|inner| found.insert((*outer, **inner))));
+        }
+    }
+    found
 }
 
 fn of_one(

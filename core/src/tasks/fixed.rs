@@ -30,8 +30,8 @@ pub struct Thread {
 
 /// Budget of steps (one interfering thread, once) per thread.
 const BUDGET: u64 = 200_000_000;
-/// Budget of all threads: ten thousand tasks may take seconds, not hours.
-const TOTAL: u64 = 4_000_000_000;
+/// Budget of all threads: ten thousand tasks may take seconds, not minutes.
+const TOTAL: u64 = 1_000_000_000;
 
 /// Worst-case response time of each of `threads`, in order; `None`: unbounded, or budget exceeded.
 ///

@@ -4,6 +4,8 @@
 //! shortest period are used, so that the demand is never too low. A suspension inside a job counts as work
 //! (suspension-oblivious). A thread without a known minimum inter-release time has no period and is not analysed.
 
+use std::collections::BTreeSet;
+
 use super::set::{Event, Policy, Protocol, Task, TaskSet, Warning};
 use crate::cpuset::CpuSet;
 use crate::time::Ns;
@@ -34,7 +36,7 @@ pub struct Load {
 }
 
 /// A critical section.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Section {
     /// Its mutex.
     pub mutex: String,
@@ -180,6 +182,7 @@ struct Jobs {
     /// Period from sleeps.
     inferred: Option<Ns>,
     sections: Vec<Section>,
+    seen: BTreeSet<Section>,
     suspends: bool,
     /// A wait of unknown length.
     waits: Option<String>,
@@ -279,7 +282,7 @@ impl Jobs {
     }
 
     fn section(&mut self, section: Section) {
-        if !self.sections.contains(&section) {
+        if self.seen.insert(section.clone()) {
             self.sections.push(section);
         }
     }

@@ -42,6 +42,8 @@ impl NotATaskSet {
 
 /// Maximum threads in a set, for the analysis; the kernel could not run that many.
 pub const MOST_TASKS: usize = 100_000;
+/// Maximum events of all threads together: memory and time of the analysis grow with them.
+const MOST_EVENTS: usize = 500_000;
 
 impl TaskSet {
     /// Reads rt-app's JSON, with lathunt's extensions.
@@ -70,14 +72,19 @@ fn whole(root: &Json) -> Result<TaskSet, NotATaskSet> {
         return Err(fields.error("no \"tasks\": this is not a task set of rt-app's grammar"));
     };
     let mut members = Fields::new("tasks", tasks)?;
-    let mut threads = 0usize;
+    let (mut threads, mut events) = (0usize, 0usize);
     for (name, value) in members.take_all(|_| true) {
         let (task, warnings) = task::read(name, value, &set.global)?;
+        let of_task: usize = task.phases.iter().map(|phase| phase.events.len()).sum();
         threads = threads.saturating_add(task.instances as usize);
+        events = events.saturating_add(of_task.saturating_mul(task.instances.max(1) as usize));
         set.tasks.push(task);
         set.warnings.extend(warnings);
         if threads > MOST_TASKS {
             return Err(NotATaskSet::new("tasks", format!("more than {MOST_TASKS} threads")));
+        }
+        if events > MOST_EVENTS {
+            return Err(NotATaskSet::new("tasks", format!("more than {MOST_EVENTS} events of all threads")));
         }
     }
     if set.tasks.is_empty() {

@@ -52,6 +52,9 @@ fn as_fork(event: &Event) -> Option<&str> {
     }
 }
 
+/// Maximum mutexes that a thread may hold at once.
+const MOST_HELD: usize = 16;
+
 /// Each phase must unlock what it locks: a loop would lock twice.
 fn locks(task: &Task) -> Result<(), NotATaskSet> {
     for phase in &task.phases {
@@ -65,6 +68,9 @@ fn locks(task: &Task) -> Result<(), NotATaskSet> {
             match event {
                 Event::Lock(mutex) if held.contains(&mutex.as_str()) => {
                     return wrong(format!("locks \"{mutex}\" while it holds it: a deadlock with itself"));
+                }
+                Event::Lock(mutex) if held.len() == MOST_HELD => {
+                    return wrong(format!("locks \"{mutex}\" while it holds {MOST_HELD} others: at most {MOST_HELD} are analysed"));
                 }
                 Event::Lock(mutex) => held.push(mutex),
                 Event::Unlock(mutex) => match held.iter().rposition(|one| one == mutex) {
@@ -106,6 +112,7 @@ fn lock_cycle(set: &TaskSet) -> Option<String> {
             }
         }
     }
+    let inside = on_cycles(inside);
     let reaches = |from: &str, to: &str| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
         while let Some(mutex) = open.pop() {
@@ -125,6 +132,37 @@ fn lock_cycle(set: &TaskSet) -> Option<String> {
     pairs
         .find(|(outer, inner)| reaches(inner, outer))
         .map(|(outer, inner)| format!("\"{outer}\" and \"{inner}\""))
+}
+
+/// Edges of a graph without the nodes that no other leads to, or that lead to no other, again and again: empty if there is no
+/// cycle. In time proportional to the edges.
+fn on_cycles<'a>(edges: BTreeMap<&'a str, BTreeSet<&'a str>>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+    let reversed = |edges: &BTreeMap<&'a str, BTreeSet<&'a str>>| {
+        let mut reversed: BTreeMap<&'a str, BTreeSet<&'a str>> = BTreeMap::new();
+        for (from, all) in edges {
+            for to in all {
+                reversed.entry(to).or_default().insert(from);
+            }
+        }
+        reversed
+    };
+    let without_ends = |mut edges: BTreeMap<&'a str, BTreeSet<&'a str>>| {
+        let into = reversed(&edges);
+        let ends = into.keys().filter(|node| !edges.contains_key(*node)).copied();
+        let mut ends: Vec<&str> = ends.collect();
+        while let Some(end) = ends.pop() {
+            for from in into.get(end).into_iter().flatten() {
+                let Some(left) = edges.get_mut(from) else { continue };
+                left.remove(end);
+                if left.is_empty() {
+                    edges.remove(from);
+                    ends.push(from);
+                }
+            }
+        }
+        edges
+    };
+    reversed(&without_ends(reversed(&without_ends(edges))))
 }
 
 /// Barriers in the order in which one thread reaches them, and whether it repeats for ever.

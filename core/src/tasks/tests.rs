@@ -333,3 +333,31 @@ fn fair_tasks_below_real_time_ones_delay_each_other() {
     let us: Vec<_> = analysis.rows.iter().map(|row| row.response.map(|ns| ns.0 / 1_000)).collect();
     assert_eq!(us, [Some(5), Some(17), Some(17)]);
 }
+
+#[test]
+fn a_set_of_more_events_or_held_mutexes_than_can_be_analysed_is_refused_with_its_limit() {
+    let timer = r#""timer": {"ref": "unique", "period": 1000}"#;
+    let locks = |count: usize| {
+        let locked: String = (0..count).map(|n| format!(r#""lock{n}": "m{n}", "#)).collect();
+        let unlocked: String = (0..count).map(|n| format!(r#""unlock{n}": "m{n}", "#)).collect();
+        format!(r#"{{"tasks": {{"a": {{{locked}{unlocked}{timer}}}}}}}"#)
+    };
+    assert!(refused(&locks(17)).contains("locks \"m16\" while it holds 16 others"));
+    assert_eq!(super::load::loads(&read(&locks(16))).threads[0].sections.len(), 16);
+    let many = locks(16)
+        .replacen('{', r#"{"global": {}, "#, 1)
+        .replace(r#""a": {"#, r#""a": {"instance": 100000, "#);
+    assert_eq!(refused(&many), "tasks: more than 500000 events of all threads");
+}
+
+#[test]
+fn a_set_with_too_many_critical_sections_is_not_decided_and_does_not_take_hours() {
+    let section = |n| format!(r#""lock{n}": "m{n}", "cputime{n}": 1, "unlock{n}": "m{n}", "#);
+    let sections: String = (0..50).map(section).collect();
+    let timer = r#""timer": {"ref": "unique", "period": 100000000}"#;
+    let task = format!(r#""instance": 700, "policy": "SCHED_FIFO", {sections}{timer}"#);
+    let text = format!(r#"{{"tasks": {{"a": {{{task}}}}}}}"#);
+    let found = analyse(&read(&text), Costs::default());
+    assert!(found.rows.iter().all(|row| !row.schedulable) && !found.edf.schedulable, "not decided");
+    assert!(found.warnings.iter().any(|warning| warning.text.contains("too many critical sections")));
+}

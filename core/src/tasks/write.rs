@@ -1,6 +1,6 @@
 //! Writes a task set as strict JSON in rt-app's grammar: unique keys, so that json-c drops none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::set::{Event, Global, Phase, Sched, Task, TaskSet};
@@ -34,21 +34,23 @@ impl TaskSet {
 struct Object {
     depth: usize,
     seen: BTreeSet<String>,
+    /// Number to try first, per repeated key.
+    next: BTreeMap<String, u64>,
     members: Vec<String>,
 }
 
 impl Object {
     fn new(depth: usize) -> Object {
-        Object { depth, seen: BTreeSet::new(), members: Vec::new() }
+        Object { depth, seen: BTreeSet::new(), next: BTreeMap::new(), members: Vec::new() }
     }
 
     /// A repeated key gets a number.
     fn add(&mut self, key: &str, value: impl std::fmt::Display) {
         let mut free = key.to_owned();
-        let mut number = 1;
         while !self.seen.insert(free.clone()) {
+            let number = self.next.entry(key.to_owned()).or_insert(1);
             free = format!("{key}{number}");
-            number += 1;
+            *number += 1;
         }
         self.members.push(format!("{}: {value}", quoted(&free)));
     }

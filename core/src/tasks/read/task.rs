@@ -1,5 +1,7 @@
 //! One task and its phases.
 
+use std::collections::BTreeSet;
+
 use super::super::json::Json;
 use super::super::set::{Event, Global, Phase, Sched, Task, Warning};
 use super::event::{event, event_key};
@@ -81,10 +83,11 @@ fn read_phases(fields: &mut Fields, value: &Json) -> Result<(Vec<Phase>, Vec<War
     }
     let mut all = Fields::new(&format!("{}.phases", fields.place), value)?;
     let mut phases: Vec<Phase> = Vec::new();
+    let mut names = BTreeSet::new();
     let mut warnings = std::mem::take(&mut fields.warnings);
     for (name, value) in all.take_all(|_| true) {
         let mut phase = Fields::new(&format!("{}.{name}", all.place), value)?;
-        if phases.iter().any(|known| known.name == name) {
+        if !names.insert(name) {
             phase.warn(
                 "repeated-key",
                 "this name is there more than once: all are kept (rt-app would keep one)",
@@ -111,13 +114,14 @@ fn read_phases(fields: &mut Fields, value: &Json) -> Result<(Vec<Phase>, Vec<War
 fn events(fields: &mut Fields) -> Result<Vec<Event>, NotATaskSet> {
     let members = fields.take_all(|key| event_key(key).is_some());
     let mut events = Vec::with_capacity(members.len());
-    for (at, (key, value)) in members.iter().enumerate() {
+    let mut keys = BTreeSet::new();
+    for (key, value) in members {
         let Some(Ok(known)) = event_key(key) else {
             let what =
                 format!("\"{key}\" is no event: only digits and underscores may follow an event's name");
             return Err(fields.error(what));
         };
-        if members[..at].iter().any(|(earlier, _)| earlier == key) {
+        if !keys.insert(key) {
             let text =
                 format!("\"{key}\" is there more than once: each is an event (rt-app would keep the last)");
             fields.warn("repeated-key", text);
