@@ -11,7 +11,7 @@ use super::segment::Segment;
 use super::share::{tally, Phase, Role, Share};
 use super::standstill::{self, Together};
 use super::stolen::Stolen;
-use super::thread::Stretch;
+use super::thread::{State, Stretch};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Kind as Event, LeftAs};
@@ -20,6 +20,9 @@ use crate::trace::window::StackSample;
 /// Maximum time of the scheduler from the interrupt to the switch (0.5-3 µs on bare metal, more on virtual machines);
 /// the thread switched out in that time is not blamed.
 const SWITCHING: Ns = Ns::from_us(10);
+
+/// Maximum time from a waking to its arrival in the run queue of another CPU, where `sched_wakeup` does not show it.
+pub(super) const ARRIVES: Ns = Ns::from_us(300);
 
 /// The shares of a span in which `victim` was runnable, as parts of the tree.
 pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut Vec<Share>) -> Vec<Segment> {
@@ -40,6 +43,12 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
         parts.extend(together.take(&mut share));
         if share.net == Ns::ZERO {
             continue;
+        }
+        if let (Context::Idle(_), Some(at)) = (share.context, went_idle(record, cpu, stretch)) {
+            parts.extend(idled_beside(victim, &mut share, at));
+            if share.net == Ns::ZERO {
+                continue;
+            }
         }
         if let (Context::Thread(tid), Some(holder)) = (share.context, share.thread.clone()) {
             share.role = role(record, victim, &holder, tid, cpu, stretch);
@@ -70,6 +79,30 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
         shares.push(share);
     }
     parts
+}
+
+/// The first switch to idle on `cpu` after the thread of the span was on its run queue.
+fn went_idle(record: &Record, cpu: Cpu, stretch: &Stretch) -> Option<Mono> {
+    let since = if stretch.state == State::Preempted { Ns::ZERO } else { ARRIVES };
+    let mut events = record.events_on(cpu, stretch.begin + since, stretch.end);
+    events.find_map(|(_, event)| match event.kind {
+        Event::Switch { next, .. } if next.tid == Tid::IDLE => Some(event.at),
+        _ => None,
+    })
+}
+
+/// Takes the idle time from `at` on out of `share`: a CPU that goes idle beside a runnable thread does not have to leave
+/// idle for it.
+fn idled_beside(victim: &Thread, share: &mut Share, at: Mono) -> Option<Segment> {
+    let beside = |(begin, end): &(Mono, Mono)| end.since((*begin).max(at));
+    let net = share.pieces.iter().map(beside).sum::<Ns>().min(share.net);
+    let label = format!(
+        "CPU {} went idle although {victim} was runnable there: it was throttled, or switches are missing",
+        share.cpu
+    );
+    share.net = share.net.saturating_sub(net);
+    share.pieces.retain(|(begin, _)| *begin < at);
+    (net > Ns::ZERO).then(|| Segment::unexplained(super::Kind::WakeupWait, label, at, net))
 }
 
 /// Takes the time of a stall out of `share` of thread `tid`: unexplained, except for steal time. In kernel mode

@@ -95,7 +95,7 @@ impl Walk<'_, '_> {
     ) -> String {
         let subject = self.subject(thread, depth);
         let cpu = share.cpu;
-        if let Some(Throttled { why, cause, advice }) = throttled.filter(|_| share.net > Ns::from_ms(1)) {
+        if let Some(Throttled { why, cause, advice, .. }) = throttled.filter(|held| held.explains_idle(share.net)) {
             let text = if [OVER_BUDGET, OVER_QUOTA].contains(cause) {
                 format!("{subject} could not run for {{}}: {why}")
             } else {

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use super::waiting::WORTH_MOVING;
 use super::Walk;
 use crate::explain::cpu::Context;
 use crate::explain::thread::{State, Stretch};
@@ -23,6 +24,11 @@ const PERIOD: Ns = Ns(1_000_000_000);
 /// Minimum length; shorter waits are delays of the scheduler.
 const SHORTEST: Ns = Ns::from_us(500);
 
+/// Idle time beside a runnable thread that is more than an unrecorded switch.
+const LONG_IDLE: Ns = Ns::from_ms(1);
+/// Maximum time from the timer that gives a new budget to the switch-in.
+const TO_SWITCH: Ns = Ns::from_us(200);
+
 /// If no timer identifies it.
 const SOME_MECHANISM: &str = "RT bandwidth or the fair server: a lower class ran while it was runnable";
 
@@ -34,6 +40,15 @@ pub(super) struct Throttled {
     pub cause: &'static str,
     /// How to fix it.
     pub advice: &'static str,
+    /// An event of the mechanism shows it; else it only looks like it.
+    pub is_proved: bool,
+}
+
+impl Throttled {
+    /// Whether it explains idle time of the CPU of this length. A short one without proof may be a missing switch.
+    pub fn explains_idle(&self, net: Ns) -> bool {
+        net > if self.is_proved { WORTH_MOVING } else { LONG_IDLE }
+    }
 }
 
 /// Cause for a throttled SCHED_DEADLINE thread.
@@ -77,11 +92,11 @@ impl Walk<'_, '_> {
             }
             _ => false,
         });
-        if !chosen {
+        let used = self.used(cpu, since);
+        if !(chosen || !used.is_empty() && self.released(stretch)) {
             return None;
         }
         let mechanism = self.mechanism(stretch, cpu);
-        let used = self.used(cpu, since);
         let whole = self.record.complete_from(cpu).is_some_and(|from| from.0 + PERIOD.0 <= since.0);
         if mechanism == SOME_MECHANISM && (used.is_empty() && whole || self.lossy) {
             return None; // no budget was used up
@@ -94,8 +109,16 @@ impl Walk<'_, '_> {
         Some(Throttled {
             why: format!("real-time throttling ({mechanism}){used}"),
             cause: "RT throttling",
+            is_proved: mechanism != SOME_MECHANISM,
             advice: "real-time throttling: shorten what the real-time threads of this CPU use, see sched_rt_runtime_us, cgroup limits (RT_GROUP_SCHED) and /sys/kernel/debug/sched/fair_server",
         })
+    }
+
+    /// Whether the thread, woken while its run queue was throttled, ran as soon as the timer gave a new budget: an idle CPU
+    /// stays idle then, without a switch.
+    fn released(&self, stretch: &Stretch) -> bool {
+        let from = stretch.begin.max(Mono(stretch.end.0.saturating_sub(TO_SWITCH.0)));
+        stretch.state == State::Woken && self.fires("sched_rt_period_timer", from, stretch.end)
     }
 
     /// A SCHED_OTHER thread that stays on the run queue of a CPU that goes idle, or runs when the timer of the quota
@@ -126,6 +149,7 @@ impl Walk<'_, '_> {
         Some(Throttled {
             why: why.to_owned(),
             cause: OVER_QUOTA,
+            is_proved: released,
             advice: "raise the CPU quota of its cgroup (cpu.max, or cpu.cfs_quota_us), or move the thread to another one",
         })
     }
@@ -201,6 +225,7 @@ impl Walk<'_, '_> {
         released.then(|| Throttled {
             why: "it had used up its SCHED_DEADLINE budget (dl_task_timer gives the next one)".to_owned(),
             cause: OVER_BUDGET,
+            is_proved: true,
             advice: "SCHED_DEADLINE: raise sched_runtime above what one period needs at worst, or shorten the work of a period",
         })
     }

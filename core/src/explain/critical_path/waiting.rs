@@ -12,7 +12,7 @@ use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::standstill;
 use crate::explain::thread::{State, Stretch};
-use crate::explain::wait::is_stopper;
+use crate::explain::wait::{is_stopper, ARRIVES};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio};
 use crate::trace::event::{Kind as What, LeftAs, Vector};
@@ -110,8 +110,8 @@ impl Walk<'_, '_> {
                             continue;
                         }
                     }
-                    if let Some(gap) = self.kept_off(&share, thread, stretch).filter(|_| throttled.is_none())
-                    {
+                    let is_throttled = throttled.as_ref().is_some_and(|held| held.explains_idle(share.net));
+                    if let Some(gap) = self.kept_off(&share, thread, stretch).filter(|_| !is_throttled) {
                         parts.push(gap);
                         continue;
                     }
@@ -223,7 +223,7 @@ impl Walk<'_, '_> {
         let comm = &holder.comm;
         if let (Role::Keeps { .. } | Role::SharesFairly, Some(throttled)) = (share.role, throttled) {
             // One clause for all tasks that ran in between: they are not the cause.
-            let Throttled { why, cause, advice } = throttled;
+            let Throttled { why, cause, advice, .. } = throttled;
             let text = format!("{subject} could not run for {{}}: {why}");
             self.say(Weight::Blame, share.net, text, (*cause).to_owned(), *advice);
             let rank = if share.role == Role::SharesFairly { "" } else { ", lower in priority," };
@@ -377,7 +377,7 @@ impl Walk<'_, '_> {
         let mut events = self.record.events_of(thread.tid, stretch.begin, stretch.end);
         let arrived = events
             .find(|(_, event)| matches!(event.kind, What::Wakeup { task, .. } if task.tid == thread.tid));
-        arrived.map_or(stretch.begin + Ns::from_us(300), |(_, event)| event.at)
+        arrived.map_or(stretch.begin + ARRIVES, |(_, event)| event.at)
     }
 }
 

@@ -15,6 +15,7 @@ mod sentence;
 mod silent;
 mod slices;
 mod streams;
+mod throttled;
 mod wakers;
 mod weighing;
 
