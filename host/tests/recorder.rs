@@ -118,6 +118,43 @@ fn a_freeze_holds_the_switch_back_and_exhausted_buffers_are_counted() {
 
 #[test]
 #[ignore = "root: run by make test"]
+fn a_thread_that_takes_another_name_is_recorded_at_that_time() {
+    if !may_run("a_thread_that_takes_another_name_is_recorded_at_that_time", lacks_bpf()) {
+        return;
+    }
+    let mut recorder = start(&options());
+    let freezer = recorder.freezer(CPU);
+    let renamed = std::thread::spawn(move || {
+        enter(CPU, 10);
+        let taken = [c"first-name", c"second"].map(|name| {
+            let before = clock();
+            // SAFETY: a text that ends with a NUL.
+            unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+            (name.to_str().unwrap().to_owned(), before, clock())
+        });
+        freezer.freeze();
+        sleep(Duration::from_millis(2)); // the switch that freezes
+                                         // SAFETY: no preconditions.
+        (taken, unsafe { libc::gettid() })
+    });
+    let (taken, tid) = renamed.join().unwrap();
+    let window = recorder.poll()[0].decode(&Symbols::read().unwrap()).unwrap();
+    let names = window.events.iter().filter_map(|event| match event.kind {
+        Kind::Rename { tid: of, comm: Some(comm) } if of.0 == tid => {
+            Some((window.strings.get(comm), event.at))
+        }
+        _ => None,
+    });
+    let names: Vec<(&str, Mono)> = names.collect();
+    let last = &names[names.len().saturating_sub(2)..];
+    assert_eq!(last.len(), 2, "{names:?}");
+    for ((name, at), (wanted, before, after)) in last.iter().zip(&taken) {
+        assert!(name == wanted && before <= at && at <= after, "{names:?} {taken:?}");
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
 fn the_kernel_side_freezes_by_itself_and_counts_what_it_cannot_keep() {
     if !may_run("the_kernel_side_freezes_by_itself_and_counts_what_it_cannot_keep", lacks_bpf()) {
         return;

@@ -322,15 +322,16 @@ impl<'s> Search<'s> {
         if let Some(known) = self.switched.get_mut(&tid) {
             known.is_off = false;
         }
-        self.forget_names(tid);
         let by_thread = matches!(self.question, Question::Between { .. } | Question::Syscall(_));
-        let Some(begun) = by_thread.then(|| self.by_thread.remove(&tid)).flatten() else { return };
-        self.cut_by_exit(&begun, at);
-        self.found.unmatched_begins += 1;
-        if self.found.begin_threads.len() < 8 {
-            let name = self.name(tid);
-            self.found.begin_threads.insert(name);
+        if let Some(begun) = by_thread.then(|| self.by_thread.remove(&tid)).flatten() {
+            self.cut_by_exit(&begun, at);
+            self.found.unmatched_begins += 1;
+            if self.found.begin_threads.len() < 8 {
+                let name = self.name(tid);
+                self.found.begin_threads.insert(name);
+            }
         }
+        self.forget_names(tid);
     }
 
     fn begin(&mut self, event: &Event, key: Option<String>) {
@@ -378,6 +379,11 @@ impl<'s> Search<'s> {
     }
 
     fn keep(&mut self, begun: Begun, tid: Tid, event: &Event) {
+        self.keep_until(begun, tid, event, false);
+    }
+
+    /// `unfinished`: `event` is only the end of the trace.
+    fn keep_until(&mut self, begun: Begun, tid: Tid, event: &Event, unfinished: bool) {
         if tid == Tid::IDLE {
             return;
         }
@@ -390,7 +396,7 @@ impl<'s> Search<'s> {
             begin: begun.at,
             end: event.at.max(begun.at),
             spans_loss: begun.at < self.lost_until,
-            unfinished: false,
+            unfinished,
         };
         match &self.whose.comm {
             Some(_) if self.whose.tid.is_none_or(|wanted| wanted == tid) => self.keep_by_name(interval),
@@ -403,6 +409,7 @@ impl<'s> Search<'s> {
     fn accept(&mut self, interval: FoundInterval) {
         self.found.count += 1;
         self.found.spanning_losses += u64::from(interval.spans_loss);
+        self.found.unfinished += u64::from(interval.unfinished);
         self.found.intervals.push(interval);
         if self.found.intervals.len() >= MOST + MOST / 16 {
             sort(&mut self.found.intervals);

@@ -16,6 +16,8 @@
 
 mod jobs;
 
+use std::iter;
+
 use serde::{Deserialize, Serialize};
 
 use self::jobs::Task;
@@ -121,13 +123,16 @@ pub struct Job {
 #[must_use]
 pub fn periods(source: &dyn Source, whose: &Whose) -> Periods {
     let (tasks, damage) = jobs::of_threads(source);
-    let (mut threads, others): (Vec<Periodic>, Vec<Periodic>) = tasks
+    let (threads, others): (Vec<_>, Vec<_>) = tasks
         .into_iter()
         .filter_map(|(tid, task)| {
             let comm = if task.comm.is_empty() { source.info().comms.get(&tid).cloned() } else { None };
-            periodic(tid, comm.unwrap_or_else(|| task.comm.clone()), task)
+            let comm = comm.unwrap_or_else(|| task.comm.clone());
+            let is_selected = iter::once(&comm).chain(&task.earlier).any(|name| whose.fits(tid, name));
+            Some((is_selected, periodic(tid, comm, task)?))
         })
-        .partition(|thread| whose.fits(thread.tid, &thread.comm));
+        .partition(|(is_selected, _)| *is_selected);
+    let mut threads: Vec<Periodic> = threads.into_iter().map(|(_, thread)| thread).collect();
     threads.sort_by_key(|thread| (thread.period_ns, thread.tid));
     let others = others.len() as u64;
     let format = "lathunt-periods".to_owned();

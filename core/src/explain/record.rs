@@ -156,7 +156,7 @@ impl<'w> Record<'w> {
     }
 
     fn contradict(&self, order: &[u32]) -> Vec<Contradiction> {
-        let mut read = Contradictions::new(self.has.wakings);
+        let mut read = Contradictions::new(self.has.wakings, self.window.is_selective);
         let whole = |event: &&Event| {
             self.window.complete_from.get(&event.cpu).is_none_or(|complete_from| event.at >= *complete_from)
         };

@@ -52,6 +52,9 @@ pub struct OfThread {
     pub tid: Tid,
     /// Its last name.
     pub comm: String,
+    /// Its earlier names.
+    #[serde(skip)]
+    pub earlier: Vec<String>,
     /// Time on a CPU, including interrupts.
     pub run_ns: Ns,
     /// Time runnable without a CPU.

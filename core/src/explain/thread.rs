@@ -5,6 +5,7 @@
 
 use super::cpu::Context;
 use super::record::Record;
+use super::turns::TWICE;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, LeftAs};
 
@@ -73,7 +74,13 @@ pub fn states(record: &Record, tid: Tid, a: Mono, b: Mono) -> Vec<Stretch> {
         return vec![Stretch { end: b, ..unknown }];
     }
     let mut found: Vec<Stretch> = Vec::new();
+    let mut woken = last_waking(record, tid, a);
     for (index, event) in record.events_of(tid, a, b) {
+        if let Some(since) = woken_again(record, &mut woken, tid, event)
+            && now.state.waits_for_cpu()
+        {
+            ran_unseen(&mut found, &mut now, since, event.at);
+        }
         let Some(next) = after(&now, tid, index, event) else { continue };
         let began = since(record, tid, &next, event.at).max(now.begin);
         now.end = began;
@@ -92,6 +99,57 @@ pub fn states(record: &Record, tid: Tid, a: Mono, b: Mono) -> Vec<Stretch> {
     }
     place_waits(record, &mut found, &now);
     except_losses(record, &found)
+}
+
+/// Whether `event` is a waking of `tid`, as far as recorded.
+fn is_waking(record: &Record, tid: Tid, event: &Event) -> bool {
+    match event.kind {
+        Kind::Waking { task, new: false, .. } => task.tid == tid,
+        Kind::Wakeup { task, .. } => task.tid == tid && !record.has.wakings,
+        _ => false,
+    }
+}
+
+/// The last waking of `tid` before `a`, if it has not run since.
+fn last_waking(record: &Record, tid: Tid, a: Mono) -> Option<Mono> {
+    let mut woken = None;
+    let just_before = Mono(a.0.saturating_sub(1));
+    let shows = |(_, event): &(u32, &Event)| {
+        is_waking(record, tid, event) || matches!(event.kind, Kind::Switch { .. } | Kind::Fork { .. })
+    };
+    if let Some((_, event)) = record.events_of(tid, Mono(0), just_before).rev().find(shows) {
+        woken = Some(event.at).filter(|_| is_waking(record, tid, event));
+    }
+    woken
+}
+
+/// The waking before `event`, if that is another one and the thread was not seen to run in between: it did run, and slept.
+fn woken_again(record: &Record, woken: &mut Option<Mono>, tid: Tid, event: &Event) -> Option<Mono> {
+    if !is_waking(record, tid, event) {
+        let has_run =
+            matches!(event.kind, Kind::Switch { .. } | Kind::Fork { .. }) || event.current == Some(tid);
+        *woken = woken.filter(|_| !has_run);
+        return None;
+    }
+    let before = *woken;
+    if before.is_none_or(|before| event.at.since(before) >= TWICE) {
+        *woken = Some(event.at);
+    }
+    before.filter(|before| event.at.since(*before) >= TWICE)
+}
+
+/// Nothing is known of the thread between two wakings at `since` and `at`: when it ran, and what it waited for.
+fn ran_unseen(found: &mut Vec<Stretch>, now: &mut Stretch, since: Mono, at: Mono) {
+    while let Some(last) = found.pop_if(|last| last.begin >= since && last.state.waits_for_cpu()) {
+        now.begin = last.begin;
+    }
+    let unknown = Stretch { state: State::Unknown, inferred: false, ..*now };
+    if now.begin < since && since < at {
+        found.push(Stretch { end: since, ..*now });
+        *now = Stretch { begin: since, began_by: None, ..unknown };
+    } else {
+        *now = unknown;
+    }
 }
 
 /// A thread that seems blocked may have run during a loss on its last or next CPU. It is known to be blocked only after

@@ -27,7 +27,7 @@
 //! | addresses | 16 | 30 × u64, innermost first |
 //!
 //! A system call (kinds 21 and 22) has its number in `tid`, its first three arguments in the two u64 and `expires`, its result
-//! in the first u64.
+//! in the first u64. A thread that takes another name (kind 23) has its id in `tid` and the name in `comm`.
 //!
 //! Losses are reported: torn, damaged and missing records become [`Kind::Lost`] before the next event. So do a
 //! switch-out of another task than the one switched in last, and the time in which a lean recorder skipped switches
@@ -97,6 +97,7 @@ pub fn decode(bytes: &[u8], symbol: impl FnMut(u64) -> Option<String>) -> Result
     // Stable sort: records of a CPU with equal times stay in sequence order.
     decoder.window.events.sort_by_key(|event| event.at);
     decoder.window.stacks.sort_by_key(|stack| stack.at);
+    decoder.window.is_selective = true;
     Ok(decoder.window)
 }
 
@@ -235,6 +236,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             20 => Kind::HostSteal { taken: Ns(first), since: Mono(second) },
             21 => Kind::SysEnter { id: tid.0, args: [first, second, u64_at(r, 24), 0, 0, 0] },
             22 => Kind::SysExit { id: tid.0, ret: first as i64 },
+            23 => Kind::Rename { tid, comm: task().comm },
             _ => return None,
         })
     }

@@ -44,7 +44,7 @@ fn chunk(head: Header, records: &[Vec<u8>]) -> Vec<u8> {
 /// A chunk with a record of every kind, a gap in the switches between them apart.
 pub(super) fn all_kinds() -> Vec<u8> {
     let mut records = vec![switch(200, 0, 10, 20, b"cyclic")];
-    for kind in 2..=22 {
+    for kind in 2..=23 {
         let seq = records.len() as u64;
         let mut r = record(200 + 10 * seq, seq, kind);
         r[16..20].copy_from_slice(&20i32.to_le_bytes());
@@ -269,4 +269,18 @@ proptest! {
         }
         prop_assert!(headers(&bytes).len() <= 2 + bytes.len() / HEADER_BYTES);
     }
+}
+
+/// One record of its own: the switches before it keep the name they had.
+#[test]
+fn a_thread_that_takes_another_name_has_it_from_then_on() {
+    let mut taken = record(300, 1, 23);
+    taken[16..20].copy_from_slice(&20i32.to_le_bytes());
+    taken[20..24].copy_from_slice(&20i32.to_le_bytes());
+    taken[32..37].copy_from_slice(b"later");
+    let records = [switch(200, 0, 10, 20, b"early"), taken, switch(400, 2, 20, 10, b"other")];
+    let window = decode(&chunk(header(1, 1, 100, 0, records.len()), &records), |_| None).unwrap();
+    let record = crate::explain::record::Record::new(&window);
+    let name = |at: u64| record.thread_by_id(Tid(20), Mono(at)).comm;
+    assert_eq!([name(200), name(299), name(300), name(400)], ["early", "early", "later", "later"]);
 }

@@ -41,6 +41,9 @@ pub struct Window {
     pub from_arming: bool,
     /// No event of this trace shows the timer interrupt of a CPU.
     pub hides_interrupts: bool,
+    /// The flight recorder wrote it, which reports its losses: switches and wakings of threads that it does not measure, and calls
+    /// of most threads, are left out.
+    pub is_selective: bool,
     /// Stalls proved by the records of CPUs that are not in this window.
     pub standstills: Vec<Standstill>,
 }

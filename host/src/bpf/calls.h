@@ -4,7 +4,7 @@
  * --flight`). While these two tracepoints are attached, every system call of the machine takes the kernel's slow path:
  * other recordings do not even load the programs (Options::calls). */
 
-/* Continues `enum kind` of flight.h, whose last is K_STEAL = 20. */
+/* Between K_STEAL and K_RENAME of flight.h. */
 enum { K_SYS_ENTER = 21, K_SYS_EXIT = 22 };
 
 #if defined(__TARGET_ARCH_arm64)

@@ -13,6 +13,7 @@ enum kind {
 	K_IRQ_ENTRY, K_IRQ_EXIT, K_VECTOR_ENTRY, K_VECTOR_EXIT, K_SOFTIRQ_ENTRY, K_SOFTIRQ_EXIT, K_NMI,
 	K_TIMER_ENTRY, K_TIMER_EXIT, K_IDLE, K_CSD_ENTRY, K_CSD_EXIT, K_FAULTS,
 	K_COMM, K_STEAL,
+	K_RENAME = 23, /* after those of calls.h */
 };
 
 #define FREEZE_AFTER 16
@@ -181,6 +182,24 @@ static __always_inline void flight_switch(struct cpu_block *b, __u64 at, bool pr
 	flight_comm(r, next);
 	b->came[0] = *(__u64 *)&next->comm[0];
 	b->came[1] = *(__u64 *)&next->comm[8];
+	flight_close(r, stamp);
+}
+
+/* A task gets another name: by itself, or by exec. Its other records have the name it had then. */
+static __always_inline void flight_rename(struct cpu_block *b, struct task_struct *p, const char *comm)
+{
+	__u64 name[2] = {};
+	struct flight_rec *r;
+	__u32 stamp;
+
+	if (!b)
+		return;
+	bpf_probe_read_kernel_str(name, sizeof(name), comm);
+	r = flight_open(b, bpf_ktime_get_ns(), K_RENAME, IRQS_ON, &stamp);
+	r->current = current_tid();
+	r->tid = p->pid;
+	r->wide[0] = name[0];
+	r->wide[1] = name[1];
 	flight_close(r, stamp);
 }
 

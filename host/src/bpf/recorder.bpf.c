@@ -87,7 +87,11 @@ int BPF_PROG(on_exit, struct task_struct *p) { return thread_ends(any_block(), p
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child) { return follow_fork(parent, child); }
 SEC("tp_btf/task_rename")
-int BPF_PROG(on_rename, struct task_struct *p, const char *comm) { return follow_name(p, comm); }
+int BPF_PROG(on_rename, struct task_struct *p, const char *comm)
+{
+	flight_rename(this_block(), p, comm);
+	return follow_name(p, comm);
+}
 
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *p, __s32 old_tid) { return follow_exec(any_block(), p, old_tid); }

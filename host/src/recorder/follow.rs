@@ -76,11 +76,6 @@ const BY_NAME: u32 = 1;
 const BY_CGROUP: u32 = 2;
 
 impl Follow {
-    /// Whether renaming is followed.
-    pub(super) fn looks_at_names(&self) -> bool {
-        !matches!(self, Follow::Forks)
-    }
-
     /// `struct followed`.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let (names, cgroup, level, by) = match self {

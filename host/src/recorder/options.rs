@@ -92,7 +92,6 @@ impl Options {
         match tracepoint {
             "sched_exit_tp" => self.switch,
             "sched_process_fork" => self.follow.is_some(),
-            "task_rename" => self.follow.as_ref().is_some_and(Follow::looks_at_names),
             "hrtimer_start" => self.activations,
             "sys_enter" | "sys_exit" => self.calls != Calls::None,
             _ => true,

@@ -1,6 +1,9 @@
 //! Suggests threads of a trace for a query about a thread that it does not have.
 
+use std::iter;
+
 use lathunt_core::explain::intervals::Whose;
+use lathunt_core::explain::summary::OfThread;
 use lathunt_core::trace::source::Source;
 
 use super::cores::by_all;
@@ -15,16 +18,22 @@ pub fn absent(source: &dyn Source, whose: &Whose) -> Option<String> {
         return None;
     }
     let threads = by_all(source).threads;
-    if threads.iter().any(|thread| whose.fits(thread.tid, &thread.comm)) {
+    let names =
+        |thread: &OfThread| iter::once(&thread.comm).chain(&thread.earlier).cloned().collect::<Vec<_>>();
+    if threads.iter().any(|thread| names(thread).iter().any(|name| whose.fits(thread.tid, name))) {
         return None;
     }
     let wanted = whose.comm.as_deref().unwrap_or_default();
-    let mut all: Vec<_> = threads.iter().map(|thread| (distance(wanted, &thread.comm), thread)).collect();
+    let nearest = |thread: &OfThread| {
+        let by_distance = names(thread).into_iter().map(|name| (distance(wanted, &name), name));
+        by_distance.min_by_key(|(distance, _)| *distance).unwrap_or_default()
+    };
+    let mut all: Vec<_> = threads.iter().map(|thread| (nearest(thread), thread.tid)).collect();
     if whose.comm.is_some() {
-        all.sort_by_key(|(distance, _)| *distance); // stable: among equals, the one with most running time first
+        all.sort_by_key(|((distance, _), _)| *distance); // stable: among equals, the one with most running time first
     }
     let listed: Vec<String> =
-        all.iter().take(LISTED).map(|(_, thread)| format!("{}/{}", thread.comm, thread.tid)).collect();
+        all.iter().take(LISTED).map(|((_, name), tid)| format!("{name}/{tid}")).collect();
     let more = all.len().saturating_sub(LISTED);
     let more = if more > 0 { format!(" and {more} more (--summary)") } else { String::new() };
     let what = match (&whose.comm, whose.tid) {
@@ -53,7 +62,28 @@ fn distance(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::distance;
+    use lathunt_core::explain::intervals::Whose;
+    use lathunt_core::trace::ftrace_text::FtraceText;
+
+    use super::{absent, distance};
+
+    #[test]
+    fn a_thread_is_found_by_every_name_that_it_had() {
+        let switch = |us: u32, comm: &str| {
+            format!(
+                "{comm}-50 [001] d..2. 1.{us:06}: sched_switch: prev_comm={comm} prev_pid=50 prev_prio=49 prev_state=S \
+                 ==> next_comm=other next_pid=7 next_prio=120\n"
+            )
+        };
+        let text = [switch(100, "sh"), switch(200, "control"), switch(300, "last")].concat();
+        let source = FtraceText::open(text.as_bytes()).unwrap();
+        let of = |comm: &str| absent(&source, &Whose { comm: Some(comm.to_owned()), tid: None });
+        for name in ["sh", "control", "last", "o*"] {
+            assert_eq!(of(name), None, "{name}");
+        }
+        let said = of("contrl").unwrap();
+        assert!(said.contains("is called 'contrl'; there are control/50"), "{said}");
+    }
 
     #[test]
     fn the_distance_of_names_is_that_of_levenshtein() {

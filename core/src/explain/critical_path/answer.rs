@@ -35,7 +35,7 @@ pub fn explain_answer(window: &Window, answer: &Answer) -> Explanation {
     let received = answer.received.clamp(woken, sent);
     let answered = answer.answered.clamp(received, sent);
     let root = thread_in(record, answer.tid, woken, sent);
-    let mut walk = Walk::new(record, &root);
+    let mut walk = Walk::new(record, &root, woken, sent);
     // The responder's own computation can be the cause.
     walk.clauses.of_job();
     let spans = [

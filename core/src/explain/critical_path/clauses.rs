@@ -84,6 +84,7 @@ pub struct Clauses {
     slept: Ns,
     is_job: bool,
     is_lossy: bool,
+    may_spin: bool,
     backlog: Ns,
 }
 
@@ -93,10 +94,14 @@ impl Clauses {
         self.is_job = true;
     }
 
-    /// The trace lost events without reporting it: a cause must weigh more than any other with all of the unexplained time, and the
-    /// thread's own time proves nothing.
+    /// The trace lost events without reporting it: a cause must weigh more than any other with all of the unexplained time.
     pub fn of_lossy(&mut self) {
         self.is_lossy = true;
+    }
+
+    /// The thread was in the kernel, where it may have waited for another CPU: the events that show that may be lost.
+    pub fn may_spin(&mut self) {
+        self.may_spin = true;
     }
 
     /// Sets the time of backlog.
@@ -247,10 +252,7 @@ impl Clauses {
         let blame = largest(|weight| weight == Weight::Blame).filter(|blame| {
             self.is_worth(blame.net, total, A_CAUSE) || wanted.is_none_or(|wanted| wanted.net < all)
         });
-        if self.is_lossy {
-            return blame.filter(|blame| self.is_certain(blame, unexplained)).map(|blame| self.framed(blame));
-        }
-        match (blame, wanted) {
+        let chosen = match (blame, wanted) {
             (Some(blame), Some(wanted)) if self.is_job && wanted.net > blame.net.max(unexplained) => {
                 Some(wanted)
             }
@@ -260,7 +262,7 @@ impl Clauses {
             {
                 Some(wanted).filter(|wanted| wanted.net >= unexplained)
             }
-            (Some(blame), _) if blame.net.max(all) >= unexplained => Some(self.framed(blame)),
+            (Some(blame), _) if blame.net.max(all) >= unexplained => Some(blame),
             // What came after the sleep is the cause, if it is anything.
             (_, Some(wanted))
                 if wanted.weight == Weight::Wanted && self.is_worth(unexplained, total, A_CAUSE) =>
@@ -269,15 +271,21 @@ impl Clauses {
             }
             (_, Some(wanted)) if wanted.net >= unexplained => Some(wanted),
             _ => None,
-        }
+        };
+        let chosen = chosen.filter(|chosen| !self.is_lossy || self.is_certain(chosen, unexplained));
+        chosen.map(|chosen| if chosen.weight == Weight::Blame { self.framed(chosen) } else { chosen })
     }
 
-    /// Whether no other cause can weigh more than `blame`, whatever the unexplained time was.
-    fn is_certain(&self, blame: &Clause, unexplained: Ns) -> bool {
+    /// Whether no other cause can weigh more than `chosen`, whatever the unexplained time was.
+    fn is_certain(&self, chosen: &Clause, unexplained: Ns) -> bool {
+        if chosen.weight == Weight::Own {
+            let (_, others) = self.others(&[]);
+            return !self.may_spin && chosen.net.0 >= OWN * (others + unexplained).0;
+        }
         let others =
-            self.all.iter().filter(|clause| clause.weight == Weight::Blame && clause.cause != blame.cause);
+            self.all.iter().filter(|clause| clause.weight == Weight::Blame && clause.cause != chosen.cause);
         let most = others.map(|clause| clause.net).max().unwrap_or_default();
-        blame.net >= most + unexplained
+        chosen.net >= most + unexplained
     }
 
     fn framed<'c>(&'c self, blame: &'c Clause) -> &'c Clause {

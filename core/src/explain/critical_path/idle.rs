@@ -95,7 +95,9 @@ impl Walk<'_, '_> {
     ) -> String {
         let subject = self.subject(thread, depth);
         let cpu = share.cpu;
-        if let Some(Throttled { why, cause, advice, .. }) = throttled.filter(|held| held.explains_idle(share.net)) {
+        if let Some(Throttled { why, cause, advice, .. }) =
+            throttled.filter(|held| held.explains_idle(share.net))
+        {
             let text = if [OVER_BUDGET, OVER_QUOTA].contains(cause) {
                 format!("{subject} could not run for {{}}: {why}")
             } else {

@@ -84,8 +84,7 @@ pub fn explain_interval(record: &Record, interval: &Interval) -> Explanation {
     let Interval { tid, cpu, begin, .. } = *interval;
     let end = interval.end.max(begin);
     let root = thread_in(record, tid, begin, end);
-    let mut walk = Walk::new(record, &root);
-    walk.check_whole(begin, end);
+    let mut walk = Walk::new(record, &root, begin, end);
     let parts = walk.life(&root, begin, end, 0);
     let mut tree =
         Segment::group(Kind::Passage, format!("interval of {root}"), begin, end.since(begin), parts);
@@ -109,7 +108,7 @@ pub fn explain_job(window: &Window, job: &JobInterval) -> Explanation {
     let Interval { tid, cpu, begin, .. } = job.of;
     let end = job.of.end.max(begin);
     let root = thread_in(record, tid, begin, end);
-    let mut walk = Walk::new(record, &root);
+    let mut walk = Walk::new(record, &root, begin, end);
     walk.clauses.of_job();
     let mut parts = Vec::new();
     let mut from = begin;
@@ -137,7 +136,7 @@ pub(super) fn behind(
     bits: u32,
     shares: &mut Vec<Share>,
 ) -> Vec<Segment> {
-    let mut walk = Walk::new(record, thread);
+    let mut walk = Walk::new(record, thread, stretch.begin, stretch.end);
     let reason = walk.reason(thread.tid, stretch, bits);
     let parts = walk.blocked(thread, stretch, &reason, 0);
     shares.append(&mut walk.shares);
@@ -155,8 +154,9 @@ fn thread_in(record: &Record, tid: Tid, begin: Mono, end: Mono) -> Thread {
 }
 
 impl<'r, 'w> Walk<'r, 'w> {
-    fn new(record: &'r Record<'w>, root: &Thread) -> Self {
-        Walk {
+    /// A walk through `[begin, end]` that starts at `root`.
+    fn new(record: &'r Record<'w>, root: &Thread, begin: Mono, end: Mono) -> Self {
+        let mut walk = Walk {
             record,
             linked: Linked::new(record),
             root: root.clone(),
@@ -168,7 +168,9 @@ impl<'r, 'w> Walk<'r, 'w> {
             path: Vec::new(),
             missing: Vec::new(),
             lossy: false,
-        }
+        };
+        walk.check_whole(begin, end);
+        walk
     }
 }
 

@@ -40,7 +40,7 @@ pub fn explain_roundtrip(window: &Window, trip: &RoundTrip) -> Explanation {
     let responder = trip.responder.or_else(|| waker(record, trip.tid, answered, arrived));
     let responder = responder.filter(|tid| *tid != trip.tid);
     let responder = responder.map(|tid| thread_in(record, tid, sent, arrived));
-    let mut walk = Walk::new(record, &root);
+    let mut walk = Walk::new(record, &root, sent, arrived);
     // The responder's own computation can be the cause.
     walk.clauses.of_job();
     let who = responder.as_ref().map_or("the responder".to_owned(), Thread::to_string);

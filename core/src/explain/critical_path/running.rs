@@ -160,6 +160,9 @@ impl Walk<'_, '_> {
             let handler = self.handler(thread, stretch);
             let fault = self.long_fault(thread, stretch, rest);
             let call = self.main_call(thread, stretch, rest);
+            if call.is_some() || self.calls_others(thread, stretch) {
+                self.clauses.may_spin();
+            }
             let (cause, advice) = match (&handler, &fault) {
                 (None, Some(_)) => ("page fault or its own code".to_owned(), "touch the memory before it is needed (mlockall and a first write, MAP_POPULATE), and do not fork after that; the end of a fault is not recorded, so the rest may be the thread's own code".to_owned()),
                 (Some(_), _) => ("its own signal handler".to_owned(), "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it".to_owned()),

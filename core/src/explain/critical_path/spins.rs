@@ -43,6 +43,15 @@ const UNAWAITED: [&str; 6] = [
 const WORTH_TELLING: Ns = Ns::from_us(20);
 
 impl Walk<'_, '_> {
+    /// Whether `thread` sent function-call IPIs in the span.
+    pub(super) fn calls_others(&self, thread: &Thread, stretch: &Stretch) -> bool {
+        let sent =
+            |event: &Event| matches!(event.kind, What::CsdQueue { .. }) && event.current == Some(thread.tid);
+        let mut events =
+            stretch.cpu.into_iter().flat_map(|cpu| self.record.events_on(cpu, stretch.begin, stretch.end));
+        events.any(|(_, event)| sent(event))
+    }
+
     /// Function-call IPIs that `thread` waited for on the CPU, by CPU and function.
     pub(super) fn spins(&self, thread: &Thread, stretch: &Stretch) -> Vec<Spin> {
         // What the thread did meanwhile may be missing.

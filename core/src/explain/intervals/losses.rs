@@ -18,9 +18,7 @@ impl Search<'_> {
     /// An end without a start, the first of its thread after a loss: the interval started before or in the loss.
     pub(super) fn begun_in_loss(&mut self, tid: Tid, before: Option<Mono>, end: Mono) {
         let lost = self.lost_until;
-        if lost == Mono(0)
-            || before.is_some_and(|before| before > lost)
-            || !self.whose.fits(tid, &self.comm(tid))
+        if lost == Mono(0) || before.is_some_and(|before| before > lost) || !self.is_selected(tid, lost, end)
         {
             return;
         }
@@ -31,19 +29,19 @@ impl Search<'_> {
 
     /// An interval between markers without an end: at `until` its thread exits.
     pub(super) fn cut_by_exit(&mut self, begun: &Begun, until: Mono) {
-        if self.is_asked_for(begun) {
+        if self.is_asked_for(begun, until) {
             let cut = Some((until.since(begun.at), begun.at));
             self.found.longest_cut_by_exit = self.found.longest_cut_by_exit.max(cut);
         }
     }
 
-    fn is_asked_for(&self, begun: &Begun) -> bool {
-        matches!(self.question, Question::Between { .. }) && self.whose.fits(begun.tid, &self.comm(begun.tid))
+    fn is_asked_for(&self, begun: &Begun, until: Mono) -> bool {
+        matches!(self.question, Question::Between { .. }) && self.is_selected(begun.tid, begun.at, until)
     }
 
     /// An interval between markers without an end: at `until` another one starts, or the trace ends.
     pub(super) fn unended(&mut self, begun: &Begun, until: Mono) {
-        if !self.is_asked_for(begun) {
+        if !self.is_asked_for(begun, until) {
             return;
         }
         let length = until.since(begun.at);

@@ -120,6 +120,13 @@ impl Search<'_> {
         tids.into_iter().for_each(|tid| self.choose(tid));
     }
 
+    /// Whether a thread is selected, by any name that it had in `[a, b]` as far as known.
+    pub(super) fn is_selected(&self, tid: Tid, a: Mono, b: Mono) -> bool {
+        let mut names = self.called.get(&tid).into_iter().flat_map(|of| of.within(a, b));
+        self.whose.fits(tid, &self.comm(tid))
+            || names.any(|comm| self.whose.fits(tid, self.normalizer.strings().get(comm)))
+    }
+
     /// The thread has ended: its id may be reused.
     pub(super) fn forget_names(&mut self, tid: Tid) {
         self.choose(tid);

@@ -1,10 +1,19 @@
 //! Threads that change their names, as text.
 
-use crate::explain::intervals::{find, Question, Whose};
+use crate::explain::intervals::{find, Found, Question, Whose};
 use crate::trace::ftrace_text::FtraceText;
 
 /// Names and start times in µs of the intervals of threads with the name `comm`.
 fn named(comm: &str, lines: &str) -> Vec<(String, u64)> {
+    let question =
+        Question::Between { from: "sys:600".parse().unwrap(), to: "sys:601".parse().unwrap(), pair: None };
+    let found = asked(&question, comm, lines).intervals;
+    let mut found: Vec<_> = found.into_iter().map(|of| (of.comm, of.begin.0 / 1_000 - 1_000_000)).collect();
+    found.sort_by_key(|(_, at)| *at);
+    found
+}
+
+fn asked(question: &Question, comm: &str, lines: &str) -> Found {
     let text: String = lines
         .lines()
         .filter_map(|line| line.trim().split_once(' '))
@@ -14,13 +23,7 @@ fn named(comm: &str, lines: &str) -> Vec<(String, u64)> {
         })
         .collect();
     let source = FtraceText::open(text.as_bytes()).unwrap();
-    let question =
-        Question::Between { from: "sys:600".parse().unwrap(), to: "sys:601".parse().unwrap(), pair: None };
-    let whose = Whose { comm: Some(comm.to_owned()), tid: None };
-    let found = find(&source, &question, &whose).intervals;
-    let mut found: Vec<_> = found.into_iter().map(|of| (of.comm, of.begin.0 / 1_000 - 1_000_000)).collect();
-    found.sort_by_key(|(_, at)| *at);
-    found
+    find(&source, question, &Whose { comm: Some(comm.to_owned()), tid: None })
 }
 
 fn switch(from: &str, to: &str) -> String {
@@ -73,4 +76,44 @@ fn the_next_thread_of_an_id_does_not_have_the_name_of_the_one_before() {
     );
     assert_eq!(named("first", &reused), [("first".to_owned(), 110)]);
     assert_eq!(named("second", &reused), [("second".to_owned(), 210)]);
+}
+
+#[test]
+fn wake_ups_and_what_is_missing_of_them_are_selected_by_every_name() {
+    let come = |to: &str| {
+        format!("sched_switch: prev_comm=x prev_pid=7 prev_prio=120 prev_state=R ==> next_comm={to} next_pid=50 next_prio=49")
+    };
+    let waking = |comm: &str| format!("sched_waking: comm={comm} pid=50 prio=49 target_cpu=001");
+    let lines = format!(
+        "
+        100 {}
+        200 {}
+        210 {}
+        300 {}
+        400 {}
+        900 {}
+        910 {}
+        920 task_rename: pid=50 oldcomm=old newcomm=ctl oom_score_adj=0
+        930 {}
+        1000 {}
+        1500 sys_enter: NR 1 (1)
+        ",
+        switch("old", "x"),
+        waking("old"),
+        come("old"),
+        switch("old", "x"),
+        waking("old"), // its switch-in is missing
+        waking("old"),
+        come("old"),
+        switch("ctl", "x"),
+        waking("ctl"), // it does not run before the end
+    );
+    let of = |comm: &str| {
+        let found = asked(&Question::Wakeups, comm, &lines);
+        (found.count, found.unfinished, found.unseen_switch_ins)
+    };
+    assert_eq!(of("old"), (2, 0, 1));
+    assert_eq!(of("ctl"), (1, 1, 0));
+    assert_eq!(of("*"), (3, 1, 1));
+    assert!(asked(&Question::Wakeups, "ctl", &lines).intervals.iter().all(|of| of.unfinished));
 }

@@ -96,13 +96,8 @@ impl Search<'_> {
             let current = Some(begun.tid);
             let kind = Kind::Other { name: Default::default() };
             let end = Event { at: last, cpu, current, level: Level::Unsaid, kind };
-            let (counted, kept) = (self.found.count, self.found.intervals.len());
             let tid = begun.tid;
-            self.keep(begun, tid, &end);
-            self.found.unfinished += self.found.count - counted;
-            if let Some(interval) = self.found.intervals.get_mut(kept) {
-                interval.unfinished = true;
-            }
+            self.keep_until(begun, tid, &end, true);
         }
     }
 
@@ -126,10 +121,10 @@ impl Search<'_> {
         if self.found.unanswerable.is_some() || least == Ns::ZERO {
             return;
         }
-        let comm = next.comm.map_or("", |comm| self.normalizer.strings().get(comm)).to_owned();
-        if !self.whose.fits(next.tid, &comm) {
+        if !self.is_selected(next.tid, first, at) {
             return;
         }
+        let comm = next.comm.map_or("", |comm| self.normalizer.strings().get(comm)).to_owned();
         self.found.waited_before += 1;
         if self.found.longest_waited_before.as_ref().is_none_or(|(known, ..)| *known < least) {
             self.found.longest_waited_before = Some((least, format!("{comm}/{}", next.tid), at));
@@ -138,7 +133,7 @@ impl Search<'_> {
 
     /// `tid`, woken at `since`, was switched in before `at`.
     fn unseen_switch_in(&mut self, tid: Tid, since: Mono, at: Mono) {
-        if self.whose.fits(tid, &self.comm(tid)) {
+        if self.is_selected(tid, since, at) {
             self.found.unseen_switch_ins += 1;
             let most = (at.since(since), at);
             self.found.longest_unseen_switch_in = self.found.longest_unseen_switch_in.max(Some(most));

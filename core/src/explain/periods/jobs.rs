@@ -18,6 +18,7 @@ pub(super) const MOST_JOBS: usize = 1 << 20;
 #[derive(Default)]
 pub(super) struct Task {
     pub(super) comm: String,
+    pub(super) earlier: Vec<String>,
     pub(super) releases: u64,
     /// `None`: events were lost since then.
     last_release: Option<Mono>,
@@ -41,6 +42,8 @@ type Range = (Ns, Ns);
 
 /// Maximum number of damage reports.
 const MOST_DAMAGE: usize = 20;
+/// Maximum number of earlier names of one thread id.
+const MOST_NAMES: usize = 64;
 
 /// Counts of the jobs and intervals that are not kept, by the period of those kept.
 #[derive(Default)]
@@ -166,7 +169,10 @@ impl Reader {
 impl Task {
     fn is_named(&mut self, task: TaskRef, normalizer: &Normalizer<'_>) {
         if let Some(comm) = task.comm.map(|comm| normalizer.strings().get(comm)).filter(|c| *c != self.comm) {
-            comm.clone_into(&mut self.comm);
+            let earlier = std::mem::replace(&mut self.comm, comm.to_owned());
+            if !earlier.is_empty() && self.earlier.len() < MOST_NAMES && !self.earlier.contains(&earlier) {
+                self.earlier.push(earlier);
+            }
         }
     }
 

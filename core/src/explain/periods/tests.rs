@@ -261,13 +261,15 @@ fn a_job_that_left_its_cpu_unseen_has_no_known_end() {
 }
 
 #[test]
-fn a_thread_is_asked_for_by_its_last_name() {
+fn a_thread_is_asked_for_by_every_name_that_it_had() {
     let source = overrun("");
     let source = FtraceText::open(source.as_bytes()).unwrap();
     let named = |comm: &str| periods(&source, &Whose { tid: None, comm: Some(comm.to_owned()) });
     assert_eq!((named("axis").threads.len(), named("axis").others), (1, 0));
-    assert_eq!((named("parent").threads.len(), named("parent").others), (0, 1));
-    assert!(named("parent").to_text().starts_with("the only periodic thread is not"));
+    assert_eq!((named("parent").threads.len(), named("parent").others), (1, 0));
+    assert_eq!(named("parent").threads[0].comm, "axis");
+    assert_eq!((named("other").threads.len(), named("other").others), (0, 1));
+    assert!(named("other").to_text().starts_with("the only periodic thread is not"));
 }
 
 #[test]

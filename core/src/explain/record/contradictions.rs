@@ -45,6 +45,8 @@ enum Partners {
     /// Of the call with this number.
     Call(i32),
     Work,
+    /// A sleep of this thread and the waking that ends it.
+    Sleep(Tid),
 }
 
 impl Pair {
@@ -82,15 +84,17 @@ pub(super) struct Contradictions {
     on: HashMap<Cpu, Tid>,
     threads: HashMap<Tid, Of>,
     has_wakings: bool,
+    /// Only some threads are recorded: see [`Window::is_selective`](crate::trace::window::Window::is_selective).
+    is_selective: bool,
     /// Pairs of which a start and its end were seen.
     complete: HashSet<Partners>,
     found: Vec<(Contradiction, Option<Partners>)>,
 }
 
 impl Contradictions {
-    /// `has_wakings`: `sched_waking` is recorded.
-    pub fn new(has_wakings: bool) -> Contradictions {
-        Contradictions { has_wakings, ..Contradictions::default() }
+    /// `has_wakings`: `sched_waking` is recorded; `is_selective`: of some threads.
+    pub fn new(has_wakings: bool, is_selective: bool) -> Contradictions {
+        Contradictions { has_wakings, is_selective, ..Contradictions::default() }
     }
 
     /// All that were found, ascending in time. A start without an end, or an end without a start, is one only where the others
@@ -107,7 +111,11 @@ impl Contradictions {
             Kind::Lost { .. } => {
                 let found = std::mem::take(&mut self.found);
                 let complete = std::mem::take(&mut self.complete);
-                *self = Contradictions { complete, found, ..Contradictions::new(self.has_wakings) };
+                *self = Contradictions {
+                    complete,
+                    found,
+                    ..Contradictions::new(self.has_wakings, self.is_selective)
+                };
                 return;
             }
             Kind::Switch { prev, left_as, next } => self.switch(event, (prev.tid, left_as), next.tid),
@@ -148,7 +156,7 @@ impl Contradictions {
         }
         let Some(tid) = event.current else { return };
         match event.kind {
-            Kind::SysEnter { id, .. } => {
+            Kind::SysEnter { id, .. } if !self.is_selective => {
                 if let Some(before) = self.calls.insert(tid, id) {
                     self.find(event, "sys_exit", Some(Partners::Call(before)));
                 }
@@ -190,7 +198,9 @@ impl Contradictions {
     fn see(&mut self, event: &Event) {
         let Some(tid) = event.current else { return };
         let before = self.on.insert(event.cpu, tid);
-        if before.is_some_and(|before| before != tid && before != Tid::IDLE && tid != Tid::IDLE) {
+        if before.is_some_and(|before| before != tid && before != Tid::IDLE && tid != Tid::IDLE)
+            && !self.is_selective
+        {
             self.find(event, "sched_switch", None);
         }
         if before != Some(tid) {
@@ -201,7 +211,9 @@ impl Contradictions {
 
     fn switch(&mut self, event: &Event, (prev, left_as): (Tid, LeftAs), next: Tid) {
         let before = self.on.insert(event.cpu, next);
-        if before.is_some_and(|before| before != prev && before != Tid::IDLE && prev != Tid::IDLE) {
+        if before.is_some_and(|before| before != prev && before != Tid::IDLE && prev != Tid::IDLE)
+            && !self.is_selective
+        {
             self.find(event, "sched_switch", None);
         }
         if prev != Tid::IDLE {
@@ -221,12 +233,16 @@ impl Contradictions {
         if next != Tid::IDLE {
             let was = self.threads.insert(next, Of::Running { woken: false });
             if self.has_wakings && was == Some(Of::Blocked) {
-                self.find(event, "sched_waking", None);
+                let of_thread = self.is_selective.then_some(Partners::Sleep(next));
+                self.find(event, "sched_waking", of_thread);
             }
         }
     }
 
     fn wake(&mut self, tid: Tid) {
+        if self.is_selective {
+            self.complete.insert(Partners::Sleep(tid));
+        }
         let now = match self.threads.get(&tid) {
             Some(Of::Running { .. }) => Of::Running { woken: true },
             Some(Of::Blocked | Of::Waits) => Of::Waits,

@@ -356,7 +356,8 @@ impl Reader {
             let saved = || source.info().comms.get(&tid).cloned().unwrap_or_default();
             let comm = if task.comm == Sym(0) { saved() } else { text(task.comm) };
             if tid != Tid::IDLE {
-                threads.push(OfThread { tid, comm, ..task.sums });
+                let earlier = task.earlier.iter().map(|&comm| text(comm)).collect();
+                threads.push(OfThread { tid, comm, earlier, ..task.sums });
             }
         }
         threads.sort_by_key(|thread| (std::cmp::Reverse(thread.run_ns), thread.tid));

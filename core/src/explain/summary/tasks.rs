@@ -9,6 +9,9 @@ use crate::explain::turns::TWICE;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::Sym;
 
+/// Maximum number of earlier names of one thread id.
+const MOST_NAMES: usize = 64;
+
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(super) enum Doing {
     #[default]
@@ -23,6 +26,7 @@ pub(super) struct Task {
     pub sums: OfThread,
     /// Empty until an event names it.
     pub comm: Sym,
+    pub earlier: Vec<Sym>,
     pub doing: Doing,
     pub since: Mono,
     /// CPU of the last switch-in.
@@ -76,8 +80,12 @@ impl Tasks {
 
 impl Task {
     pub fn is_named(&mut self, comm: Sym) {
-        if comm != Sym(0) {
-            self.comm = comm;
+        if comm == Sym(0) || comm == self.comm {
+            return;
+        }
+        let earlier = std::mem::replace(&mut self.comm, comm);
+        if earlier != Sym(0) && self.earlier.len() < MOST_NAMES && !self.earlier.contains(&earlier) {
+            self.earlier.push(earlier);
         }
     }
 

@@ -1,7 +1,10 @@
 //! Events lost without a word: the time is unknown, and nobody is blamed for it.
 
+use super::notation;
 use super::wakers::expect;
-use crate::time::Ns;
+use crate::explain::record::Record;
+use crate::time::{Mono, Ns};
+use crate::trace::window::Window;
 
 #[test]
 fn a_waking_before_a_lost_switch_in_is_not_one_on_the_way_to_sleep() {
@@ -23,6 +26,30 @@ fn a_waking_before_a_lost_switch_in_is_not_one_on_the_way_to_sleep() {
         &["other/70 (nice 0)"],
     );
     assert_eq!(explanation.unexplained_ns, Ns::from_us(760));
+}
+
+/// Each waking ends a sleep: between two of them the thread ran and slept, unseen.
+#[test]
+fn a_thread_that_is_woken_twice_did_not_wait_for_the_cpu_in_between() {
+    let events = |first: u64| {
+        format!(
+            "
+          0 c0 switch idle > hog/60
+         10 c1 switch idle > rt/50@80
+         50 c1 switch rt/50@80:S > other/70@90
+         {first} c0 waking rt/50@80 c1
+        800 c0 waking rt/50@80 c1
+        900 c1 switch other/70@90:S > rt/50@80
+       1000 c1 switch rt/50@80:S > idle
+            "
+        )
+    };
+    let said = ["the activity of rt/50 (RT 80) is not recorded"];
+    let explanation = expect(&events(100), (60, 950), &said, &[]);
+    assert_eq!((explanation.cause.as_str(), explanation.unexplained_ns), ("unexplained", Ns::from_us(700)));
+    let explanation = expect(&events(100), (200, 950), &said, &[]);
+    assert_eq!(explanation.unexplained_ns, Ns::from_us(600), "the first one was before the interval");
+    assert_eq!(expect(&events(790), (60, 950), &["occupied by other/70"], &[]).unexplained_ns, Ns::ZERO);
 }
 
 #[test]
@@ -106,4 +133,31 @@ fn a_record_that_contradicts_itself_blames_nobody_by_the_absence_of_an_event() {
         events.replace("30 c1 ret 39", "25 c1 ret 39\n30 c1 call 39\n40 c1 call 39\n45 c1 call 39");
     let said = ["the trace lost events without reporting it: 2 contradictions in the interval"];
     assert_eq!(expect(&contradictory, (20, 950), &said, &[low]).cause, "unexplained");
+}
+
+/// A recorder of some threads leaves out the wakings of the others, and reports its own losses.
+#[test]
+fn a_recorder_of_some_threads_lacks_no_event_of_the_others() {
+    let turns = "
+          0 c1 switch idle > other/9
+         20 c1 switch other/9:S > rt/50@80
+         30 c1 call 3 1
+         40 c1 call 3 1
+         50 c1 switch rt/50@80:S > other/9
+         60 c1 switch other/9:S > low/8
+         70 c1 switch low/8:R > other/9
+         75 c1 runs low/8
+         80 c1 waking rt/50@80 c1
+         90 c1 switch other/9:S > rt/50@80
+        100 c1 switch rt/50@80:S > idle
+    ";
+    let lacks = |events: &str, is_selective: bool| {
+        let window = Window { is_selective, ..notation::window(events) };
+        Record::new(&window).lacks_events(Mono(0), Mono(200_000))
+    };
+    assert!(lacks(turns, false) && !lacks(turns, true));
+    // The wakings of this thread are recorded elsewhere, but not these two.
+    let without = turns.to_owned()
+        + "110 c1 switch idle > rt/50@80\n120 c1 switch rt/50@80:S > idle\n130 c1 switch idle > rt/50@80\n";
+    assert!(lacks(&without, true));
 }

@@ -4,7 +4,7 @@ use crate::trace::catalogue::Place;
 use crate::trace::value::Element;
 
 /// Names of the classes by kind of record, 0 unused; 8 and 9 have one for each vector instead.
-pub(super) const KINDS: [(&str, &[(&str, Place)]); 23] = [
+pub(super) const KINDS: [(&str, &[(&str, Place)]); 24] = [
     ("", &[]),
     (
         "sched_switch",
@@ -48,6 +48,7 @@ pub(super) const KINDS: [(&str, &[(&str, Place)]); 23] = [
     ("host_steal", &[("taken", FIRST), ("since", SECOND)]),
     ("sys_enter", &[("id", I32_TID), ("args[0]", FIRST), ("args[1]", SECOND), ("args[2]", EXPIRES)]),
     ("sys_exit", &[("id", I32_TID), ("ret", RESULT)]),
+    ("task_rename", &[("pid", I32_TID), ("newcomm", COMM)]),
 ];
 const WOKEN: &[(&str, Place)] = &[("pid", I32_TID), ("prio", PRIO_B), ("comm", COMM), ("target_cpu", WORD)];
 pub(super) const SWITCH: u8 = 1;

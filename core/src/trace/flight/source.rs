@@ -277,6 +277,7 @@ impl Source for Flight<'_> {
     }
 
     fn enrich(&self, window: &mut Window) {
+        window.is_selective = true;
         for (&cpu, &from) in &self.complete_from {
             let known = window.complete_from.entry(cpu).or_insert(from);
             *known = (*known).max(from);

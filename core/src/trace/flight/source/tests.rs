@@ -35,6 +35,7 @@ fn without_names(mut kind: Kind) -> Kind {
         }
         Kind::TimerExpireEntry { function, .. } | Kind::CsdEntry { function, .. } => *function = None,
         Kind::IrqEntry { name, .. } => *name = None,
+        Kind::Rename { comm, .. } => *comm = None,
         // Zero is as unknown as none.
         Kind::Lost { after, count } => (*after, *count) = (None, count.filter(|&count| count > 0)),
         _ => {}
