@@ -307,7 +307,8 @@ fn place_waits(record: &Record, found: &mut [Stretch], last: &Stretch) {
         if stretch.state.waits_for_cpu() && (stretch.cpu.is_none() || state == State::Running) {
             let slices = |on| record.slices(on, stretch.begin, stretch.end);
             let is_lost = |on| slices(on).iter().any(|slice| slice.context == Context::Lost);
-            let moved_unseen = stretch.cpu != cpu && stretch.cpu.is_some_and(is_lost);
+            let lacks = |_| record.has.migrations && record.lacks_events(stretch.begin, stretch.end);
+            let moved_unseen = stretch.cpu != cpu && stretch.cpu.is_some_and(|on| is_lost(on) || lacks(on));
             stretch.cpu = cpu.filter(|_| !moved_unseen);
         }
         (state, cpu) = (stretch.state, stretch.cpu);

@@ -8,6 +8,7 @@ use crate::explain::cpu::Context;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::Share;
 use crate::explain::thread::{State, Stretch};
+use crate::explain::wait::ARRIVES;
 use crate::series::Thread;
 use crate::time::{Ns, Tid};
 use crate::trace::event::{Event, Kind as What};
@@ -59,6 +60,11 @@ impl Walk<'_, '_> {
     /// A CPU that goes idle although `thread` is runnable does not need to leave idle for it: something keeps the
     /// thread off.
     pub(super) fn kept_off(&mut self, share: &Share, thread: &Thread, stretch: &Stretch) -> Option<Segment> {
+        // Its run there and its next sleep may be missing.
+        if self.lossy && share.net > ARRIVES {
+            let what = format!("CPU {} seems to idle although {thread} was runnable", share.cpu);
+            return Some(self.unsure(&what, share.begin, share.begin + share.net));
+        }
         let came = matches!(self.began(stretch), Some(What::Migrate { .. }));
         if came || share.net < WORTH_MOVING {
             return None;

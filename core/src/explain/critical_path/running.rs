@@ -160,7 +160,7 @@ impl Walk<'_, '_> {
             let handler = self.handler(thread, stretch);
             let fault = self.long_fault(thread, stretch, rest);
             let call = self.main_call(thread, stretch, rest);
-            if call.is_some() || self.calls_others(thread, stretch) {
+            if call.is_some() || self.may_have_spun(thread, stretch) {
                 self.clauses.may_spin();
             }
             let (cause, advice) = match (&handler, &fault) {

@@ -43,13 +43,18 @@ const UNAWAITED: [&str; 6] = [
 const WORTH_TELLING: Ns = Ns::from_us(20);
 
 impl Walk<'_, '_> {
-    /// Whether `thread` sent function-call IPIs in the span.
-    pub(super) fn calls_others(&self, thread: &Thread, stretch: &Stretch) -> bool {
-        let sent =
-            |event: &Event| matches!(event.kind, What::CsdQueue { .. }) && event.current == Some(thread.tid);
-        let mut events =
-            stretch.cpu.into_iter().flat_map(|cpu| self.record.events_on(cpu, stretch.begin, stretch.end));
-        events.any(|(_, event)| sent(event))
+    /// Whether `thread` sent function-call IPIs or contended for a lock of the kernel in the span: it may have spun.
+    pub(super) fn may_have_spun(&self, thread: &Thread, stretch: &Stretch) -> bool {
+        let shows = |event: &Event| {
+            event.current == Some(thread.tid)
+                && matches!(
+                    event.kind,
+                    What::CsdQueue { .. } | What::ContentionBegin { .. } | What::ContentionEnd { .. }
+                )
+        };
+        let cpu = stretch.cpu.into_iter();
+        let mut events = cpu.flat_map(|cpu| self.record.events_on(cpu, stretch.begin, stretch.end));
+        events.any(|(_, event)| shows(event))
     }
 
     /// Function-call IPIs that `thread` waited for on the CPU, by CPU and function.
@@ -231,7 +236,8 @@ impl Walk<'_, '_> {
     /// blocked: name and part of each. Waits nest (for the lock that guards the queue of another one): the innermost
     /// counts. Inside futex it is the mutex of the program (see above).
     pub(super) fn spins_on_locks(&self, thread: &Thread, stretch: &Stretch) -> Vec<(String, Segment)> {
-        let Some(cpu) = stretch.cpu else { return Vec::new() };
+        // Two waits look like one long one where an end and the next start are missing.
+        let Some(cpu) = stretch.cpu.filter(|_| !self.lossy) else { return Vec::new() };
         let in_futex =
             |at| self.linked.in_call(thread.tid, at).is_some_and(|(_, id, _)| self.record.is_futex(id));
         // A thread that only spins is not switched out before the end: without it, how long it spun is unknown.

@@ -14,6 +14,8 @@ pub struct Kinds {
     pub switches: bool,
     /// System calls of the kernel, not only markers.
     pub calls: bool,
+    /// `sched_migrate_task`: a thread that starts to wait on one CPU and ends on another without it shows a loss.
+    pub migrations: bool,
     /// Expiries of timers.
     pub timers: bool,
     /// Starts of timers.
@@ -29,6 +31,7 @@ impl Kinds {
             match event.kind {
                 Kind::Waking { new: false, .. } => has.wakings = true,
                 Kind::Switch { .. } => has.switches = true,
+                Kind::Migrate { .. } => has.migrations = true,
                 Kind::SysEnter { id, .. } => has.calls |= id < OWN_CALLS,
                 Kind::TimerExpireEntry { .. } => has.timers = true,
                 Kind::HrtimerStart { .. } => has.timer_starts = true,
