@@ -133,23 +133,18 @@ fn a_thread_that_takes_another_name_is_recorded_at_that_time() {
             (name.to_str().unwrap().to_owned(), before, clock())
         });
         freezer.freeze();
-        sleep(Duration::from_millis(2)); // the switch that freezes
-                                         // SAFETY: no preconditions.
+        sleep(Duration::from_millis(2));
+        // SAFETY: no preconditions.
         (taken, unsafe { libc::gettid() })
     });
     let (taken, tid) = renamed.join().unwrap();
     let window = recorder.poll()[0].decode(&Symbols::read().unwrap()).unwrap();
-    let names = window.events.iter().filter_map(|event| match event.kind {
-        Kind::Rename { tid: of, comm: Some(comm) } if of.0 == tid => {
-            Some((window.strings.get(comm), event.at))
-        }
-        _ => None,
-    });
-    let names: Vec<(&str, Mono)> = names.collect();
-    let last = &names[names.len().saturating_sub(2)..];
-    assert_eq!(last.len(), 2, "{names:?}");
-    for ((name, at), (wanted, before, after)) in last.iter().zip(&taken) {
-        assert!(name == wanted && before <= at && at <= after, "{names:?} {taken:?}");
+    for (name, before, after) in taken {
+        let took = window.events.iter().find(|event| match event.kind {
+            Kind::Rename { tid: of, comm: Some(comm) } => of.0 == tid && window.strings.get(comm) == name,
+            _ => false,
+        });
+        assert!(took.is_some_and(|took| before <= took.at && took.at <= after), "{name}: {took:?}");
     }
 }
 

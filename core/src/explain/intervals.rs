@@ -317,23 +317,6 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// The thread has ended, so its open interval has no end: the id may be reused.
-    fn over(&mut self, tid: Tid, at: Mono) {
-        if let Some(known) = self.switched.get_mut(&tid) {
-            known.is_off = false;
-        }
-        let by_thread = matches!(self.question, Question::Between { .. } | Question::Syscall(_));
-        if let Some(begun) = by_thread.then(|| self.by_thread.remove(&tid)).flatten() {
-            self.cut_by_exit(&begun, at);
-            self.found.unmatched_begins += 1;
-            if self.found.begin_threads.len() < 8 {
-                let name = self.name(tid);
-                self.found.begin_threads.insert(name);
-            }
-        }
-        self.forget_names(tid);
-    }
-
     fn begin(&mut self, event: &Event, key: Option<String>) {
         let Some(tid) = event.current else { return };
         let begun = Begun::new(event.at, tid, key.clone());

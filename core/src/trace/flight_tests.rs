@@ -280,7 +280,11 @@ fn a_thread_that_takes_another_name_has_it_from_then_on() {
     taken[32..37].copy_from_slice(b"later");
     let records = [switch(200, 0, 10, 20, b"early"), taken, switch(400, 2, 20, 10, b"other")];
     let window = decode(&chunk(header(1, 1, 100, 0, records.len()), &records), |_| None).unwrap();
-    let record = crate::explain::record::Record::new(&window);
-    let name = |at: u64| record.thread_by_id(Tid(20), Mono(at)).comm;
-    assert_eq!([name(200), name(299), name(300), name(400)], ["early", "early", "later", "later"]);
+    let [came, named, _] = &window.events[..] else { panic!("{:?}", window.events) };
+    let (Kind::Switch { next, .. }, Kind::Rename { tid, comm: Some(comm) }) = (came.kind, named.kind) else {
+        panic!("{:?}", window.events)
+    };
+    assert_eq!((named.at, named.current, tid), (Mono(300), Some(Tid(20)), Tid(20)));
+    assert_eq!(window.strings.get(comm), "later");
+    assert_eq!(next.comm.map(|comm| window.strings.get(comm)), Some("early"));
 }

@@ -27,8 +27,25 @@ impl Search<'_> {
         self.found.longest_begun_in_loss = self.found.longest_begun_in_loss.max(Some(least));
     }
 
+    /// The thread has ended, so its open interval has no end: the id may be reused.
+    pub(super) fn over(&mut self, tid: Tid, at: Mono) {
+        if let Some(known) = self.switched.get_mut(&tid) {
+            known.is_off = false;
+        }
+        let by_thread = matches!(self.question, Question::Between { .. } | Question::Syscall(_));
+        if let Some(begun) = by_thread.then(|| self.by_thread.remove(&tid)).flatten() {
+            self.cut_by_exit(&begun, at);
+            self.found.unmatched_begins += 1;
+            if self.found.begin_threads.len() < 8 {
+                let name = self.name(tid);
+                self.found.begin_threads.insert(name);
+            }
+        }
+        self.forget_names(tid);
+    }
+
     /// An interval between markers without an end: at `until` its thread exits.
-    pub(super) fn cut_by_exit(&mut self, begun: &Begun, until: Mono) {
+    fn cut_by_exit(&mut self, begun: &Begun, until: Mono) {
         if self.is_asked_for(begun, until) {
             let cut = Some((until.since(begun.at), begun.at));
             self.found.longest_cut_by_exit = self.found.longest_cut_by_exit.max(cut);

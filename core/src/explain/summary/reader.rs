@@ -351,14 +351,13 @@ impl Reader {
             cpus.push(OfCpu { cpu, events, ..state.sums });
         }
         let mut threads = Vec::new();
-        for (tid, mut task) in std::mem::take(&mut self.tasks.all) {
+        let tasks = std::mem::take(&mut self.tasks.all).into_iter();
+        for (tid, mut task) in tasks.filter(|(tid, _)| *tid != Tid::IDLE) {
             task.change(Doing::Unknown, last);
             let saved = || source.info().comms.get(&tid).cloned().unwrap_or_default();
             let comm = if task.comm == Sym(0) { saved() } else { text(task.comm) };
-            if tid != Tid::IDLE {
-                let earlier = task.earlier.iter().map(|&comm| text(comm)).collect();
-                threads.push(OfThread { tid, comm, earlier, ..task.sums });
-            }
+            task.sums.earlier = task.earlier.iter().map(|&comm| text(comm)).collect();
+            threads.push(OfThread { tid, comm, ..task.sums });
         }
         threads.sort_by_key(|thread| (std::cmp::Reverse(thread.run_ns), thread.tid));
         let comm = |tid| threads.iter().find(|thread| thread.tid == tid).map_or("", |thread| &thread.comm);
