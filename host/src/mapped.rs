@@ -130,9 +130,10 @@ impl Drop for Mapped {
 
 /// The file ended before a page of its mapping: no reader of it can continue.
 extern "C" fn on_shortened(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid siginfo; signal and raise may be called in a signal handler.
+    // SAFETY: the kernel passes a valid siginfo.
     if unsafe { (*info).si_code } != libc::BUS_ADRERR {
         // Sent by a process, or a defect of the memory: it kills, once this handler returns.
+        // SAFETY: signal and raise may be called in a signal handler.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
