@@ -1,5 +1,6 @@
 //! How long `lathunt bound` takes for a run of 10^9 samples on 64 CPUs, all gates and 999 bootstrap samples included, and how
-//! much memory; beside the same procedure in Python with SciPy (Debian package python3-scipy) on the same file.
+//! much memory; beside the same procedure in Python with SciPy (Debian package python3-scipy) on the same file. And for 10^6 plain
+//! numbers in time order, beside reading and sorting them with sort(1): the cost of the tests of time order and of exact values.
 //!
 //! The samples are drawn, not taken: 3 µs and an exponential tail of 10 µs, with the maximum of each second, at 1 kHz. The Python
 //! program does fewer bootstrap samples, and its CPU time is scaled to 999.
@@ -27,6 +28,8 @@ const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/bound/refe
 /// Bootstrap samples of the Python program.
 const FEW: u32 = 49;
 const ALL: f64 = 999.0;
+/// Plain numbers.
+const VALUES: u32 = 1_000_000;
 
 /// One CPU's samples, ns.
 fn series(cpu: u32) -> Series {
@@ -94,6 +97,34 @@ fn reference(run: &Path) -> Result<f64, String> {
     Ok(none + (few - none).max(0.0) / f64::from(FEW) * ALL)
 }
 
+/// 10^6 plain numbers with an exponential tail.
+fn plain_numbers(directory: &Path, rounds: usize) {
+    let file = directory.join("values.txt");
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut text = String::new();
+    for _ in 0..VALUES {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let uniform = ((random >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+        text += &format!("{:.3}\n", 3_000.0 - uniform.ln() * 10_000.0);
+    }
+    std::fs::write(&file, text).expect("room for the numbers");
+    let (mut ours, mut sorted) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let mut bound = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+        ours.push(measured(bound.args(["bound", "--json", "--values"]).arg(&file)).expect("lathunt bound"));
+        let mut sort = Command::new("sort");
+        let sort = sort.args(["--parallel=1", "-g"]).arg(&file).env("LC_ALL", "C");
+        sorted.push(measured(sort).expect("sort").cpu);
+    }
+    let each = |what: fn(&Taken) -> f64| ours.iter().map(what).collect::<Vec<f64>>();
+    let cpu = each(|taken| taken.cpu);
+    figure::plain("CPU time of a bound of 10^6 plain numbers", figure::median(&cpu), "s");
+    figure::plain("its memory", figure::median(&each(|taken| taken.memory)), "MB");
+    figure::plain("its CPU time to that of sort -g", figure::median_ratio(&cpu, &sorted), "times");
+}
+
 fn main() {
     let rounds = figure::rounds(5);
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -117,6 +148,7 @@ fn main() {
     figure::below("bound of 10^9 samples on 64 CPUs", figure::median(&each(|taken| taken.wall)), "s", 2.0);
     figure::plain("its CPU time", figure::median(&cpu), "s");
     figure::below("its memory", figure::median(&each(|taken| taken.memory)), "MB", 100.0);
+    plain_numbers(directory.path(), rounds);
     match why {
         None => {
             figure::plain(

@@ -5,9 +5,8 @@
 //! their gaps; if it is below 0.9, the maxima of the seconds are fitted instead of all samples.
 
 use super::answer::{Answer, Extrapolated, Gate, Gpd, PathBound, WithoutClusters, FORMAT, VERSION};
-use super::exceedances::{cluster_maxima, Tail, CLUSTERED};
+use super::exceedances::{cluster_maxima, clustered, Tail};
 use super::gate::{condition, holm};
-use super::goodness::bootstrap;
 use super::gpd::{self, Ends};
 use super::limit::limit;
 use super::mechanisms::{self, Mechanism};
@@ -17,8 +16,9 @@ use super::random::Random;
 use super::special::chi2_quantile_1;
 use super::tail::{total, Distribution, Rounding};
 use super::tail_gates::{fit_gate, resolution_gate, shape_gate, size_gate};
-use super::{blocks, threshold};
+use super::{blocks, largest, threshold};
 use crate::numbers::{counted, scientific_rounded_up, tenths_rounded_up};
+use crate::stats::clusters::INDEPENDENT;
 use crate::stats::model_free::percent;
 use crate::time::{Cpu, Ns};
 
@@ -158,15 +158,16 @@ fn no_tail(input: &Input, threshold: Option<f64>, theta: Option<f64>) -> String 
     let Some(u) = threshold else {
         return "no tail can be fitted: too few different samples; measure longer".to_owned();
     };
+    let above = total(&input.distribution.excesses(u));
     let (of, above) = match (&input.order, theta) {
-        (Order::Maxima { values, .. }, Some(theta)) if theta < CLUSTERED => (
+        (Order::Maxima { values, .. }, Some(theta)) if theta < INDEPENDENT => (
             "of the maxima of the seconds, which stand for the clusters of late samples,",
             values.iter().filter(|v| **v > u).count() as u64,
         ),
-        (Order::Values(values), Some(theta)) if theta < CLUSTERED => {
+        (Order::Values(values), Some(theta)) if clustered(Some(theta), above) => {
             ("maxima of clusters of samples", cluster_maxima(values, u, theta).len() as u64)
         }
-        _ => ("samples", total(&input.distribution.excesses(u))),
+        _ => ("samples", above),
     };
     format!(
         "no tail can be fitted: {above} {of} above {} give none (all equal, or a likelihood without a maximum); measure longer, or choose a lower threshold",
@@ -223,19 +224,18 @@ fn fitted(
 ) {
     let (cells, fit) = (&tail.cells, &tail.fit);
     let xi = gpd::xi_interval(cells, fit, request.two_sided());
-    let goodness = bootstrap(cells, fit, tail.threshold, tail.grid, request.bootstrap, random);
     answer.gates.extend(sequence_gates(tail));
     answer.gates.extend(rate_gates(input, tail.threshold, tail.theta));
     answer.gates.push(size_gate(tail, answer.observed.samples));
     answer.gates.push(resolution_gate(&input.distribution, tail));
-    answer.gates.push(fit_gate(&goodness, request.bootstrap));
-    answer.gates.push(threshold::stability(cells, fit));
-    answer.gates.extend(threshold::homogeneity(cells, fit, xi));
-    answer.gates.push(shape_gate(fit, xi));
+    answer.gates.push(fit_gate(tail, request.bootstrap, random));
+    answer.gates.push(threshold::stability(tail, random));
+    answer.gates.push(largest::homogeneity(tail, random));
+    answer.gates.push(shape_gate(tail, xi));
     answer.gates.push(holdout_gate(&input.order, tail.threshold));
     reach(answer, input, request);
     extrapolated(answer, input, tail, blocks, request);
-    answer.gpd = Some(described(input, tail, xi, request));
+    answer.gpd = (!tail.short).then(|| described(input, tail, xi, request));
 }
 
 /// Whether the level is within two decades of the data.
@@ -265,9 +265,12 @@ fn extrapolated(answer: &mut Answer, input: &Input, tail: &Tail, blocks: &blocks
     let from = input.level(limit.decided_by.0);
     let low = gpd::level_interval(&tail.cells, &tail.fit, t.max(1e-9), request.two_sided()).0;
     let theta = tail.theta.unwrap_or(1.0);
-    let (gate, gev) = blocks.agree(tail.threshold + low.unwrap_or(0.0), limit.upper, level, theta, request);
-    answer.gates.extend(gate);
-    answer.gev = gev;
+    if !tail.short {
+        let (gate, gev) =
+            blocks.agree(tail.threshold + low.unwrap_or(0.0), limit.upper, level, theta, request);
+        answer.gates.extend(gate);
+        answer.gev = gev;
+    }
     answer.gates.push(condition(
         "upper limit",
         limit.upper.is_some(),
@@ -279,6 +282,13 @@ fn extrapolated(answer: &mut Answer, input: &Input, tail: &Tail, blocks: &blocks
     answer.extrapolated.value_ns = Some(limit.value);
     answer.extrapolated.upper_ns = limit.upper;
     answer.extrapolated.assumes = Some(mechanisms::ASSUMES.to_owned());
+    if tail.short {
+        answer.extrapolated.reason = format!(
+            "the tail ends at its largest samples: upper limit of an exponential tail, which is longer, at {} % over {from}, the largest of all thresholds",
+            percent(request.confidence)
+        );
+        return;
+    }
     answer.extrapolated.reason = format!(
         "generalised Pareto tail over {} ({}, xi {:.3}), upper limit of the profile likelihood at {} % over {from}, the largest of all thresholds",
         input.level(tail.threshold), counted(total(&tail.cells), "exceedance"), tail.fit.xi, percent(request.confidence)

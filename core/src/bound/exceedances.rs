@@ -7,8 +7,14 @@ use super::order;
 use super::tail::{total, Cell, Distribution, Rounding};
 use crate::stats::clusters::INDEPENDENT;
 
-/// Extremal index below which the maxima of clusters are fitted instead of all samples.
-pub(super) const CLUSTERED: f64 = INDEPENDENT;
+/// Whether the maxima of clusters are fitted instead of all samples: if `theta` shows clusters of `exceedances`.
+///
+/// The standard deviation of the intervals estimator is `1 / sqrt(n)` for `n` independent exceedances; one in a hundred such samples is
+/// 2.33 of them below 1, and only then called clustered.
+pub(super) fn clustered(theta: Option<f64>, exceedances: u64) -> bool {
+    let chance = 1.0 - 2.33 / (exceedances as f64).sqrt();
+    theta.is_some_and(|theta| theta < INDEPENDENT.min(chance))
+}
 
 /// The excesses to fit.
 pub(super) struct Tail {
@@ -24,13 +30,20 @@ pub(super) struct Tail {
     pub(super) declustered: bool,
     /// The extremal index at the threshold; `None`: not known.
     pub(super) theta: Option<f64>,
+    /// With a shape of at least [`gpd::SHORTEST`].
     pub(super) fit: Fit,
+    /// The tail is shorter than that: no generalised Pareto tail is fitted, and its limit is that of exponential tails.
+    pub(super) short: bool,
 }
 
 impl Tail {
     pub(super) fn of(input: &Input, threshold: f64, theta: Option<f64>) -> Option<Tail> {
         let all = &input.distribution;
-        let clustered = theta.is_some_and(|theta| theta < CLUSTERED);
+        let above = total(&all.excesses(threshold));
+        let clustered = match input.order {
+            Order::Values(_) => clustered(theta, above),
+            _ => theta.is_some_and(|theta| theta < INDEPENDENT),
+        };
         let (cells, grid, in_order) = match &input.order {
             Order::Values(values) if clustered => {
                 let maxima = cluster_maxima(values, threshold, theta.unwrap_or(1.0));
@@ -55,9 +68,19 @@ impl Tail {
             }
             Order::Unknown(_) => (all.excesses(threshold), all.grid, Vec::new()),
         };
-        let fit = gpd::fit(&cells)?;
-        let zeta = total(&all.excesses(threshold)) as f64 / all.samples as f64;
-        Some(Tail { threshold, cells, grid, zeta, in_order, declustered: clustered, theta, fit })
+        let fit = gpd::fit_or_shortest(&cells)?;
+        let zeta = above as f64 / all.samples as f64;
+        Some(Tail {
+            short: fit.xi <= gpd::SHORTEST,
+            threshold,
+            cells,
+            grid,
+            zeta,
+            in_order,
+            declustered: clustered,
+            theta,
+            fit,
+        })
     }
 }
 

@@ -94,6 +94,41 @@ pub fn bootstrap(
     Goodness { statistics: data, p_a2: p(worse_a2), p_w2: p(worse_w2), drawn: fitted }
 }
 
+/// Samples of the size of the data, drawn from `fit` over `threshold` and rounded to `grid`.
+pub(super) struct Drawn<'f> {
+    pub(super) fit: &'f Fit,
+    pub(super) n: usize,
+    pub(super) threshold: f64,
+    pub(super) grid: Rounding,
+}
+
+impl Drawn<'_> {
+    /// Share of `times` samples whose `statistic` is at least that of the `data`. Samples without a statistic are left out; 0 if
+    /// that are more than a tenth, because the others are no random sample.
+    pub(super) fn p_value(
+        &self,
+        data: f64,
+        times: u32,
+        random: &mut Random,
+        statistic: impl Fn(&[Cell]) -> Option<f64>,
+    ) -> f64 {
+        let (mut values, mut cells) = (Vec::with_capacity(self.n), Vec::new());
+        let (mut valid, mut worse) = (0, 0);
+        for _ in 0..times {
+            draw(self.fit, self.n, random, &mut values);
+            record(&values, self.threshold, self.grid, &mut cells);
+            let Some(one) = statistic(&cells) else { continue };
+            valid += 1;
+            worse += u32::from(one >= data);
+        }
+        if valid < times - times / 10 {
+            0.0
+        } else {
+            f64::from(worse + 1) / f64::from(valid + 1)
+        }
+    }
+}
+
 /// Ascending excesses, drawn in order (exponential spacings), so that nothing needs to be sorted.
 fn draw(fit: &Fit, n: usize, random: &mut Random, values: &mut Vec<f64>) {
     values.clear();

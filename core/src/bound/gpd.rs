@@ -241,9 +241,31 @@ fn best_tau(cells: &[Cell], xi: f64, near: f64) -> Option<super::minimise::Minim
     one(|tau| nllh(cells, tau.exp(), xi), near.max(feasible), 0.2, 1e-9)
 }
 
+/// Shape at and below which the likelihood has no regular profile (R. L. Smith, Biometrika 72, 1985).
+pub const SHORTEST: f64 = -0.5;
+
+/// [`fit`], with a shape of at least [`SHORTEST`]: also for tails that end at the largest samples, whose likelihood has no maximum.
+#[must_use]
+pub fn fit_or_shortest(cells: &[Cell]) -> Option<Fit> {
+    if let Some(fit) = fit(cells).filter(|fit| fit.xi > SHORTEST) {
+        return Some(fit);
+    }
+    let (sigma, _) = moments(cells).filter(|_| cells.len() >= 2)?;
+    let found = best_tau(cells, SHORTEST, sigma.ln())?;
+    let exponential = fit_exponential(cells)?; // all but equal samples are no short tail
+    (found.value < exponential.nllh).then(|| Fit { sigma: found.at.exp(), xi: SHORTEST, nllh: found.value })
+}
+
 /// The maximum-likelihood exponential tail (`xi = 0`).
 #[must_use]
 pub fn fit_exponential(cells: &[Cell]) -> Option<Fit> {
+    if cells.iter().all(|cell| cell.is_exact() || cell.hi == f64::INFINITY) {
+        // The total time on test by the number of exact values (Epstein and Sobel, 1953).
+        let exact = cells.iter().filter(|cell| cell.is_exact()).map(|cell| cell.count).sum::<u64>() as f64;
+        let sigma = cells.iter().map(|cell| cell.lo * cell.count as f64).sum::<f64>() / exact;
+        let nllh = nllh(cells, sigma, 0.0);
+        return nllh.is_finite().then_some(Fit { sigma, xi: 0.0, nllh });
+    }
     let (sigma, _) = moments(cells)?;
     let found = best_tau(cells, 0.0, sigma.ln())?;
     Some(Fit { sigma: found.at.exp(), xi: 0.0, nllh: found.value })

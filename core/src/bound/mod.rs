@@ -13,6 +13,7 @@ mod gate;
 pub mod gev;
 pub mod goodness;
 pub mod gpd;
+mod largest;
 mod limit;
 pub mod mechanisms;
 pub mod minimise;

@@ -1,6 +1,6 @@
 //! Tests that need the time order: stationarity, independence, clusters.
 
-use super::special::{bridge_upper, chi2_upper, ks_two_sample};
+use super::special::{bridge_upper, chi2_upper, correlation_upper, ks_two_sample};
 pub use crate::stats::clusters::{extremal_index, index_by_blocks};
 
 /// KPSS statistic for a constant level, with the lag `floor(4 (n / 100)^(1/4))`, and its p-value (Kwiatkowski,
@@ -27,6 +27,47 @@ pub fn kpss(values: &[f64]) -> Option<(f64, f64)> {
     (variance > 0.0).then(|| {
         let statistic = squares / (n as f64 * variance);
         (statistic, bridge_upper(statistic))
+    })
+}
+
+/// Parts of the time whose scores are compared by [`trend`].
+const PARTS: usize = 20;
+
+/// Correlation of the size of the values with the time, and its p-value; `None` with fewer than 20 values or if all are equal.
+///
+/// The values are replaced by their exponential scores, which depend on ranks only and give the most weight to large values (I. R.
+/// Savage, Ann. Math. Statist. 27, 1956). The means of 20 parts of the time are correlated with the time, by Student's t with 18
+/// degrees of freedom: neighbouring values may depend on each other. Cost: n log n.
+#[must_use]
+pub fn trend(values: &[f64]) -> Option<(f64, f64)> {
+    let n = values.len();
+    if n < PARTS {
+        return None;
+    }
+    let mut means = [0.0; PARTS];
+    let part = |at: usize| (at * PARTS / n).min(PARTS - 1);
+    let mut sizes = [0.0; PARTS];
+    (0..n).for_each(|at| sizes[part(at)] += 1.0);
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let mut below = 0;
+    for tied in order.chunk_by(|a, b| values[*a] == values[*b]) {
+        let rank = below as f64 + 0.5 * tied.len() as f64;
+        let score = -(1.0 - rank / n as f64).ln();
+        tied.iter().for_each(|at| means[part(*at)] += score / sizes[part(*at)]);
+        below += tied.len();
+    }
+    let centre = |at: usize| at as f64 - 0.5 * (PARTS - 1) as f64;
+    let mean = means.iter().sum::<f64>() / PARTS as f64;
+    let (mut both, mut time, mut size) = (0.0, 0.0, 0.0);
+    for (at, one) in means.iter().enumerate() {
+        both += centre(at) * (one - mean);
+        time += centre(at).powi(2);
+        size += (one - mean).powi(2);
+    }
+    (size > 1e-18).then(|| {
+        let r = (both / (time * size).sqrt()).clamp(-1.0, 1.0);
+        (r, correlation_upper(r, PARTS - 2))
     })
 }
 
@@ -107,4 +148,30 @@ pub fn cluster_starts(times: &[f64], theta: f64) -> Vec<usize> {
     let separates = |gap: f64| if ties + 1 > clusters { gap > between } else { gap >= between };
     let later = gaps.iter().enumerate().filter(|(_, gap)| separates(**gap)).map(|(at, _)| at + 1);
     (!times.is_empty()).then_some(0).into_iter().chain(later).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::random::Random;
+    use super::trend;
+
+    #[test]
+    fn a_trend_is_found_whatever_the_unit_and_the_shape_of_the_values_and_chance_is_not() {
+        let values = |seed, drift: f64| {
+            let mut random = Random::new(seed);
+            (0u32..2_000)
+                .map(|at| random.exponential() * (1.0 + drift * f64::from(at) / 2_000.0))
+                .collect::<Vec<f64>>()
+        };
+        let p = |values: &[f64]| trend(values).unwrap().1;
+        let found = |drift, below| (0..200).filter(|seed| p(&values(*seed, drift)) < below).count();
+        assert!((2..=20).contains(&found(0.0, 0.05)), "{}", found(0.0, 0.05));
+        assert!(found(0.5, 0.01) > 160, "{}", found(0.5, 0.01));
+        let some = values(7, 0.5);
+        let cubed: Vec<f64> = some.iter().map(|v| 5.0 + v.powi(3)).collect();
+        assert_eq!(trend(&some), trend(&cubed), "only ranks count");
+        let (up, down) = (trend(&some).unwrap().0, some.iter().rev().copied().collect::<Vec<f64>>());
+        assert!(up > 0.5 && trend(&down).unwrap().0 < -0.5);
+        assert_eq!((trend(&[1.0; 500]), trend(&[1.0; 19])), (None, None));
+    }
 }

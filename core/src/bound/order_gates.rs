@@ -26,11 +26,15 @@ pub(super) fn order_gates(input: &Input, blocks: &blocks::Blocks) -> Vec<Gate> {
             ),
         },
     ));
-    if let Order::Unknown(why) = &input.order {
-        let detail = format!("stationarity and independence cannot be tested: {why}");
-        gates.push(condition("order", false, detail));
-        return gates;
-    }
+    let (values, what) = match &input.order {
+        Order::Unknown(why) => {
+            let detail = format!("stationarity and independence cannot be tested: {why}");
+            gates.push(condition("order", false, detail));
+            return gates;
+        }
+        Order::Values(values) => (values, "values"),
+        Order::Maxima { values, .. } => (values, "maxima"),
+    };
     let maxima = &blocks.maxima;
     let kpss = order::kpss(maxima);
     gates.push(tested_or_not(
@@ -40,6 +44,15 @@ pub(super) fn order_gates(input: &Input, blocks: &blocks::Blocks) -> Vec<Gate> {
             format!("KPSS {k:.3} over {} block maxima{}", maxima.len(), blocks.drift())
         }),
         "fewer than 10 block maxima, or all equal: measure longer",
+    ));
+    let trend = order::trend(values);
+    gates.push(tested_or_not(
+        "trend",
+        trend.map(|(_, p)| p),
+        trend.map_or(String::new(), |(r, _)| {
+            format!("correlation {r:.3} of the {what} with the time, in 20 parts of it; where it refuses, measure after the change is over")
+        }),
+        "fewer than 20 of them, or all equal: measure longer",
     ));
     gates
 }
@@ -96,7 +109,7 @@ pub(super) fn holdout_gate(order: &Order, threshold: f64) -> Gate {
     let cells = Distribution::of_values(first, Rounding::Exact)
         .map(|all| all.excesses(threshold))
         .unwrap_or_default();
-    let (n, Some(fit)) = (total(&cells), gpd::fit(&cells)) else {
+    let (n, Some(fit)) = (total(&cells), gpd::fit_or_shortest(&cells)) else {
         return condition("hold-out", false, "the first half has no tail to fit: measure longer".to_owned());
     };
     let zeta = n as f64 / first.len() as f64;

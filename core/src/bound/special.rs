@@ -83,6 +83,34 @@ pub fn chi2_quantile_1(p: f64) -> f64 {
     0.5 * (low + high)
 }
 
+/// The `x` below which a Gamma variable of shape `a` and scale 1 is with probability `p`.
+#[must_use]
+pub fn gamma_quantile(a: f64, p: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 20.0 * a + 1_500.0);
+    for _ in 0..200 {
+        let middle = 0.5 * (low + high);
+        if 1.0 - gamma_upper(a, middle) < p {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    0.5 * (low + high)
+}
+
+/// Probability that a correlation of independent normal variables is further from 0 than `r`, with an even number `dof` of degrees of
+/// freedom (two fewer than pairs): Student's t (Abramowitz and Stegun, 26.7.4).
+#[must_use]
+pub fn correlation_upper(r: f64, dof: usize) -> f64 {
+    let (mut term, mut sum) = (1.0, 1.0);
+    for k in 1..dof / 2 {
+        let k = k as f64;
+        term *= (2.0 * k - 1.0) / (2.0 * k) * (1.0 - r * r);
+        sum += term;
+    }
+    (1.0 - r.abs() * sum).clamp(0.0, 1.0)
+}
+
 /// Probability of at least `k` events of a Poisson variable of `mean`.
 #[must_use]
 pub fn poisson_at_least(k: u64, mean: f64) -> f64 {
@@ -164,6 +192,20 @@ mod tests {
         close(chi2_quantile_1(0.05), 3.841_458_8, 1e-6);
         close(chi2_quantile_1(0.10), 2.705_543_5, 1e-6);
         close(ln_gamma(0.5), 0.572_364_942_924_700_1, 1e-12);
+    }
+
+    #[test]
+    fn quantiles_of_gamma_and_student_are_those_of_the_tables() {
+        // Half of the chi-square quantiles for 2 a degrees of freedom.
+        for (a, p, x) in
+            [(3.0, 0.025, 1.237), (5.0, 0.025, 3.247), (10.0, 0.05, 10.851), (20.0, 0.975, 59.342)]
+        {
+            close(2.0 * gamma_quantile(a, p), x, 1e-3);
+        }
+        for (t, dof, p) in [(2.101, 18, 0.05), (2.878, 18, 0.01), (3.922, 18, 0.001), (2.228, 10, 0.05)] {
+            let dof_f = dof as f64;
+            close(correlation_upper(t / (t * t + dof_f).sqrt(), dof), p, p * 2e-3);
+        }
     }
 
     #[test]

@@ -3,10 +3,15 @@
 use super::answer::Gate;
 use super::exceedances::Tail;
 use super::gate::{condition, tested};
-use super::goodness::Goodness;
-use super::gpd::{Ends, Fit};
+use super::goodness::{bootstrap, Goodness};
+use super::gpd::Ends;
+use super::random::Random;
+use super::special::poisson_at_least;
 use super::tail::{total, Cell, Distribution, Rounding};
 use crate::numbers::tenths_rounded_up;
+
+/// Probability below which the largest class has too many samples.
+const CUT: f64 = 1e-3;
 
 pub(super) fn size_gate(tail: &Tail, samples: u64) -> Gate {
     let n = total(&tail.cells);
@@ -47,14 +52,18 @@ fn spacing(cells: &[Cell]) -> Option<f64> {
     (tied as f64 > 0.02 * total(cells) as f64 && step.is_finite() && step > 0.0).then_some(step)
 }
 
-pub(super) fn fit_gate(goodness: &Goodness, asked: u32) -> Gate {
+pub(super) fn fit_gate(tail: &Tail, asked: u32, random: &mut Random) -> Gate {
+    if tail.short {
+        return condition("fit", true, "shorter than an exponential tail, which is its limit".to_owned());
+    }
+    let goodness = bootstrap(&tail.cells, &tail.fit, tail.threshold, tail.grid, asked, random);
     let Goodness { statistics, p_a2, p_w2, drawn } = goodness;
     let detail = format!(
         "Anderson-Darling {:.3}, Cramér-von Mises {:.4} (p {p_w2:.3}), {drawn} bootstrap samples",
         statistics.a2, statistics.w2
     );
     match drawn {
-        n if *n < asked - asked / 10 => {
+        n if n < asked - asked / 10 => {
             // The remaining ones are not a random sample of the fit.
             condition(
                 "fit",
@@ -62,28 +71,33 @@ pub(super) fn fit_gate(goodness: &Goodness, asked: u32) -> Gate {
                 format!("only {n} of {asked} bootstrap samples could be fitted: {detail}"),
             )
         }
-        _ if *p_a2 < 0.05 => condition(
+        _ if p_a2 < 0.05 => condition(
             "fit",
             false,
             format!(
                 "p {p_a2:.3} below 0.05: {detail}; choose a higher threshold or run explain on the peaks"
             ),
         ),
-        _ => tested("fit", *p_a2, detail),
+        _ => tested("fit", p_a2, detail),
     }
 }
 
-/// Refuses a tail that ends at the largest samples: below -0.5 the likelihood has no regular profile (R. L. Smith,
-/// Biometrika 72, 1985).
+/// Refuses samples that are cut off: the largest value occurs more often than the others do. The shape itself is never a reason.
 ///
-/// A heavy tail is not refused. A gate at any shape lets those samples of a heavy tail pass in which it is
-/// underestimated, and too many of their limits are too small (docs/decisions/0072-limits-that-hold-when-printed.md).
-pub(super) fn shape_gate(fit: &Fit, xi: Ends) -> Gate {
-    let fine = fit.xi > -0.5;
+/// A gate at any shape lets those samples of a heavy tail pass in which it is underestimated, and too many of their limits are too
+/// small (docs/decisions/0072-limits-that-hold-when-printed.md).
+pub(super) fn shape_gate(tail: &Tail, xi: Ends) -> Gate {
+    let cells = &tail.cells;
+    let most = cells.last().map_or(0, |cell| cell.count);
+    let mean = total(cells) as f64 / cells.len().max(1) as f64;
+    let cut = poisson_at_least(most, mean) < CUT;
     let shown = |end: Option<f64>| end.map_or("open".to_owned(), |end| format!("{end:.3}"));
-    let detail = format!("xi {:.3} [{}, {}]", fit.xi, shown(xi.0), shown(xi.1));
-    condition("shape", fine, match fine {
-        true => detail,
-        false => format!("{detail}: the tail ends at the largest samples, and no limit of its end is known; explain them"),
+    let detail = match tail.short {
+        true => "the tail ends at its largest samples: limits are those of exponential tails".to_owned(),
+        false => format!("xi {:.3} [{}, {}]", tail.fit.xi, shown(xi.0), shown(xi.1)),
+    };
+    condition("shape", !cut, match cut {
+        false => detail,
+        true => format!("{most} samples have the largest value or class, {mean:.1} the others on average: larger ones seem to be cut off; record a wider range"),
     })
 }
