@@ -48,9 +48,9 @@ fn without_number(cause: &str) -> String {
 }
 
 /// Assumption of every extrapolation: no test can detect a mechanism that is not in the record, and few samples of one may
-/// look like those of another.
+/// look like those of another (docs/howto/how-sure.md has the figures). The observed statement does not need it.
 pub const ASSUMES: &str =
-    "no mechanism acts later that acted never or only a few times in this record (no test can detect one)";
+    "no mechanism acts later that acted never or fewer than 5 times in this record (no test can detect one; the observed line does not assume it)";
 
 /// Refuses several causes among the peaks, and without the assumption of the user (`--assume-no-new-mechanism`).
 ///
