@@ -132,7 +132,7 @@ fn a_thread_that_takes_another_name_is_recorded_at_that_time() {
             unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
             (name.to_str().unwrap().to_owned(), before, clock())
         });
-        freezer.freeze();
+        assert!(freezer.freeze().is_some());
         sleep(Duration::from_millis(2));
         // SAFETY: no preconditions.
         (taken, unsafe { libc::gettid() })
