@@ -241,7 +241,7 @@ mod tests {
         let interface = flow.interface().unwrap();
         assert_eq!((interface.index, interface.queues), (1, 1));
         let elsewhere =
-            Flow { source: "192.0.2.1:1".parse().unwrap(), destination: "192.0.2.2:2".parse().unwrap() };
+            Flow { source: "240.0.0.1:1".parse().unwrap(), destination: "240.0.0.2:2".parse().unwrap() };
         assert!(elsewhere.interface().is_err());
     }
 }
