@@ -125,7 +125,7 @@ fn bad_input_is_one_clear_line() {
         (vec!["box", "--pair", "preempt", "--matrix"], "drop --matrix"),
         (vec!["box", "--compare", "receive", "--pair", "futex"], "nothing to compare"),
         (vec!["box", "--compare", "receive", "udp:203.0.113.9:1"], "address of its own machine"),
-        (vec!["respond", "pipe", "--receive", "poll"], "busy-poll or io-uring"),
+        (vec!["respond", "pipe", "--receive", "poll"], "busy-poll, io-uring or xdp"),
         (vec!["box", "eventfd", "--pattern", "often"], "burst:N"),
         (vec!["box", "--pair", "pipe", "--listen", "nowhere", "-D", "100ms"], "127.0.0.1:9746"),
         (vec!["respond", "udp:203.0.113.9:1"], "address of its own machine"),

@@ -33,7 +33,7 @@ pub fn ensure_stack() -> Result<(), (u64, u64)> {
     }
 }
 
-/// Ensures that [`FILES`] more files can be opened: raises the soft limit as far as the hard limit permits.
+/// Ensures that 64 more files can be opened: raises the soft limit as far as the hard limit permits.
 ///
 /// # Errors
 /// The limit of open files is too small; and the number that is needed.

@@ -14,6 +14,9 @@ const FRAMES: u32 = 64;
 /// Bytes of a frame; longer packets are dropped by the kernel.
 const FRAME: u32 = 2_048;
 
+/// Longest wait for a queue that another socket has.
+const FREED_WITHIN_MS: u32 = 1_000;
+
 const ETHERNET: usize = 14;
 const UDP: usize = 8;
 
@@ -127,7 +130,19 @@ impl Socket {
         own.sxdp_queue_id = queue;
         let size = size_of_val(&own) as libc::socklen_t;
         // SAFETY: `own` is valid to read for `size`.
-        done(unsafe { libc::bind(socket.raw(), (&raw const own).cast(), size) })?;
+        let bind = || done(unsafe { libc::bind(socket.raw(), (&raw const own).cast(), size) });
+        let mut bound = bind();
+        // The kernel frees the queue of a closed socket later, in a kworker.
+        for _ in 0..FREED_WITHIN_MS {
+            match &bound {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                    bound = bind();
+                }
+                _ => break,
+            }
+        }
+        bound?;
         Ok(socket)
     }
 
