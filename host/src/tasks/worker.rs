@@ -283,9 +283,9 @@ impl<G: Ground> Worker<G> {
             return;
         }
         let cpu = self.ground.cpu();
-        let execution = self.used();
-        // It may have begun before this thread saw the end.
+        // If it began after the end, before this thread saw that, it does not count as started.
         let (mut release, start) = (self.release, self.start.filter(|start| *start < end));
+        let execution = start.map_or(Ns::ZERO, |_| self.used());
         self.count(&Job { release, start, end, execution, deadline, finished: false, cpu });
         self.active = false;
         let Some(period) = period else { return };
