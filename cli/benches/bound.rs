@@ -1,6 +1,7 @@
 //! How long `lathunt bound` takes for a run of 10^9 samples on 64 CPUs, all gates and 999 bootstrap samples included, and how
-//! much memory; beside the same procedure in Python with SciPy (Debian package python3-scipy) on the same file. And for 10^6 plain
-//! numbers in time order, beside reading and sorting them with sort(1): the cost of the tests of time order and of exact values.
+//! much memory; beside the same procedure in Python with SciPy (Debian package python3-scipy) on the same file. And for 10^6
+//! plain numbers in time order, beside reading and sorting them with sort(1): the cost of the tests of time order and of exact
+//! values.
 //!
 //! The samples are drawn, not taken: 3 µs and an exponential tail of 10 µs, with the maximum of each second, at 1 kHz. The Python
 //! program does fewer bootstrap samples, and its CPU time is scaled to 999.

@@ -43,7 +43,8 @@ pub fn foreign() -> Foreign {
 /// a part.
 ///
 /// An existing file is replaced only if it is lathunt's own output of the same kind ([`Kind`]); an earlier run is kept as
-/// `*.old`, and one that was cut off as `*.partial`. Links of this user are followed; a file that is not regular (`/dev/stdout`, a pipe) is written directly.
+/// `*.old`, and one that was cut off as `*.partial`. Links of this user are followed; a file that is not regular
+/// (`/dev/stdout`, a pipe) is written directly.
 ///
 /// # Errors
 /// One line: the file, and the error, or why an existing file must not be overwritten.

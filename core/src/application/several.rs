@@ -187,7 +187,11 @@ mod tests {
         let released = |several: &mut Several, via, count| (0..count).for_each(|_| several.released(via));
         released(&mut several, Via::Timer, 100);
         released(&mut several, Via::Thread, 1);
-        assert_eq!(several.queue(from(Via::Timer)), Queue::None, "one is no source");
+        assert_eq!(
+            several.queue(from(Via::Timer)),
+            Queue::None,
+            "a single release is no evidence of another source"
+        );
         assert_eq!(several.queue(from(Via::Thread)), Queue::OfThreads);
         released(&mut several, Via::Thread, 1);
         assert_eq!(several.queue(from(Via::Timer)), Queue::OfThreads);

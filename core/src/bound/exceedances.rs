@@ -9,8 +9,8 @@ use crate::stats::clusters::INDEPENDENT;
 
 /// Whether the maxima of clusters are fitted instead of all samples: if `theta` shows clusters of `exceedances`.
 ///
-/// The standard deviation of the intervals estimator is `1 / sqrt(n)` for `n` independent exceedances; one in a hundred such samples is
-/// 2.33 of them below 1, and only then called clustered.
+/// The standard deviation of the intervals estimator is `1 / sqrt(n)` for `n` independent exceedances: one in a hundred such
+/// samples is more than 2.33 of them below 1. Only below that a sample is called clustered.
 pub(super) fn clustered(theta: Option<f64>, exceedances: u64) -> bool {
     let chance = 1.0 - 2.33 / (exceedances as f64).sqrt();
     theta.is_some_and(|theta| theta < INDEPENDENT.min(chance))

@@ -244,7 +244,8 @@ fn best_tau(cells: &[Cell], xi: f64, near: f64) -> Option<super::minimise::Minim
 /// Shape at and below which the likelihood has no regular profile (R. L. Smith, Biometrika 72, 1985).
 pub const SHORTEST: f64 = -0.5;
 
-/// [`fit`], with a shape of at least [`SHORTEST`]: also for tails that end at the largest samples, whose likelihood has no maximum.
+/// [`fit`], with a shape of at least [`SHORTEST`]: also for tails that end at the largest samples, whose likelihood has no
+/// maximum.
 #[must_use]
 pub fn fit_or_shortest(cells: &[Cell]) -> Option<Fit> {
     if let Some(fit) = fit(cells).filter(|fit| fit.xi > SHORTEST) {
@@ -252,7 +253,7 @@ pub fn fit_or_shortest(cells: &[Cell]) -> Option<Fit> {
     }
     let (sigma, _) = moments(cells).filter(|_| cells.len() >= 2)?;
     let found = best_tau(cells, SHORTEST, sigma.ln())?;
-    let exponential = fit_exponential(cells)?; // all but equal samples are no short tail
+    let exponential = fit_exponential(cells)?; // nearly equal samples are not a short tail
     (found.value < exponential.nllh).then(|| Fit { sigma: found.at.exp(), xi: SHORTEST, nllh: found.value })
 }
 

@@ -19,8 +19,8 @@ const LARGEST: u64 = 10;
 /// The p-value up to which they belong to another mechanism.
 const FOREIGN: f64 = 0.02;
 
-/// Whether the largest 1 to 10 samples are further from the next one than the tail of the others lets expect. The p-value is by
-/// samples drawn from that tail, whose largest ones are treated alike.
+/// Whether the largest 1 to 10 samples are further from the next one than the tail of the others predicts. The p-value comes from
+/// samples drawn from that tail, on which the same is computed.
 pub(super) fn homogeneity(tail: &Tail, random: &mut Random) -> Gate {
     const NAME: &str = "homogeneity";
     let Tail { cells, fit, threshold, grid, .. } = tail;
@@ -39,7 +39,7 @@ pub(super) fn homogeneity(tail: &Tail, random: &mut Random) -> Gate {
         if n == 1 { "the largest sample is".to_owned() } else { format!("the largest {n} samples are") };
     match p <= FOREIGN {
         true => condition(NAME, false, format!("{which} too far from the others for one tail (p {p:.3}; shape {:.3} without the ten largest, {:.3} with them): they come from another mechanism; run explain on them", without.xi, fit.xi)),
-        false => condition(NAME, true, format!("the ten largest are as far from the others as the tail of these lets expect (p {p:.3})")),
+        false => condition(NAME, true, format!("the distances of the ten largest agree with the tail of the others (p {p:.3})")),
     }
 }
 
@@ -49,7 +49,7 @@ fn distance(cells: &[Cell], fit: &Fit) -> Option<(f64, u64)> {
     let hazards = largest(cells, |y| -fit.survival(y).max(1e-300).ln());
     let mut sum = 0.0;
     let surprise = |(at, pair): (usize, &[f64])| {
-        // Of exponential variables, k times the k-th distance is a variable of the same law, and the sum of k such is Gamma(k).
+        // Of exponential variables, k times the k-th distance has the same distribution, and the sum of k such is Gamma(k).
         let k = (at + 1) as f64;
         sum += k * (pair[0] - pair[1]);
         (-gamma_upper(k, sum).max(1e-300).ln(), at as u64 + 1)

@@ -35,8 +35,8 @@ const PARTS: usize = 20;
 
 /// Correlation of the size of the values with the time, and its p-value; `None` with fewer than 20 values or if all are equal.
 ///
-/// The values are replaced by their exponential scores, which depend on ranks only and give the most weight to large values (I. R.
-/// Savage, Ann. Math. Statist. 27, 1956). The means of 20 parts of the time are correlated with the time, by Student's t with 18
+/// The values are replaced by their exponential scores, which depend on ranks only and give the most weight to large values
+/// (I. R. Savage, Ann. Math. Statist. 27, 1956). The means of 20 parts of the time are correlated with the time, by Student's t with 18
 /// degrees of freedom: neighbouring values may depend on each other. Cost: n log n.
 #[must_use]
 pub fn trend(values: &[f64]) -> Option<(f64, f64)> {

@@ -71,25 +71,21 @@ pub fn chi2_upper(dof: f64, x: f64) -> f64 {
 /// The `x` that a chi-square variable with one degree of freedom exceeds with probability `p`.
 #[must_use]
 pub fn chi2_quantile_1(p: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1_500.0);
-    for _ in 0..200 {
-        let middle = 0.5 * (low + high);
-        if chi2_upper(1.0, middle) > p {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    0.5 * (low + high)
+    bisect(1_500.0, |x| chi2_upper(1.0, x) > p)
 }
 
 /// The `x` below which a Gamma variable of shape `a` and scale 1 is with probability `p`.
 #[must_use]
 pub fn gamma_quantile(a: f64, p: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 20.0 * a + 1_500.0);
+    bisect(20.0 * a + 1_500.0, |x| 1.0 - gamma_upper(a, x) < p)
+}
+
+/// Where in `[0, high]` a value is no longer too small.
+fn bisect(mut high: f64, is_too_small: impl Fn(f64) -> bool) -> f64 {
+    let mut low = 0.0;
     for _ in 0..200 {
         let middle = 0.5 * (low + high);
-        if 1.0 - gamma_upper(a, middle) < p {
+        if is_too_small(middle) {
             low = middle;
         } else {
             high = middle;
@@ -98,8 +94,8 @@ pub fn gamma_quantile(a: f64, p: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// Probability that a correlation of independent normal variables is further from 0 than `r`, with an even number `dof` of degrees of
-/// freedom (two fewer than pairs): Student's t (Abramowitz and Stegun, 26.7.4).
+/// Probability that a correlation of independent normal variables is further from 0 than `r`, with an even number `dof` of
+/// degrees of freedom (two fewer than pairs): Student's t (Abramowitz and Stegun, 26.7.4).
 #[must_use]
 pub fn correlation_upper(r: f64, dof: usize) -> f64 {
     let (mut term, mut sum) = (1.0, 1.0);

@@ -84,8 +84,8 @@ pub(super) fn fit_gate(tail: &Tail, asked: u32, random: &mut Random) -> Gate {
 
 /// Refuses samples that are cut off: the largest value occurs more often than the others do. The shape itself is never a reason.
 ///
-/// A gate at any shape lets those samples of a heavy tail pass in which it is underestimated, and too many of their limits are too
-/// small (docs/decisions/0072-limits-that-hold-when-printed.md).
+/// A gate at any shape lets those samples of a heavy tail pass in which it is underestimated, and too many of their limits
+/// are too small (docs/decisions/0072-limits-that-hold-when-printed.md).
 pub(super) fn shape_gate(tail: &Tail, xi: Ends) -> Gate {
     let cells = &tail.cells;
     let most = cells.last().map_or(0, |cell| cell.count);

@@ -288,7 +288,7 @@ fn sound_samples_are_seldom_refused_also_where_their_tail_has_an_end() {
     };
     let (long, short) = (limits(&exponential), limits(&uniform));
     assert!(long.len() >= 5 && short.len() >= 5, "{long:?} {short:?}");
-    // The level is one in 200,000; no value of the other law is above 10.
+    // The level is one in 200,000; no uniform value is above 10.
     assert!(long.iter().all(|upper| *upper > 122.0), "{long:?}");
     assert!(short.iter().all(|upper| (10.0..20.0).contains(upper)), "{short:?}");
 }

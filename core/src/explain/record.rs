@@ -172,8 +172,8 @@ impl<'w> Record<'w> {
         &self.contradictions[from..until]
     }
 
-    /// Whether events were lost around `[a, b]` that the trace does not report. Kernels have quirks: one contradiction proves nothing,
-    /// nor do a few in a long record.
+    /// Whether events were lost around `[a, b]` that the trace does not report. Kernels have quirks: one contradiction proves
+    /// nothing, nor do a few in a long record.
     #[must_use]
     pub fn lacks_events(&self, a: Mono, b: Mono) -> bool {
         let all = self.contradictions.len();

@@ -41,7 +41,7 @@ impl Xdp {
     /// Prepares the UDP socket `fd`.
     ///
     /// # Errors
-    /// It is no UDP socket, the kernel has no AF_XDP, or the rights are missing.
+    /// `fd` is not a UDP socket, the kernel does not support AF_XDP, or the process lacks the capabilities.
     pub(super) fn new(inner: Box<dyn Inlet>, fd: RawFd) -> Result<Xdp> {
         steering::check(fd)?;
         socket::check()?;
@@ -62,14 +62,14 @@ impl Xdp {
         done(unsafe { libc::epoll_ctl(self.set.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) }).map(drop)
     }
 
-    /// A datagram that is there. No system call, unless one came beside.
+    /// The next datagram in the rings, without a system call.
     fn take(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let n = self.sockets.iter_mut().find_map(|socket| socket.take(buffer))?;
         self.through = self.through.saturating_add(1);
         Some(n)
     }
 
-    /// What came to the UDP socket.
+    /// A datagram that arrived at the UDP socket.
     fn take_beside(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.receive_now(buffer)?;
         self.beside += 1;
