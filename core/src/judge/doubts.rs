@@ -2,6 +2,8 @@
 //!
 //! A rule uses facts in the run. A fact that could not be read is not a doubt by itself: the conditions name it.
 
+mod edges;
+
 use super::Rules;
 use crate::numbers::{counted, plural, theta_rounded_down};
 use crate::run::Run;
@@ -23,8 +25,15 @@ pub(super) struct Doubt {
 /// Every doubt about `run`.
 pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> {
     type Rule = fn(&Run, &Rules) -> Vec<Doubt>;
-    const ABOUT_SAMPLES: [Rule; 6] =
-        [cut_off, left_its_cpu, calibration_absent, calibration_failed, cpu_unsampled, records_lost];
+    const ABOUT_SAMPLES: [Rule; 7] = [
+        cut_off,
+        left_its_cpu,
+        calibration_absent,
+        calibration_failed,
+        cpu_unsampled,
+        records_lost,
+        edges::edges_ambiguous,
+    ];
     const ABOUT_CIRCUMSTANCES: [Rule; 10] = [
         disturbed_by_another,
         activations_missing,

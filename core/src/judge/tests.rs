@@ -346,3 +346,32 @@ fn an_order_of_preemption_that_was_violated_fails_and_voids_where_nothing_was_as
     let read = Run::from_json(&run.to_json()).unwrap();
     assert_eq!(read.verdict.unwrap().outcome, Some(Outcome::Fail));
 }
+
+#[test]
+fn edges_that_cannot_be_told_apart_void_a_run_over_lines_only() {
+    use crate::latency_box::Counts;
+    let verdict = |channel: &str, counts: Counts, deadline| {
+        let mut run = good_run();
+        for series in &mut run.series {
+            (series.quantity, series.channel, series.counts) =
+                (Quantity::Roundtrip, Some(channel.to_owned()), Some(counts));
+        }
+        let judged = judge(&run, deadline, &Rules::instrument(Quantity::Roundtrip));
+        (judged.outcome, judged.reasons.join("\n"))
+    };
+    let clean = Counts { sent: 20_000, answered: 20_000, ..Counts::default() };
+    assert_eq!(verdict("gpio:/dev/gpiochip0:17,27", clean, Some(DEADLINE)).0, Some(Outcome::Pass));
+    for (counts, says) in [
+        (Counts { duplicated: 1, ..clean }, "1 stray edge: "),
+        (Counts { foreign: 2, ..clean }, "2 stray edges: "),
+        (Counts { damaged: 477, ..clean }, "dropped 477 edges of the line"),
+    ] {
+        for deadline in [Some(DEADLINE), None] {
+            let (outcome, reasons) = verdict("gpio:/dev/gpiochip0:17,27", counts, deadline);
+            assert_eq!(outcome, Some(Outcome::Inconclusive), "{counts:?}");
+            assert!(reasons.contains(says), "{reasons}");
+        }
+        // A message carries its number: these counts make no sample of another stimulus.
+        assert_eq!(verdict("udp:127.0.0.1:7", counts, Some(DEADLINE)).0, Some(Outcome::Pass), "{counts:?}");
+    }
+}
