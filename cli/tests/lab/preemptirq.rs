@@ -9,6 +9,8 @@ pub struct Interval {
     pub quantity: Quantity,
     pub end_us: u64,
     pub length_us: u64,
+    /// When ftrace saw the next event: its own probe may take until then, and ours runs after it.
+    pub next_us: u64,
     /// `in FUNCTION+0x…`, or `since idle`.
     pub begun: String,
 }
@@ -29,7 +31,13 @@ const BOTH: usize = 2;
 impl State {
     fn end(&mut self, kind: usize, at: u64) {
         if let Some((since, begun)) = self.since[kind].take() {
-            self.found.push(Interval { quantity: KINDS[kind], end_us: at, length_us: at - since, begun });
+            self.found.push(Interval {
+                quantity: KINDS[kind],
+                end_us: at,
+                length_us: at - since,
+                next_us: at,
+                begun,
+            });
         }
     }
 
@@ -67,7 +75,10 @@ impl State {
 /// All of them, in the order of their ends.
 pub fn intervals(trace: &str) -> Vec<Interval> {
     let mut state = State::default();
+    let mut lasting = 0;
     for (at, event, told) in trace.lines().filter_map(event) {
+        state.found[lasting..].iter_mut().for_each(|one| one.next_us = at);
+        lasting = state.found.len();
         let caller = told.split(' ').next().unwrap_or_default();
         // `function+0x12/0x40`; our names have no size.
         let begun = caller.replace("caller=", "in ");

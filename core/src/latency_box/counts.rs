@@ -20,7 +20,8 @@ pub struct Counts {
     /// First answers that came after the answer to a later stimulus; in a series of preemptions, releases after which
     /// the lower-priority thread continued before the higher one had finished.
     pub out_of_order: u64,
-    /// Invalid messages: wrong checksum, wrong length, garbage between messages.
+    /// Invalid messages: wrong checksum, wrong length, garbage between messages; on a GPIO line, edges that the kernel
+    /// dropped.
     pub damaged: u64,
     /// Valid messages of another session, of a third party, or for stimuli never sent.
     #[serde(default)]
