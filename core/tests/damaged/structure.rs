@@ -1,9 +1,10 @@
 //! Changes that know the formats: numbers, counts and offsets become extreme, lines and tokens are repeated, dropped and swapped, and what
 //! is compressed is changed inside and compressed again, so that it passes the first checks. Each format has a process of its own, whose
-//! memory the kernel limits (RLIMIT_DATA), and each file five seconds.
+//! memory the kernel limits (RLIMIT_DATA), and each file five seconds of CPU time, which does not depend on the load of the machine.
 //!
 //! `LATHUNT_MUTATIONS` says how many files of each format (2,000 without it, 6,000 in `make test`), `LATHUNT_MUTATION_SEED` which: each run has others, and
-//! prints its seed. A failure names one file, which `LATHUNT_MUTATED_FORMAT` and `LATHUNT_MUTATION` make again.
+//! prints its seed. A failure names one file, which `LATHUNT_MUTATED_FORMAT` and `LATHUNT_MUTATION` make again. With `--nocapture`, the
+//! most CPU time and memory of each format are printed.
 
 #![allow(clippy::disallowed_types)] // the test starts processes, which the kernel limits; the crate itself starts none
 
@@ -19,7 +20,10 @@ use lathunt_core::run::Run;
 use super::{cases, ctf, flight, perf_data, text, trace_dat, Case, Numbers, KALLSYMS};
 
 const MOST_KIB: u32 = 300_000;
-const MOST_TIME: Duration = Duration::from_secs(5);
+/// Of the CPU time of one file.
+const MOST_CPU: Duration = Duration::from_secs(5);
+/// Against a file that waits instead of computing; a loaded machine must not reach it.
+const MOST_WALL: Duration = Duration::from_secs(300);
 const FORMAT: &str = "LATHUNT_MUTATED_FORMAT";
 /// File in which the process notes what it reads: a process that the kernel ends says no more.
 const LAST: &str = "LATHUNT_MUTATED_LAST";
@@ -250,24 +254,13 @@ fn the_process_of_one_format() {
         None => first..first + count,
     };
     let seed = Arc::new(AtomicU64::new(0));
-    let watched = Arc::clone(&seed);
-    std::thread::spawn(move || {
-        let (mut last, mut since) = (0, Instant::now());
-        loop {
-            std::thread::sleep(Duration::from_millis(50));
-            let now = watched.load(Ordering::Relaxed);
-            if now != last {
-                (last, since) = (now, Instant::now());
-            } else if since.elapsed() > MOST_TIME {
-                eprintln!("file {now} takes longer than {MOST_TIME:?}");
-                std::process::abort();
-            }
-        }
-    });
+    watch(Arc::clone(&seed));
     let all = cases();
     let last_file =
         std::env::var_os(LAST).and_then(|path| std::fs::File::options().write(true).open(path).ok());
+    let (mut slowest, mut largest) = ((Duration::ZERO, 0), (peak_kib(), 0));
     for number in files {
+        let begun = cpu_time();
         seed.store(number, Ordering::Relaxed);
         // In place: a file that is cut off and written anew is flushed by ext4 each time.
         let _ = last_file.as_ref().map(|file| file.write_all_at(format!("{number:<20}").as_bytes(), 0));
@@ -278,8 +271,51 @@ fn the_process_of_one_format() {
             done.is_ok(),
             "file {number} of {format}: LATHUNT_MUTATED_FORMAT={format} LATHUNT_MUTATION={number}"
         );
+        slowest = slowest.max((cpu_time() - begun, number));
+        largest = (peak_kib(), if peak_kib() > largest.0 { number } else { largest.1 });
     }
-    println!("{count} files of {format}");
+    let (time, slow, mib, large) = (slowest.0.as_secs_f64(), slowest.1, largest.0 >> 10, largest.1);
+    println!(
+        "{count} files of {format}: at most {time:.2} s of CPU ({slow}) and {mib} MiB of memory ({large})"
+    );
+}
+
+/// Ends this process if the file whose number is in `current` takes too long.
+fn watch(current: Arc<AtomicU64>) {
+    std::thread::spawn(move || {
+        let (mut last, mut cpu, mut wall) = (0, cpu_time(), Instant::now());
+        loop {
+            std::thread::sleep(Duration::from_millis(50));
+            let now = current.load(Ordering::Relaxed);
+            if now != last {
+                (last, cpu, wall) = (now, cpu_time(), Instant::now());
+            }
+            let took = cpu_time().saturating_sub(cpu);
+            if took > MOST_CPU {
+                eprintln!("file {now} takes more than {MOST_CPU:?} of CPU time");
+                std::process::abort();
+            }
+            if wall.elapsed() > MOST_WALL {
+                eprintln!("file {now} is not done after {MOST_WALL:?}, with {took:?} of CPU time: it waits, or this machine is overloaded");
+                std::process::abort();
+            }
+        }
+    });
+}
+
+/// CPU time of this process, in the kernel's ticks of 10 ms (proc_pid_stat(5): utime and stime).
+fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("procfs");
+    let after_name = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
+    let ticks: u64 = after_name.skip(11).take(2).map(|ticks| ticks.parse::<u64>().expect("a number")).sum();
+    Duration::from_millis(10 * ticks)
+}
+
+/// Most memory of this process so far, in KiB (proc_pid_status(5): VmHWM).
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("procfs");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB"));
+    peak.and_then(|kib| kib.trim().parse().ok()).expect("a number")
 }
 
 #[test]
@@ -300,8 +336,9 @@ fn changed_files_of_each_format_stay_within_memory_and_time() {
         command.env(LAST, last.path());
         let begun = Instant::now();
         let output = command.stdin(Stdio::null()).output().expect("sh");
-        println!("{format}: {:.1} s", begun.elapsed().as_secs_f64());
         let said = String::from_utf8_lossy(&output.stdout);
+        let figures = said.lines().find(|line| line.contains(" files of ")).unwrap_or(format);
+        println!("{figures}, {:.1} s in all", begun.elapsed().as_secs_f64());
         let error = String::from_utf8_lossy(&output.stderr);
         let tail: String = error.lines().rev().take(12).map(|line| format!("{line}\n")).collect();
         let whole = output.status.success() && said.contains(&format!("files of {format}"));
