@@ -110,13 +110,23 @@ impl Input {
     /// # Errors
     /// It cannot be read, or is larger.
     pub fn bytes(self, most: u64) -> io::Result<Vec<u8>> {
+        let this = self.at_most(most)?;
         let mut bytes = Vec::new();
-        self.take(most + 1).read_to_end(&mut bytes)?;
-        match bytes.len() as u64 > most {
-            true => {
-                Err(io::Error::other(format!("larger than {} MiB, the limit for such a file", most >> 20)))
-            }
-            false => Ok(bytes),
+        this.take(most + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > most {
+            return Err(too_large(most));
+        }
+        Ok(bytes)
+    }
+
+    /// The same input; an error before the first byte is read if its length is known and larger, as that of a sparse file.
+    ///
+    /// # Errors
+    /// It has more than `most` bytes.
+    pub fn at_most(self, most: u64) -> io::Result<Input> {
+        match self.is_regular && self.length() > most {
+            true => Err(too_large(most)),
+            false => Ok(self),
         }
     }
 
@@ -137,6 +147,10 @@ impl Input {
             }
         }
     }
+}
+
+fn too_large(most: u64) -> io::Error {
+    io::Error::other(format!("larger than {} MiB, the limit for such a file", most >> 20))
 }
 
 impl Read for Input {
@@ -189,6 +203,9 @@ mod tests {
         std::os::unix::fs::symlink("file", at("link")).unwrap();
         assert_eq!(open(&at("link"), waiting).unwrap().bytes(5).unwrap(), b"12345");
         assert!(open(&at("file"), waiting).unwrap().bytes(4).unwrap_err().to_string().contains("larger"));
+        fs::File::create(at("sparse")).unwrap().set_len(1 << 40).unwrap();
+        let sparse = open(&at("sparse"), waiting).unwrap();
+        assert!(sparse.bytes(1 << 38).unwrap_err().to_string().contains("larger than 262144 MiB"));
     }
 
     #[test]

@@ -156,10 +156,10 @@ const MOST: u64 = 1 << 30;
 /// maximum length.
 ///
 /// # Errors
-/// It cannot be read.
+/// It cannot be read, or its length is known and above the maximum.
 pub fn read_now(input: Input) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    match input.take(MOST).read_to_end(&mut bytes) {
+    match input.at_most(MOST)?.take(MOST).read_to_end(&mut bytes) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(bytes),
         read => read.map(|_| bytes),
     }
