@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{anyhow, bail, Context, Result};
 use lathunt_core::check::facts::Facts;
 use lathunt_core::check::judge::worst;
-use lathunt_core::check::{self, Profile, Severity, Shown, Snapshot};
+use lathunt_core::check::{self, kconfig, Kconfig, Profile, Severity, Shown, Snapshot};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{parse_duration, Ns};
-use lathunt_host::facts::snapshot;
+use lathunt_host::facts::{packed, snapshot};
 use lathunt_host::restrict::{to_reading, Programs};
 use lathunt_host::tree::LIVE;
 
@@ -124,8 +124,10 @@ fn shown(args: &CheckArgs, snapshot: &Snapshot, facts: &Facts, findings: &[check
 
 fn gather(args: &CheckArgs) -> Result<Snapshot> {
     if let Some(path) = &args.kconfig {
-        let text = read(path)?;
-        return Snapshot::of_kconfig(&text).ok_or_else(|| {
+        let mut config = Kconfig::default();
+        packed::lines(input::open(path)?, LARGEST_BYTES, kconfig::LONGEST_LINE, |line| config.line(line))
+            .map_err(|error| input::cannot_read(path, &error))?;
+        return config.snapshot().ok_or_else(|| {
             anyhow!(
                 "cannot judge {}: it has no line CONFIG_…, so it is not a kernel configuration",
                 path.display()
@@ -152,8 +154,8 @@ const LARGEST_BYTES: u64 = 1 << 28;
 
 /// A text file, decompressed if gzip (`/proc/config.gz`).
 fn read(path: &Path) -> Result<String> {
-    let bytes = lathunt_host::facts::packed::read(input::open(path)?, LARGEST_BYTES)
-        .map_err(|error| input::cannot_read(path, &error))?;
+    let bytes =
+        packed::read(input::open(path)?, LARGEST_BYTES).map_err(|error| input::cannot_read(path, &error))?;
     String::from_utf8(bytes).map_err(|_| anyhow!("cannot read {}: it is not text", input::shown(path)))
 }
 

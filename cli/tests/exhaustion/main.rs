@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+mod checks;
 mod ctf;
 mod limits;
 mod runs;

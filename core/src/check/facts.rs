@@ -149,7 +149,6 @@ impl<'a> Facts<'a> {
             None if self.snapshot.config_is_partial => Err(Missing::Unknown(format!(
                 "CONFIG_{option} is not set in this part of a configuration: its default applies"
             ))),
-            None if self.snapshot.of == Origin::Kconfig => Ok("n"), // the configuration is complete
             None => Err(Missing::Unknown(format!(
                 "CONFIG_{option} is not in this snapshot, which an older lathunt took"
             ))),

@@ -8,13 +8,17 @@
 //! them. `CONFIG_NAME` is a build option of the kernel.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Value of `format` in every snapshot.
 pub const FORMAT: &str = "lathunt-snapshot";
 /// The only version that this code reads and writes.
 pub const VERSION: u32 = 1;
+/// Maximum number of facts of one kind; a machine with 10,000 threads has some 30,000 files.
+const MOST_FACTS: usize = 1 << 18;
 
 /// The facts of one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,19 +33,19 @@ pub struct Snapshot {
     /// Origin: the running system, a tree, or only a kernel configuration.
     pub of: Origin,
     /// Texts by name, trimmed.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "facts")]
     pub files: BTreeMap<String, String>,
     /// Files that exist but could not be read, with the reason.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "facts")]
     pub unreadable: BTreeMap<String, String>,
     /// The counters among `files`, read again `later_s` seconds later.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "facts")]
     pub later: BTreeMap<String, String>,
     /// Seconds between `files` and `later`; `None`: counters were read once.
     #[serde(default)]
     pub later_s: Option<f64>,
     /// Build options of the kernel, `y`, `m`, `n`, a number or a text; `None`: no configuration could be read.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "options")]
     pub config: Option<BTreeMap<String, String>>,
     /// `config` is a part of a configuration, a fragment or a defconfig: missing options have their default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -60,6 +64,50 @@ pub enum Origin {
     Kconfig,
 }
 
+/// What every snapshot has, of any version.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default = "none")]
+    format: String,
+    #[serde(default)]
+    version: u64,
+}
+
+fn none() -> String {
+    "none".to_owned()
+}
+
+/// Facts of one kind, [`MOST_FACTS`] at most.
+fn facts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    struct Facts;
+    impl<'de> Visitor<'de> for Facts {
+        type Value = BTreeMap<String, String>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(formatter, "at most {MOST_FACTS} texts by name")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+            let mut facts = BTreeMap::new();
+            while let Some((name, text)) = from.next_entry()? {
+                if facts.len() == MOST_FACTS {
+                    return Err(A::Error::custom(format!("more than {MOST_FACTS} facts of one kind")));
+                }
+                facts.insert(name, text);
+            }
+            Ok(facts)
+        }
+    }
+    from.deserialize_map(Facts)
+}
+
+/// The same where there may be none.
+fn options<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BTreeMap<String, String>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Options(#[serde(deserialize_with = "facts")] BTreeMap<String, String>);
+    Ok(Option::<Options>::deserialize(from)?.map(|options| options.0))
+}
+
 /// Text that is not a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -72,7 +120,7 @@ pub enum NotASnapshot {
     Format(String),
     /// Written by another version of lathunt.
     #[error("a snapshot of version {0}, and this lathunt reads version {VERSION} only; take it anew")]
-    Version(u32),
+    Version(u64),
 }
 
 impl Snapshot {
@@ -93,43 +141,20 @@ impl Snapshot {
         }
     }
 
-    /// A machine of which only the kernel configuration is known (`.config`, `/boot/config-*`). `None` if the text has
-    /// no build option.
-    #[must_use]
-    pub fn of_kconfig(text: &str) -> Option<Snapshot> {
-        let config = kconfig(text);
-        if config.is_empty() {
-            return None;
-        }
-        let config_is_partial = !is_whole(text, &config);
-        let config = Some(config);
-        let mut snapshot = Snapshot { config, config_is_partial, ..Snapshot::empty(Origin::Kconfig) };
-        // Kconfig writes the header "# Linux/x86 6.1.192 Kernel Configuration".
-        let named = text
-            .lines()
-            .take(10)
-            .find_map(|line| line.strip_prefix("# Linux/")?.strip_suffix("Kernel Configuration"));
-        if let Some(release) = named.and_then(|rest| rest.split_ascii_whitespace().nth(1)) {
-            snapshot.files.insert("/proc/sys/kernel/osrelease".to_owned(), release.to_owned());
-        }
-        Some(snapshot)
-    }
-
     /// Reads the JSON form.
     ///
     /// # Errors
     /// When it is something else.
     pub fn from_json(text: &str) -> Result<Snapshot, NotASnapshot> {
-        let value: serde_json::Value = serde_json::from_str(text)?;
-        let format = value.get("format").and_then(|format| format.as_str()).unwrap_or("none");
-        if format != FORMAT {
-            return Err(NotASnapshot::Format(format.to_owned()));
+        // Not as serde_json::Value: of a text of other contents, it takes 16 times the memory.
+        let head: Head = serde_json::from_str(text)?;
+        if head.format != FORMAT {
+            return Err(NotASnapshot::Format(head.format));
         }
-        let version = value.get("version").and_then(serde_json::Value::as_u64).unwrap_or(0);
-        if version != u64::from(VERSION) {
-            return Err(NotASnapshot::Version(version as u32));
+        if head.version != u64::from(VERSION) {
+            return Err(NotASnapshot::Version(head.version));
         }
-        Ok(serde_json::from_value(value)?)
+        Ok(serde_json::from_str(text)?)
     }
 
     /// The JSON form, one fact a line.
@@ -137,31 +162,6 @@ impl Snapshot {
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() // maps of texts always serialize
     }
-}
-
-/// Whether the configuration is complete. Kconfig writes a header and also options without a prompt, which neither a
-/// fragment nor a defconfig contains (`make savedefconfig` omits them).
-fn is_whole(text: &str, config: &BTreeMap<String, String>) -> bool {
-    let heads = |line: &str| {
-        line.contains("Automatically generated file")
-            || line.starts_with("# Linux/") && line.ends_with("Kernel Configuration")
-    };
-    let is_headed = text.lines().take(10).any(heads);
-    let unchosen = config.keys().filter(|name| name.starts_with("HAVE_") || name.starts_with("ARCH_HAS_"));
-    is_headed || config.contains_key("CC_VERSION_TEXT") || unchosen.count() >= 10
-}
-
-/// Options of a kernel configuration by name without `CONFIG_`; those "not set" are `n`.
-#[must_use]
-pub fn kconfig(text: &str) -> BTreeMap<String, String> {
-    let option = |line: &str| {
-        if let Some(name) = line.strip_prefix("# CONFIG_").and_then(|line| line.strip_suffix(" is not set")) {
-            return Some((name.to_owned(), "n".to_owned()));
-        }
-        let (name, value) = line.strip_prefix("CONFIG_")?.split_once('=')?;
-        Some((name.to_owned(), value.trim_matches('"').to_owned()))
-    };
-    text.lines().filter_map(|line| option(line.trim())).collect()
 }
 
 /// Whether `path` matches `pattern`, in which `*` is any characters except `/`.
@@ -223,17 +223,5 @@ mod tests {
             };
             assert!(whole.contains(says), "{bad}: {whole}");
         }
-    }
-
-    #[test]
-    fn a_configuration_knows_what_is_set_what_is_not_and_texts() {
-        let config = kconfig(
-            "# comment\nCONFIG_PREEMPT_RT=y\n# CONFIG_KASAN is not set\nCONFIG_HZ=250\nCONFIG_X=\"a b\"\n",
-        );
-        assert_eq!(config["PREEMPT_RT"], "y");
-        assert_eq!(config["KASAN"], "n");
-        assert_eq!(config["X"], "a b");
-        assert_eq!(config.len(), 4);
-        assert_eq!(Snapshot::of_kconfig("just a text"), None);
     }
 }

@@ -8,8 +8,8 @@ use lathunt_core::check::judge::worst;
 use lathunt_core::check::rule::{Expect, Outcome};
 use lathunt_core::check::snapshot::matches;
 use lathunt_core::check::{
-    answers, check, fix_script, json, kconfig_fragment, rules, text, Origin, Profile, Severity, Shown,
-    Snapshot,
+    answers, check, fix_script, json, kconfig_fragment, rules, text, Kconfig, Origin, Profile, Severity,
+    Shown, Snapshot,
 };
 use lathunt_core::cpuset::CpuSet;
 
@@ -34,7 +34,7 @@ fn machine(json: &str) -> Snapshot {
 /// The corpus: hand-made and real machines, and nothing at all.
 fn corpus() -> Vec<Snapshot> {
     let mut all: Vec<Snapshot> = [RT_BOX, WRONG, VIRTUAL, LAB].into_iter().map(machine).collect();
-    all.extend(CONFIGS.into_iter().map(|text| Snapshot::of_kconfig(text).unwrap()));
+    all.extend(CONFIGS.into_iter().map(|text| Kconfig::of(text).snapshot().unwrap()));
     all.push(Snapshot::empty(Origin::Tree));
     // The real-time box without a readable configuration and with nothing isolated.
     let mut bare = machine(RT_BOX);
@@ -299,7 +299,7 @@ fn a_machine_with_everything_wrong_is_told_so_and_a_script_mends_what_can_be() {
 
 #[test]
 fn a_bare_configuration_gets_the_fragment_that_is_missing() {
-    let of = |at: usize| Snapshot::of_kconfig(CONFIGS[at]).unwrap();
+    let of = |at: usize| Kconfig::of(CONFIGS[at]).snapshot().unwrap();
     let (plain, rt) = (of(0), of(1));
     let fragment =
         |snapshot: &Snapshot| kconfig_fragment(&check(&Facts::new(snapshot, Profile::Periodic, None)));
@@ -318,7 +318,7 @@ fn findings_on_a_terminal_are_as_kept() {
     let shown = Shown { width: 120, colour: false, all: false, only_bad: false };
     let virtual_machine = machine(VIRTUAL);
     let wrong = machine(WRONG);
-    let debian = Snapshot::of_kconfig(CONFIGS[0]).unwrap();
+    let debian = Kconfig::of(CONFIGS[0]).snapshot().unwrap();
     for (name, snapshot, chosen) in [
         ("virtual machine", &virtual_machine, None),
         ("lab", &machine(LAB), None),

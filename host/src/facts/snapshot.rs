@@ -13,8 +13,8 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use lathunt_core::check::snapshot::{component, kconfig, matches};
-use lathunt_core::check::{rules, Origin, Snapshot};
+use lathunt_core::check::snapshot::{component, matches};
+use lathunt_core::check::{rules, Kconfig, Origin, Snapshot};
 
 use super::kernel;
 use crate::debugfs::DetachedMount;
@@ -32,7 +32,7 @@ pub fn take(root: &Path, watch: Duration) -> Snapshot {
     let live = tree.is_live();
     let mut reader = Reader::new(root, live);
     let mut snapshot = Snapshot::empty(if live { Origin::Live } else { Origin::Tree });
-    snapshot.config = kernel::config_text(&tree).map(|text| of_interest(&text));
+    snapshot.config = kernel::config_text(&tree).map(|text| Kconfig::of(&text).options());
     let (at, plain): (Vec<&str>, Vec<&str>) =
         rules::files().into_iter().partition(|name| name.starts_with('@'));
     let begin = Instant::now();
@@ -56,13 +56,6 @@ pub fn take(root: &Path, watch: Duration) -> Snapshot {
 
 fn is_counter(name: &str) -> bool {
     rules::TWICE.iter().any(|pattern| matches(pattern, name))
-}
-
-/// The build options that rules use; one that is not in a configuration is not set.
-fn of_interest(text: &str) -> BTreeMap<String, String> {
-    let all = kconfig(text);
-    let value = |name: &str| all.get(name).cloned().unwrap_or_else(|| "n".to_owned());
-    rules::options().into_iter().map(|name| (name.to_owned(), value(name))).collect()
 }
 
 /// Reads file names with wildcards below a root.
