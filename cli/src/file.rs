@@ -1,15 +1,13 @@
 //! Writes results: clear errors, and never a partial file.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{anyhow, bail, Result};
-use lathunt_host::beneath::{Directory, Foreign, Readers};
-use lathunt_host::named_pipe;
+use lathunt_host::beneath::{Directory, Foreign, Readers, Special};
 use lathunt_host::trusted::Owner;
 
 use crate::own::{is_partial_run, Kind};
@@ -49,8 +47,8 @@ pub fn foreign() -> Foreign {
 /// # Errors
 /// One line: the file, and the error, or why an existing file must not be overwritten.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
-    if let Some(kind) = special(path)? {
-        return opened(path, kind)?.write_all(bytes).map_err(|error| said(path, &error));
+    if let Some(special) = special(path)? {
+        return opened(path, &special)?.write_all(bytes).map_err(|error| said(path, &error));
     }
     let (directory, name) = place(path)?;
     let keep = may_replace(&directory, &name, path, Kind::of(bytes).as_ref())?;
@@ -87,10 +85,10 @@ pub fn target(path: &Path, name: &str) -> Result<PathBuf> {
 /// As [`target`].
 pub fn target_like(path: &Path, name: &str, kind: &Kind) -> Result<PathBuf> {
     let file = if path.is_dir() { path.join(name) } else { path.to_owned() };
-    if let Some(kind) = special(&file)? {
+    if let Some(special) = special(&file)? {
         // The reader of a pipe would see its end if it were opened now and closed.
-        if !kind.is_fifo() {
-            opened(&file, kind)?;
+        if !special.is_pipe() {
+            opened(&file, &special)?;
         }
         return Ok(file);
     }
@@ -179,43 +177,21 @@ fn place(path: &Path) -> Result<(Directory, OsString)> {
     Ok((directory.for_caller(), name))
 }
 
-/// The type of a file that is neither regular nor a directory, and may be written: a device, a pipe.
-fn special(path: &Path) -> Result<Option<fs::FileType>> {
+/// The pipe or device that `path` names, if it does.
+fn special(path: &Path) -> Result<Option<Special>> {
     let shown = path.display();
     if lathunt_host::stdout::is_named(path) && lathunt_host::stdout::was_closed() {
         bail!("cannot write {shown}: stdout was closed when lathunt started; name a file");
     }
-    let Ok(found) = fs::metadata(path) else { return Ok(None) };
-    if found.is_dir() {
+    if path.is_dir() {
         bail!("cannot write {shown}: it is a directory; name a file");
     }
-    if found.is_file() {
-        return Ok(None);
-    }
-    let trusted = [0, lathunt_host::trusted::me()].contains(&found.uid());
-    if !trusted
-        && !found.file_type().is_char_device()
-        && !path.starts_with("/dev")
-        && !path.starts_with("/proc")
-    {
-        bail!("cannot write {shown}: it is a pipe of user {}", found.uid());
-    }
-    Ok(Some(found.file_type()))
+    Special::find(path, foreign()).map_err(|error| said(path, &error))
 }
 
-/// Opens such a file; checked on the descriptor, since a name may refer to another file a moment later.
-fn opened(path: &Path, kind: fs::FileType) -> Result<File> {
-    let shown = path.display();
-    let waiting = || eprintln!("lathunt: waiting for a reader of {shown}");
-    let file = match kind.is_fifo() {
-        true => named_pipe::for_result(path, waiting),
-        false => OpenOptions::new().write(true).open(path),
-    };
-    let file = file.map_err(|error| said(path, &error))?;
-    match file.metadata() {
-        Ok(opened) if !opened.is_file() => Ok(file),
-        _ => bail!("cannot write {shown}: it was replaced while it was opened"),
-    }
+fn opened(path: &Path, special: &Special) -> Result<File> {
+    let waiting = || eprintln!("lathunt: waiting for a reader of {}", path.display());
+    special.open(waiting).map_err(|error| said(path, &error))
 }
 
 /// A file that exists.
@@ -286,6 +262,8 @@ fn said(path: &Path, error: &std::io::Error) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const RUN: &str = "{\"format\":\"lathunt-run\",\"version\":1}";

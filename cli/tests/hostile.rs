@@ -126,6 +126,19 @@ fn results_go_neither_through_links_nor_into_directories_of_another_user() {
         assert_eq!(output.status.code(), Some(1), "{target}: {}", said(&output));
         assert_eq!(fs::read_to_string(at("secret")).unwrap(), "dear to root", "{target}");
     }
+    // Nor to a device or a pipe to which another user's link leads: the disk, root's terminal, a service.
+    let pipe = at("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    nobody("ln -s /dev/full device; ln -s ../pipe pipe; ln -s /dev dev", &at("shared"));
+    for target in ["shared/device", "shared/pipe", "shared/dev/full", "shared/theirs/../device"] {
+        let output = lathunt(&["report", "run.json", "-o", target], place.path(), None);
+        assert_eq!(output.status.code(), Some(1), "{target}: {}", said(&output));
+        assert!(
+            said(&output).contains("symbolic link of user 65534, which is not followed"),
+            "{}",
+            said(&output)
+        );
+    }
     let trace = lathunt(&["trace", "--user", "-D", "1", "-o", "shared/theirs"], place.path(), None);
     assert_eq!(trace.status.code(), Some(1), "{}", said(&trace));
     // Nor is a directory made there, which its owner could put another one in the place of.

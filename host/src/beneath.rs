@@ -12,6 +12,7 @@
 mod below;
 mod fresh;
 mod replace;
+mod special;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -26,6 +27,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use self::fresh::give;
+pub use self::special::Special;
 use crate::trusted::{self, is_trusted, me, refused, Access, Owner};
 
 /// Maximum number of links on a path, the kernel's own limit.

@@ -3,17 +3,20 @@
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::signals;
 
-/// A pipe in the file system, removed when dropped.
+/// A pipe in the file system, removed when dropped. Only this pipe is written and removed: the owner of its directory may put
+/// a link or another file in its place.
 #[derive(Debug)]
 pub struct NamedPipe {
     path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
 }
 
 impl NamedPipe {
@@ -32,20 +35,34 @@ impl NamedPipe {
         if unsafe { libc::mkfifo(name.as_ptr(), 0o666) } != 0 {
             return Err(Error::last_os("create", format!("named pipe {shown}")));
         }
-        Ok(NamedPipe { path: path.to_owned() })
+        let made = fs::symlink_metadata(path).ok().and_then(|made| identity(&made));
+        let identity = made.ok_or_else(|| {
+            Error::refused("create", format!("named pipe {shown}"), "it was replaced at once")
+        })?;
+        Ok(NamedPipe { path: path.to_owned(), identity })
     }
 
     /// The write end, if a reader has the pipe open now.
     #[must_use]
     pub fn reader_waits(&self) -> Option<File> {
-        OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&self.path).ok()
+        let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+        let file = OpenOptions::new().write(true).custom_flags(flags).open(&self.path).ok()?;
+        (identity(&file.metadata().ok()?) == Some(self.identity)).then_some(file)
     }
 }
 
 impl Drop for NamedPipe {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path); // it was removed before us
+        let there = fs::symlink_metadata(&self.path).ok().and_then(|there| identity(&there));
+        if there == Some(self.identity) {
+            let _ = fs::remove_file(&self.path); // it was removed before us
+        }
     }
+}
+
+/// Device and inode of a pipe; `None`: another kind of file.
+fn identity(file: &fs::Metadata) -> Option<(u64, u64)> {
+    file.file_type().is_fifo().then(|| (file.dev(), file.ino()))
 }
 
 /// How long a pipe may have no reader before that is reported, and how long it is waited for after a signal.
@@ -93,5 +110,24 @@ mod tests {
         fs::write(&path, "precious").unwrap();
         assert!(NamedPipe::create(&path).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_the_pipe_is_neither_written_nor_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        fs::write(at("precious"), "precious").unwrap();
+        let pipe = NamedPipe::create(&at("stats")).unwrap();
+        let mut readers = OpenOptions::new();
+        let reader = readers.read(true).custom_flags(libc::O_NONBLOCK).open(at("stats")).unwrap();
+        assert!(pipe.reader_waits().is_some());
+        fs::remove_file(at("stats")).unwrap();
+        std::os::unix::fs::symlink("precious", at("stats")).unwrap();
+        assert!(pipe.reader_waits().is_none());
+        fs::remove_file(at("stats")).unwrap();
+        fs::hard_link(at("precious"), at("stats")).unwrap();
+        assert!(pipe.reader_waits().is_none());
+        drop((pipe, reader));
+        assert_eq!(fs::read(at("stats")).unwrap(), b"precious");
     }
 }
