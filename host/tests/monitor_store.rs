@@ -21,6 +21,7 @@ use lathunt_core::comm::Comm;
 use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::monitor::event::{Event, Kind};
 use lathunt_core::monitor::history::History;
+use lathunt_core::monitor::packed::Allowance;
 use lathunt_core::monitor::window::{Held, SeriesKey, UnixMs, Window, WindowSeries, QUANTITIES};
 use lathunt_core::peak::Peak;
 use lathunt_core::series::{Quantity, Thread};
@@ -118,7 +119,7 @@ fn what_was_closed_is_read_back_as_it_was() {
     for series in &expected.series {
         let row = rows.iter().find(|row| row.key == series.key).unwrap();
         assert_eq!(
-            (row.histogram().unwrap(), row.peak().unwrap()),
+            (row.histogram().unwrap(), row.peak(&mut Allowance::of(0)).unwrap()),
             (series.histogram.clone(), series.peak.clone())
         );
         assert_eq!((row.max_at, row.whole), (series.peak_at, true));

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::event::Event;
 use super::exceedance;
-use super::packed::{self, Damaged};
+use super::packed::{self, Allowance, Damaged};
 use super::window::{Held, SeriesKey, UnixMs};
 use crate::histogram::Histogram;
 use crate::numbers::quantile;
@@ -119,12 +119,12 @@ impl Row {
         format!("the {record} of {} in the window that ended at {}: {damage}", self.key, self.end)
     }
 
-    /// The maximum with its explanation, if there is evidence.
+    /// The maximum with its explanation, if there is evidence; its size is taken from the `allowance` of the database.
     ///
     /// # Errors
-    /// If the record is damaged.
-    pub fn peak(&self) -> Result<Option<Peak>, Damaged> {
-        self.peak.as_deref().map(packed::unpack_peak).transpose()
+    /// If the record is damaged, or the allowance is used up.
+    pub fn peak(&self, allowance: &mut Allowance) -> Result<Option<Peak>, Damaged> {
+        self.peak.as_deref().map(|bytes| packed::unpack_peak(bytes, allowance)).transpose()
     }
 }
 
@@ -191,35 +191,37 @@ impl History {
         }
     }
 
+    /// For the peaks of all rows.
+    fn allowance(&self) -> Allowance {
+        Allowance::of(self.rows.iter().filter_map(|row| row.peak.as_ref()).map(Vec::len).sum())
+    }
+
     /// JSON: windows with their series, events and the largest latencies (docs/FORMAT.md). A damaged record is null; a
     /// line about each is added to `damaged`.
     #[must_use]
     pub fn to_json(&self, damaged: &mut Vec<String>) -> String {
-        let mut rows = Vec::new();
-        for row in &self.rows {
+        let mut text =
+            format!("{{\"format\":\"{FORMAT}\",\"version\":{VERSION},\"from\":{},\"rows\":[", self.from.0);
+        let mut allowance = self.allowance();
+        for (index, row) in self.rows.iter().enumerate() {
             let mut note = |record: &str, damage| damaged.push(row.told(record, &damage));
             let histogram = row.histogram().map_err(|damage| note("histogram", damage)).ok();
-            let peak = row.peak().map_err(|damage| note("maximum", damage)).ok().flatten();
+            let peak = row.peak(&mut allowance).map_err(|damage| note("maximum", damage)).ok().flatten();
             let value = serde_json::json!({
                 "begin": row.begin, "end": row.end, "measured_ns": row.measured, "whole": row.whole,
                 "quantity": row.key.quantity, "cpu": row.key.whose.cpu(), "task": row.key.whose.task(),
                 "lost": row.lost, "histogram": histogram, "max_at": row.max_at, "peak": peak,
                 "deadline_ns": row.held.map(|held| held.deadline), "misses": row.held.map(|held| held.misses),
             });
-            rows.push(value.to_string());
+            text.push_str(if index > 0 { "," } else { "" });
+            text.push_str(&value.to_string());
         }
         let rest = serde_json::json!({
             "windows": self.windows, "events": self.events, "alltime": self.alltime,
             "confidence": exceedance::CONFIDENCE, "exceedance": self.exceedances(),
             "until": self.until, "monitor": self.monitor,
         });
-        let rest = rest.to_string();
-        format!(
-            "{{\"format\":\"{FORMAT}\",\"version\":{VERSION},\"from\":{},\"rows\":[{}],{}",
-            self.from.0,
-            rows.join(","),
-            rest.trim_start_matches('{')
-        )
+        text + "]," + rest.to_string().trim_start_matches('{')
     }
 }
 

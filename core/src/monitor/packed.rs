@@ -6,6 +6,7 @@
 
 use crate::histogram::{Exact, Histogram, Layout};
 use crate::peak::Peak;
+use crate::printable::cut;
 use crate::time::Ns;
 
 const VERSION: u64 = 1;
@@ -25,13 +26,34 @@ pub fn pack_peak(peak: &Peak) -> Option<Vec<u8>> {
     zstd::bulk::compress(&text, 3).ok()
 }
 
-/// The peak of these bytes.
+/// The size to which the peaks of a database may still unfold: hostile ones of some bytes unfold to [`LONGEST_PEAK`] each.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowance(usize);
+
+impl Allowance {
+    /// For peaks of together `packed_bytes`: 32 MiB, and 32 times as much; honest ones unfold to three to ten times.
+    #[must_use]
+    pub fn of(packed_bytes: usize) -> Allowance {
+        Allowance((32usize << 20).saturating_add(packed_bytes.saturating_mul(32)))
+    }
+}
+
+/// The peak of these bytes; its size is taken from the `allowance`.
 ///
 /// # Errors
-/// The bytes are damaged.
-pub fn unpack_peak(bytes: &[u8]) -> Result<Peak, Damaged> {
-    let text = zstd::bulk::decompress(bytes, LONGEST_PEAK).map_err(|error| Damaged(error.to_string()))?;
-    serde_json::from_slice(&text).map_err(|error| Damaged(error.to_string()))
+/// The bytes are damaged, or the allowance is used up.
+pub fn unpack_peak(bytes: &[u8], allowance: &mut Allowance) -> Result<Peak, Damaged> {
+    let most = LONGEST_PEAK.min(allowance.0);
+    let text = zstd::bulk::decompress(bytes, most).map_err(|error| {
+        if most == LONGEST_PEAK || !error.to_string().contains("too small") {
+            return Damaged(error.to_string());
+        }
+        allowance.0 = 0; // each further record would take the time of this one
+        Damaged("the maxima together unfold to more than 32 MiB and 32 times their size".to_owned())
+    })?;
+    allowance.0 -= text.len();
+    // The error quotes what it found, which may be megabytes.
+    serde_json::from_slice(&text).map_err(|error| Damaged(cut(&error.to_string(), 200)))
 }
 
 /// The bytes of `histogram`.
@@ -167,8 +189,16 @@ mod tests {
             during_action: false,
         };
         let bytes = pack_peak(&peak).unwrap();
-        assert_eq!(unpack_peak(&bytes).unwrap(), peak);
-        assert!((0..bytes.len()).all(|end| unpack_peak(&bytes[..end]).is_err()));
+        let unpack = |bytes: &[u8]| unpack_peak(bytes, &mut Allowance::of(bytes.len()));
+        assert_eq!(unpack(&bytes).unwrap(), peak);
+        assert!((0..bytes.len()).all(|end| unpack(&bytes[..end]).is_err()));
+        let strange = format!("{{\"quantity\":\"{}\"}}", "x".repeat(1 << 20));
+        let strange = zstd::bulk::compress(strange.as_bytes(), 3).unwrap();
+        assert!(unpack(&strange).unwrap_err().to_string().len() < 300);
+        let size = serde_json::to_vec(&peak).unwrap().len();
+        let mut allowance = Allowance(2 * size);
+        assert!((0..2).all(|_| unpack_peak(&bytes, &mut allowance).is_ok()));
+        assert!(unpack_peak(&bytes, &mut allowance).unwrap_err().to_string().contains("together"));
     }
 
     #[test]

@@ -108,8 +108,9 @@ impl History {
         let mut rows: Vec<&Row> = self.rows.iter().filter(|row| row.figures.count > 0).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.figures.max));
         let mut cases: Vec<Case> = Vec::new();
+        let mut allowance = self.allowance();
         for row in rows {
-            let peak = row.peak();
+            let peak = row.peak(&mut allowance);
             if let Some(case) = cases.iter_mut().find(|case| case.is(row, &peak)) {
                 case.also.push(row.key.to_string());
             } else if cases.len() < WORST {

@@ -1,6 +1,6 @@
 //! One line per window and series, RFC 4180, for further analysis.
 
-use super::{History, Row};
+use super::{Allowance, History, Row};
 use crate::printable::line;
 use crate::time::Ns;
 
@@ -13,18 +13,19 @@ impl History {
     #[must_use]
     pub fn to_csv(&self, damaged: &mut Vec<String>) -> String {
         let mut csv = format!("{HEAD}\r\n");
+        let mut allowance = self.allowance();
         for row in &self.rows {
-            csv.push_str(&(fields(row, damaged).join(",") + "\r\n"));
+            csv.push_str(&(fields(row, &mut allowance, damaged).join(",") + "\r\n"));
         }
         csv
     }
 }
 
-fn fields(row: &Row, damaged: &mut Vec<String>) -> Vec<String> {
+fn fields(row: &Row, allowance: &mut Allowance, damaged: &mut Vec<String>) -> Vec<String> {
     let ns = |value: Option<Ns>| value.map_or_else(String::new, |value| value.0.to_string());
     let text = |text: Option<&str>| text.map_or_else(String::new, quoted);
     let mut note = |record: &str, damage| damaged.push(row.told(record, &damage));
-    let peak = row.peak().map_err(|damage| note("maximum", damage)).ok().flatten();
+    let peak = row.peak(allowance).map_err(|damage| note("maximum", damage)).ok().flatten();
     let explanation = peak.and_then(|peak| peak.explanation);
     let quantiles = row.quantiles().map_err(|damage| note("histogram", damage));
     let [p50, p99, p99_9, p99_99] = quantiles.unwrap_or_default().map(ns);

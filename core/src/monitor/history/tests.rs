@@ -110,7 +110,7 @@ fn of_event(key: SeriesKey, total_us: u64, explained_us: u64) -> Row {
         limits: Vec::new(),
     };
     let example = row(2, 0, total_us, Some("motion"));
-    let peak = example.peak().unwrap().unwrap();
+    let peak = example.peak(&mut Allowance::of(0)).unwrap().unwrap();
     let quantity = key.quantity;
     let peak = Peak { quantity, begin, total_ns, explanation: Some(explanation), no_evidence: None, ..peak };
     Row { key, peak: packed::pack_peak(&peak), ..example }
@@ -264,4 +264,21 @@ fn the_history_says_how_rare_exceedances_are_and_nothing_where_nothing_is_known(
     let json: serde_json::Value = serde_json::from_str(&held.to_json(&mut Vec::new())).unwrap();
     assert_eq!(json["exceedance"][0]["above"], 3);
     assert_eq!(json["exceedance"][0]["cpu"], 0, "{json}");
+}
+
+#[test]
+fn maxima_that_unfold_to_gigabytes_are_read_up_to_a_limit_and_the_others_named() {
+    let mut history = example();
+    let mut peak = serde_json::to_vec(&history.rows[2].peak(&mut Allowance::of(0)).unwrap()).unwrap();
+    peak.resize(4 << 20, b' ');
+    let packed = zstd::bulk::compress(&peak, 19).unwrap();
+    assert!(packed.len() < 1_000);
+    history.rows = vec![Row { peak: Some(packed), ..history.rows[2].clone() }; 100];
+    let mut damaged = Vec::new();
+    assert!(history.to_csv(&mut damaged).lines().count() == 101 && damaged.len() == 92, "{damaged:?}");
+    assert!(damaged.iter().all(|line| line.contains("the maxima together unfold to more than 32 MiB")));
+    damaged.clear();
+    let json: serde_json::Value = serde_json::from_str(&history.to_json(&mut damaged)).unwrap();
+    assert!(json["rows"].as_array().unwrap().len() == 100 && damaged.len() == 92);
+    assert_eq!(json["rows"][0]["peak"]["total_ns"], 4_321_000);
 }
