@@ -1,18 +1,20 @@
 //! Compiles declared types into layouts.
 
+use std::collections::HashMap;
+
 use super::super::item::Damage;
 use super::types::{Integer, Type};
 use crate::trace::layout::anchors::Anchors;
 use crate::trace::layout::{Layout, Length, Node, Part, Role, NO_SLOT, SLOTS};
 
 /// Compiles structs into layouts; counts nodes, so that metadata that refer to types repeatedly stay finite.
-pub(super) struct Compiler {
-    /// Number of nodes that may still be created.
-    budget: usize,
+pub(super) struct Compiler<'b> {
+    /// Number of nodes that may still be created; those of a layout that fails count, too.
+    budget: &'b mut usize,
     parts: Vec<Part>,
     leaves: Vec<String>,
-    /// Names in scope: path, and number of the integer.
-    names: Vec<(String, usize)>,
+    /// Names in scope: number of the last integer with this path.
+    names: HashMap<String, usize>,
     /// Labels of the enumerations among the integers, by number.
     labels: Vec<Option<Labels>>,
     /// Referenced integers, in the order of their slots.
@@ -23,13 +25,13 @@ pub(super) struct Compiler {
 
 type Labels = std::sync::Arc<Vec<(String, i128, i128)>>;
 
-impl Compiler {
-    pub fn new(budget: usize) -> Self {
+impl<'b> Compiler<'b> {
+    pub fn new(budget: &'b mut usize) -> Self {
         Compiler {
             budget,
             parts: Vec::new(),
             leaves: Vec::new(),
-            names: Vec::new(),
+            names: HashMap::new(),
             labels: Vec::new(),
             referred: Vec::new(),
             integers: 0,
@@ -44,19 +46,25 @@ impl Compiler {
         Ok(())
     }
 
-    /// The layout, and the rest of the budget.
-    pub fn finish(mut self) -> (Layout, usize) {
+    /// The layout.
+    pub fn finish(mut self) -> Layout {
         let mut numbered = 0;
         for part in &mut self.parts {
             number_slots(&mut part.node, &self.referred, &mut numbered);
         }
         let anchors = Anchors::of(&self.parts);
         let has_roles = self.has_roles || !self.referred.is_empty();
-        (Layout { parts: self.parts, anchors, has_roles, leaves: self.leaves }, self.budget)
+        Layout { parts: self.parts, anchors, has_roles, leaves: self.leaves }
+    }
+
+    fn charge(&mut self, nodes: usize) -> Result<(), Damage> {
+        let left = self.budget.checked_sub(nodes);
+        *self.budget = left.unwrap_or(0);
+        left.map(drop).ok_or_else(|| broken("fields beyond measure"))
     }
 
     fn part(&mut self, declared: &Type, path: &str, suffix: &str, header: bool) -> Result<Part, Damage> {
-        self.budget = self.budget.checked_sub(1).ok_or_else(|| broken("fields beyond measure"))?;
+        self.charge(1 + path.len() / 32)?;
         let first_leaf = self.leaves.len() as u16;
         let node = match declared {
             Type::Struct { align, fields } => {
@@ -117,7 +125,7 @@ impl Compiler {
     fn integer(&mut self, integer: &Integer, labels: Option<Labels>, path: &str, header: bool) -> Node {
         let number = self.integers;
         self.integers += 1;
-        self.names.push((path.to_owned(), number));
+        self.names.insert(path.to_owned(), number);
         self.labels.push(labels);
         let last = path.rsplit('.').next().unwrap_or(path);
         let role = match (&integer.clock, header && last == "id") {
@@ -145,8 +153,8 @@ impl Compiler {
         let number = loop {
             scope = scope.rsplit_once('.').map_or("", |(outer, _)| outer);
             let full = if scope.is_empty() { reference.to_owned() } else { format!("{scope}.{reference}") };
-            if let Some((_, number)) = self.names.iter().rev().find(|(name, _)| *name == full) {
-                break *number;
+            if let Some(&number) = self.names.get(&full) {
+                break number;
             }
             if scope.is_empty() {
                 return Err(broken(&format!("'{reference}' is not a field before its use")));
@@ -176,13 +184,17 @@ impl Compiler {
         let tag = tag.ok_or_else(|| broken("a variant without tag"))?;
         let (slot, labels) = self.refer(tag, path)?;
         let labels = labels.ok_or_else(|| broken("a variant whose tag is no enumeration"))?;
+        self.charge(labels.len())?;
+        let mut by_label: HashMap<&str, Vec<(i128, i128)>> = HashMap::new();
+        for (label, low, high) in labels.iter() {
+            by_label.entry(label).or_default().push((*low, *high));
+        }
         let mut compiled = Vec::new();
         for (name, option) in options {
             // An underscore protects labels that are keywords (CTF 1.8.3, 7.1).
-            let plain = name.strip_prefix('_').unwrap_or(name);
-            let means = |label: &str| label == name || label == plain;
-            let ranges = labels.iter().filter(|(label, ..)| means(label)).map(|&(_, low, high)| (low, high));
-            let ranges: Vec<_> = ranges.collect();
+            let meant = [Some(name.as_str()), name.strip_prefix('_')].into_iter().flatten();
+            let ranges: Vec<_> = meant.filter_map(|label| by_label.get(label)).flatten().copied().collect();
+            self.charge(ranges.len())?;
             let part = self.part(option, &format!("{path}.{name}"), suffix, header)?;
             compiled.push((ranges, part));
         }

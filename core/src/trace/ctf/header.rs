@@ -195,9 +195,10 @@ mod tests {
         );
         let (blocks, damage) = tsdl::parse(&text);
         assert_eq!(damage, None);
-        let mut compiler = Compiler::new(1000);
+        let mut budget = 1000;
+        let mut compiler = Compiler::new(&mut budget);
         compiler.add(blocks[1].type_of("event.header").unwrap(), "", true).unwrap();
-        compiler.finish().0
+        compiler.finish()
     }
 
     proptest::proptest! {

@@ -18,6 +18,9 @@ use crate::trace::layout::{Layout, Length, Node};
 /// Magic number of packets of metadata.
 const PACKETS: u32 = 0x75d1_1d57;
 
+/// Fields of all events, contexts and headers, and 32 bytes each of their paths; a kernel with all events has 40,000 fields.
+const MOST_NODES: usize = 1 << 19;
+
 /// The metadata of one trace.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
@@ -131,8 +134,7 @@ impl Trace {
             let why = trace.damage.first().map_or(String::new(), |damage| format!(" ({damage})"));
             return Err(OpenError::Foreign(format!("not CTF 1.8: the metadata declare no trace{why}")));
         }
-        // Every field of every event is a node; valid metadata have only a few per byte.
-        let mut budget = 1_000_000 + 4 * text.len();
+        let mut budget = MOST_NODES;
         for block in &blocks {
             trace.take(block, &mut budget)?;
         }
@@ -140,8 +142,12 @@ impl Trace {
         if trace.streams.is_empty() {
             trace.streams.insert(0, Stream::default());
         }
+        let mut contexts = HashMap::new();
+        for block in blocks.iter().filter(|block| block.kind == "stream") {
+            contexts.entry(number_of(block, "id")).or_insert_with(|| block.type_of("event.context"));
+        }
         for block in blocks.iter().filter(|block| block.kind == "event") {
-            if let Err(damage) = trace.event(block, &blocks, catalogue, &mut budget) {
+            if let Err(damage) = trace.event(block, &contexts, catalogue, &mut budget) {
                 trace.damage.push(damage);
             }
         }
@@ -176,7 +182,7 @@ impl Trace {
                     event_header: Header::of(header),
                     events: Events::default(),
                 };
-                self.streams.insert(block.number("id").unwrap_or(0) as u64, stream);
+                self.streams.insert(number_of(block, "id"), stream);
             }
             _ => {}
         }
@@ -186,16 +192,13 @@ impl Trace {
     fn event(
         &mut self,
         block: &Block,
-        blocks: &[Block],
+        contexts: &HashMap<u64, Option<&Type>>,
         catalogue: &mut Catalogue,
         budget: &mut usize,
     ) -> Result<(), Damage> {
-        let id = block.number("id").unwrap_or(0) as u64;
-        let stream_id = block.number("stream_id").unwrap_or(0) as u64;
+        let (id, stream_id) = (number_of(block, "id"), number_of(block, "stream_id"));
         let full_name = block.text("name").unwrap_or("");
-        let is_stream =
-            |block: &&Block| block.kind == "stream" && block.number("id").unwrap_or(0) as u64 == stream_id;
-        let stream_context = blocks.iter().find(is_stream).and_then(|block| block.type_of("event.context"));
+        let stream_context = contexts.get(&stream_id).copied().flatten();
         let Some(stream) = self.streams.get_mut(&stream_id) else {
             return Err(Damage::new(
                 0,
@@ -229,15 +232,18 @@ impl Trace {
 }
 
 fn compile(parts: &[(Option<&Type>, &str, bool)], budget: &mut usize) -> Result<Layout, Damage> {
-    let mut compiler = Compiler::new(*budget);
+    let mut compiler = Compiler::new(budget);
     for (declared, suffix, header) in parts {
         if let Some(declared) = declared {
             compiler.add(declared, suffix, *header)?;
         }
     }
-    let (layout, left) = compiler.finish();
-    *budget = left;
-    Ok(layout)
+    Ok(compiler.finish())
+}
+
+/// The number `key` of a block; 0 without it.
+fn number_of(block: &Block, key: &str) -> u64 {
+    block.number(key).unwrap_or(0) as u64
 }
 
 /// Fields at fixed bytes are read like those of tracepoints, all others by a walk.
