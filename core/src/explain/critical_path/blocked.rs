@@ -318,7 +318,7 @@ impl Walk<'_, '_> {
 
     /// A signal for `tid`, generated in the context of the waking. One for the whole process names its first thread;
     /// which threads belong to a process is not known.
-    fn signal(&self, tid: Tid, stretch: &Stretch) -> Option<String> {
+    pub(super) fn signal(&self, tid: Tid, stretch: &Stretch) -> Option<String> {
         let waking = self.record.event(stretch.ended_by?);
         let from = Mono(waking.at.0.saturating_sub(Ns::from_us(50).0));
         // The event follows the waking caused by the signal.

@@ -96,7 +96,12 @@ impl Walk<'_, '_> {
     }
 
     /// The last call of one of `names` on `tid` by another thread in `[a, b]`.
-    fn call_on(&self, tid: Tid, (a, b): (Mono, Mono), names: &[&str]) -> Option<(Mono, String, Thread)> {
+    pub(super) fn call_on(
+        &self,
+        tid: Tid,
+        (a, b): (Mono, Mono),
+        names: &[&str],
+    ) -> Option<(Mono, String, Thread)> {
         let calls = self.record.cpus().flat_map(|cpu| self.record.events_on(cpu, a, b)).filter_map(
             |(index, event)| {
                 let What::SysEnter { id, args } = event.kind else { return None };
@@ -126,11 +131,48 @@ impl Walk<'_, '_> {
             return format!(": {why}");
         }
         match self.linked.actor(index) {
-            Some(by) if by.tid != tid && !is_stopper(&by.comm) => {
-                format!(" by the scheduler, in the context of {by}")
+            Some(by) if is_stopper(&by.comm) => {
+                self.asker_of(&by, event.at).map_or(String::new(), |by| format!(" by {by}"))
             }
+            Some(by) if by.tid != tid && self.writes(&by, event.at) && self.is_against_rank(event) => {
+                format!(" by {by} (write: its cpuset was changed)")
+            }
+            Some(by) if by.tid != tid => format!(" by the scheduler, in the context of {by}"),
             _ => String::new(),
         }
+    }
+
+    /// `admin/7 (write: its cpuset was changed)`: the thread that had `stopper` do a migration at `at`. The scheduler asks it
+    /// too, but not in a write for which the thread then waits.
+    fn asker_of(&self, stopper: &Thread, at: Mono) -> Option<String> {
+        let from = Mono(at.0.saturating_sub(MOVING.0));
+        let woken =
+            self.record.events_of(stopper.tid, from, at).rev().find(
+                |(_, event)| matches!(event.kind, What::Waking { task, .. } if task.tid == stopper.tid),
+            );
+        let (index, waking) = woken?;
+        let by = self.linked.actor(index).filter(|by| self.writes(by, waking.at))?;
+        let until = at + MOVING;
+        let mut woke = self.record.events_of(by.tid, at, until);
+        let waited = woke.any(|(_, event)| {
+            matches!(event.kind, What::Waking { task, .. } if task.tid == by.tid)
+                && event.current == Some(stopper.tid)
+        });
+        waited.then(|| format!("{by} (write: its cpuset was changed)"))
+    }
+
+    fn writes(&self, by: &Thread, at: Mono) -> bool {
+        let call = self.linked.in_call(by.tid, at);
+        call.is_some_and(|(_, id, _)| self.record.call_name(id) == "write")
+    }
+
+    /// Whether a migration took a real-time thread to a CPU that runs another of higher priority: the scheduler does not
+    /// do that by itself.
+    fn is_against_rank(&self, migration: &Event) -> bool {
+        let What::Migrate { task, to, .. } = migration.kind else { return false };
+        let there = self.record.slice_before(to, migration.at).and_then(|slice| slice.task);
+        let ranks = task.prio.zip(there.and_then(|there| there.prio));
+        ranks.is_some_and(|(moved, there)| moved.is_realtime() && there < moved)
     }
 
     /// `to which admin/7 (sched_setaffinity) had moved it …`, if the wait starts with a migration.

@@ -146,6 +146,10 @@ impl Clauses {
         if let Some(Clause { hidden, .. }) = self.all.get_mut(self.last) {
             hidden.interrupts = hidden.interrupts.saturating_add(more.interrupts);
             hidden.faults.add(more.faults);
+            for (call, net) in more.calls {
+                let known = hidden.calls.entry(call).or_default();
+                *known = *known + net;
+            }
         }
     }
 
@@ -307,7 +311,7 @@ fn said(clause: &Clause, with_why: bool, total: Ns) -> String {
     let amount = format!("{} ({})", clause.net, percent(clause.net, total));
     let often = hidden(&clause.hidden, clause.net).map_or_else(String::new, |(often, ..)| often);
     let why = if with_why { clause.why.as_str() } else { "" };
-    clause.text.replacen("{}", &amount, 1).replacen(WHY, why, 1) + &often
+    clause.text.replacen("{}", &amount, 1).replacen(WHY, why, 1) + &clause.hidden.in_call(clause.net) + &often
 }
 
 fn percent(net: Ns, total: Ns) -> String {

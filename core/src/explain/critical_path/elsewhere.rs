@@ -13,6 +13,9 @@ const IDLE: f64 = 0.9;
 /// Maximum time from the last run of the thread that takes a CPU offline to a wait that starts after it.
 const GOING_OFFLINE: Ns = Ns::from_ms(100);
 
+/// Start of the text if no reason is recorded.
+const UNKNOWN: &str = ": why it was not migrated is not recorded";
+
 /// Other CPUs that could have run a waiting thread.
 pub(super) struct Elsewhere {
     /// `while CPU 1 was idle`.
@@ -26,7 +29,14 @@ impl Elsewhere {
     pub fn after(moved: Option<String>, elsewhere: Option<Elsewhere>) -> Option<Elsewhere> {
         let Some(moved) = moved else { return elsewhere };
         let (when, why) = match elsewhere {
-            Some(Elsewhere { when, why }) => (format!("{moved}, {when}"), why),
+            Some(Elsewhere { when, why }) => {
+                let is_set = ["(sched_setaffinity)", "cpuset"].iter().any(|how| moved.contains(how));
+                let why = match why.starts_with(UNKNOWN) && is_set {
+                    true => ": its affinity was changed".to_owned(),
+                    false => why,
+                };
+                (format!("{moved}, {when}"), why)
+            }
             None => (moved, String::new()),
         };
         Some(Elsewhere { when, why })
@@ -89,7 +99,9 @@ impl Walk<'_, '_> {
                 format!(": it is pinned to CPU {cpu} (affinity: sched_setaffinity at {at}), {then}")
             }
             (_, Some(prio)) if prio.is_realtime() && self.came_from_elsewhere(thread, stretch.end, cpu) => {
-                ": why it was not migrated is not recorded (its affinity was changed, migration was disabled, or the scheduler was late)".to_owned()
+                format!(
+                    "{UNKNOWN} (its affinity was changed, migration was disabled, or the scheduler was late)"
+                )
             }
             (_, Some(prio)) if prio.is_realtime() && self.may_be_offline(cpu, a, b) => {
                 self.ask("cpuhp_enter");

@@ -5,14 +5,15 @@
 //! threads is split in the same way, recursively. In interrupt context the interrupted thread is never named.
 //!
 //! One topic per file: `running` on the CPU, `own` computation, `waiting` for a CPU and why not `elsewhere`, `idle`
-//! CPUs, `changes` of priority, `throttled` threads, `blocked` time and its `reason`, `wakers`, `given` work items,
+//! CPUs, `changes` of priority, scheduling `classes`, `throttled` threads, `blocked` time and its `reason`, `wakers`, `given` work items,
 //! requests, packets and calls, `timers`, `softirqs` deferred to a thread, RCU `grace` periods, `stacked` devices,
-//! `sources` of interrupts, `missing` events, `spins` for another CPU, `roundtrip`s of two threads and the `answer` of one, `links`
+//! `sources` of interrupts, `missing` events, waits woken in `vain`, `spins` for another CPU, `roundtrip`s of two threads and the `answer` of one, `links`
 //! between events, `locks` of the kernel, `clauses` of the sentence.
 
 mod answer;
 mod blocked;
 mod changes;
+mod classes;
 mod clauses;
 mod elsewhere;
 mod faults;
@@ -33,6 +34,7 @@ mod spins;
 mod stacked;
 mod throttled;
 mod timers;
+mod vain;
 mod waiting;
 mod wakers;
 
@@ -222,11 +224,12 @@ impl Walk<'_, '_> {
         }
         self.path.push(thread.tid);
         let stretches = states(self.record, thread.tid, a, b);
+        let went_on = self.waits_that_went_on(thread.tid, &stretches);
         let mut before: Option<Cpu> = None;
         let mut parts = Vec::with_capacity(stretches.len());
-        for stretch in &stretches {
+        for (stretch, last) in stretches.iter().zip(went_on) {
             self.moved = before.filter(|&from| stretch.state == State::Running && stretch.cpu != Some(from));
-            parts.push(self.stretch(thread, stretch, depth));
+            parts.push(self.stretch(thread, stretch, last.map(|last| &stretches[last]), depth));
             if stretch.state == State::Running || matches!(self.began(stretch), Some(What::Switch { .. })) {
                 before = stretch.cpu.or(before);
             }
@@ -235,7 +238,14 @@ impl Walk<'_, '_> {
         parts
     }
 
-    fn stretch(&mut self, thread: &Thread, stretch: &Stretch, depth: usize) -> Segment {
+    /// One part of the time of `thread`; `last`: the last part of a wait that went on.
+    fn stretch(
+        &mut self,
+        thread: &Thread,
+        stretch: &Stretch,
+        last: Option<&Stretch>,
+        depth: usize,
+    ) -> Segment {
         let cpu = stretch.cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
         let mut asked = None;
         let (kind, label, parts) = match stretch.state {
@@ -259,7 +269,8 @@ impl Walk<'_, '_> {
                 let reason = self.reason(thread.tid, stretch, bits);
                 let label = format!("{thread} BLOCKED{}", reason.text);
                 asked = reason.proof;
-                (Kind::Blocked, label, self.blocked(thread, stretch, &reason, depth))
+                let vain = last.and_then(|last| self.woken_in_vain(thread, (stretch, last), &reason, depth));
+                (Kind::Blocked, label, vain.unwrap_or_else(|| self.blocked(thread, stretch, &reason, depth)))
             }
             State::Unborn => {
                 (Kind::Blocked, format!("{thread} does not exist yet"), self.unborn(thread, stretch, depth))

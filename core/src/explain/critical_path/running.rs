@@ -1,5 +1,7 @@
 //! Time on the CPU: the thread's own, interrupts, and spinning for another CPU.
 
+use std::collections::BTreeMap;
+
 use super::clauses::Weight;
 use super::faults::Faults;
 use super::Walk;
@@ -24,12 +26,23 @@ pub(super) struct Hidden {
     pub interrupts: u32,
     /// Page faults.
     pub faults: Faults,
+    /// Own time in system calls that took most of a span, by name.
+    pub calls: BTreeMap<String, Ns>,
+}
+
+impl Hidden {
+    /// `, 65 ms of it in exit_group`: the system call in which it spent most of `own` time.
+    pub(super) fn in_call(&self, own: Ns) -> String {
+        let longest = self.calls.iter().max_by_key(|(_, net)| **net);
+        let most = longest.filter(|(_, net)| net.0 * 2 >= own.0);
+        most.map_or(String::new(), |(call, net)| format!(", {net} of it in the system call {call}"))
+    }
 }
 
 /// Text, cause (of faults) and advice for interrupts or faults that took a large part of `own` time: events show their
 /// number, not their cost.
 pub(super) fn hidden(hidden: &Hidden, own: Ns) -> Option<(String, Option<&'static str>, &'static str)> {
-    let Hidden { interrupts, faults } = hidden;
+    let Hidden { interrupts, faults, .. } = hidden;
     let much = |count: u32| count >= MANY && HIDDEN.0 * u64::from(count) * 20 > own.0;
     if faults.are_much_of(own) && faults.outweigh(*interrupts) {
         let (kind, cause, advice) = faults.said();
@@ -156,6 +169,7 @@ impl Walk<'_, '_> {
             _ => String::new(),
         };
         let faults = share.faults + self.faults(thread, stretch);
+        let mut calls = BTreeMap::new();
         if depth == 0 {
             let handler = self.handler(thread, stretch);
             let fault = self.long_fault(thread, stretch, rest);
@@ -178,11 +192,12 @@ impl Walk<'_, '_> {
             let advice = format!(
                 "{root} depends on {other}: shorten the work of that thread before it hands over, or raise its priority"
             );
+            calls.extend(self.main_call(thread, stretch, rest).map(|(call, net)| (call, net.min(rest))));
             let text = format!("{subject} ran for {{}}{moved}");
             self.say(Weight::Blame, rest, text, format!("waited for: {}", thread.comm), advice);
         }
         let faults = self.faults_of(thread, stretch, faults);
-        self.clauses.came_within(Hidden { interrupts, faults });
+        self.clauses.came_within(Hidden { interrupts, faults, calls });
         parts.push(share.leaf(label));
         parts
     }

@@ -1,6 +1,7 @@
 //! Runnable but not running: the tasks on the CPU and their priorities, and why no other CPU ran the thread.
 
 use super::blocked::{fair_advice, Inherits};
+use super::classes::{by_deadline, is_deadline, RAISED_FROM, YIELDED};
 use super::clauses::{Clause, Weight, WHY};
 use super::elsewhere::Elsewhere;
 use super::running::{interrupt_advice, Hidden};
@@ -248,8 +249,8 @@ impl Walk<'_, '_> {
             }
             Role::Wins => {
                 let (rank, turn) = match by_turns {
-                    true => ("of the same priority", ", in its time slice of SCHED_RR,"),
-                    false => ("of equal or higher priority", ""),
+                    true => ("of the same priority", ", in its time slice of SCHED_RR,".to_owned()),
+                    false => ("of equal or higher priority", self.let_in(thread, prio, holder, stretch)),
                 };
                 let label = format!("{holder}, {rank}, occupies CPU {cpu}{turn}{inversion}{elsewhere}");
                 let text = format!(
@@ -261,6 +262,8 @@ impl Walk<'_, '_> {
                         format!("take no CPU offline while {} has to run, or keep {comm} off CPU {cpu}", thread.comm)
                     }
                     (true, _) if is_deadline(holder) => by_deadline(thread, comm),
+                    (true, _) if turn.contains(RAISED_FROM) => format!("find why {comm} is raised above {}, or let that be done when {} does not have to run", thread.comm, thread.comm),
+                    (true, _) if turn.ends_with(YIELDED) => format!("let {} not call sched_yield here: it lets all threads of its priority run first", thread.comm),
                     (true, _) if by_turns => format!("give {} and {comm} different priorities, or SCHED_FIFO: threads of one priority take turns by SCHED_RR, sched_rr_timeslice_ms each", thread.comm),
                     (true, _) => format!("lower the priority of {comm}, shorten its runs, or let one of the two use another CPU"),
                     (false, Some(Inherits::Could)) => format!("priority inversion: use a priority-inheritance lock, or {raise}"),
@@ -308,18 +311,6 @@ impl Walk<'_, '_> {
             self.clauses.push(Clause { weight, net, text, why, cause, advice, hidden });
         }
         label
-    }
-
-    /// Whether `thread` lost the CPU to `holder` because its time slice was over: a thread by SCHED_FIFO, or with time
-    /// left, that is preempted stays before all others of its priority.
-    fn takes_turns(&self, thread: &Thread, prio: Option<Prio>, holder: &Thread, stretch: &Stretch) -> bool {
-        let is_same = prio.is_some_and(|prio| prio.is_realtime() && !is_deadline(thread));
-        let call = self.linked.in_call(thread.tid, stretch.begin).map(|(_, id, _)| self.record.call_name(id));
-        is_same
-            && prio == holder.prio
-            && stretch.state == State::Preempted
-            && self.changed.is_none()
-            && call.is_none_or(|call| call != "sched_yield")
     }
 
     /// Set where `holder` is below the thread whose interval this is, which waits for the one that it holds up.
@@ -381,20 +372,8 @@ impl Walk<'_, '_> {
     }
 }
 
-fn is_deadline(thread: &Thread) -> bool {
-    thread.prio.is_some_and(|prio| prio < Prio::from_rt(99))
-}
-
 /// Whether it is a thread of lathunt's own instruments (`cyclic/0`, `npt/3`).
 fn is_measuring(comm: &str) -> bool {
     let number = comm.strip_prefix("cyclic/").or_else(|| comm.strip_prefix("npt/"));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// Advice for a SCHED_DEADLINE task on the CPU: it has no priority that could be lowered.
-fn by_deadline(thread: &Thread, comm: &str) -> String {
-    match is_deadline(thread) {
-        true => format!("both run by SCHED_DEADLINE, the earlier deadline first: reduce the sched_runtime of {comm}, or let one of the two use another CPU"),
-        false => format!("{comm} runs by SCHED_DEADLINE, before all other classes: reduce its sched_runtime, or let one of the two use another CPU"),
-    }
 }

@@ -206,3 +206,14 @@ fn the_sender_of_ipis_to_the_70th_cpu_is_named() {
     ";
     expect(events, (50, 950), &["vector reschedule (IPIs sent by sender/60 (RT 40): 1×)"], &[]);
 }
+
+#[test]
+fn the_system_call_of_the_thread_that_is_waited_for_is_told() {
+    let ends = CHILD.replace("900 c0 waking", "200 c0 call 231\n    900 c0 waking");
+    expect(
+        &ends,
+        (105, 910),
+        &["tool/60 (nice 0) ran for 785 µs", ", 700 µs of it in the system call exit_group"],
+        &[],
+    );
+}

@@ -293,3 +293,86 @@ fn who_lowered_a_running_thread_so_that_another_took_its_cpu_is_named() {
     expect(&events.replace("hog/80@10", "hog/80@60"), (50, 950), &["hog/80"], &["lowered"]);
     expect(&events.replace("rt/50@40", "rt/50"), (50, 950), &["hog/80"], &["lowered"]);
 }
+
+/// `tuner` raises `hog`, which then takes CPU 1 from `rt`.
+const RAISED: &str = "
+      0 c1 switch idle > hog/80
+      0 c0 switch idle > tuner/70
+     50 c1 switch hog/80:R > rt/50@60
+    300 c0 call 144 80 1
+    301 c1 switch rt/50@60:R > hog/80@70
+    310 c0 ret 144
+    700 c0 call 144 80 0
+    701 c1 switch hog/80:R > rt/50@60
+    710 c0 ret 144
+    800 c1 switch rt/50@60:S > idle
+    900 c0 switch tuner/70:S > idle
+";
+
+#[test]
+fn who_raises_the_thread_that_takes_the_cpu_is_named() {
+    let said = [
+        "occupied by hog/80 (RT 70), raised from nice 0 to RT 70 by tuner/70 (nice 0) (sched_setscheduler at",
+        "find why hog is raised above rt",
+    ];
+    expect(RAISED, (100, 750), &said, &[]);
+    let unseen = RAISED.replace("300 c0 call 144 80 1\n", "");
+    expect(&unseen, (100, 750), &["occupied by hog/80 (RT 70)"], &["raised", "tuner"]);
+    let of_another = RAISED.replace("300 c0 call 144 80 1", "300 c0 call 144 81 1");
+    expect(&of_another, (100, 750), &["occupied by hog/80 (RT 70)"], &["raised", "tuner"]);
+}
+
+#[test]
+fn a_thread_that_yields_gave_way_itself() {
+    let yields = RAISED
+        .replace("hog/80@70", "hog/80@60")
+        .replace("hog/80:R > rt/50@60\n    710", "hog/80@60:S > rt/50@60\n    710")
+        .replace("300 c0 call 144 80 1", "300 c1 call 24");
+    let said =
+        ["occupied by hog/80 (RT 60), to which it gave way by sched_yield", "let rt not call sched_yield"];
+    expect(&yields, (100, 750), &said, &["raised from", "SCHED_RR"]);
+}
+
+#[test]
+fn who_writes_the_cpuset_moves_the_thread_itself_or_by_the_stopper() {
+    let at_once = "
+          0 c0 switch idle > hog/80@70
+          0 c1 switch idle > rt/50@60
+        100 c1 switch rt/50@60:R > admin/70@75
+        110 c1 call 1 5
+        120 c1 migrate rt/50@60 1 0
+        130 c1 ret 1
+        140 c1 switch admin/70@75:S > idle
+        700 c0 switch hog/80@70:S > rt/50@60
+        800 c0 switch rt/50@60:S > idle
+    ";
+    let said = [
+        "migrated from CPU 1 to CPU 0 by admin/70 (RT 75) (write: its cpuset was changed)",
+        "to which admin/70 (RT 75) (write: its cpuset was changed) had moved it from CPU 1",
+        "while CPU 1 was idle: its affinity was changed",
+    ];
+    expect(at_once, (50, 750), &said, &["by the scheduler", "is not recorded"]);
+    // The scheduler itself moves it in the context of any thread, but to no CPU with a task of higher priority.
+    let low = at_once.replace("hog/80@70", "hog/80@10");
+    expect(&low, (50, 750), &["by the scheduler, in the context of admin/70"], &["cpuset"]);
+    let by_stopper = "
+          0 c0 switch idle > admin/70@75
+          0 c1 switch idle > rt/50@60
+        100 c0 call 1 5
+        110 c0 waking migration/1/20@99 c1
+        112 c1 switch rt/50@60:R > migration/1/20@99
+        115 c0 switch admin/70@75:D > hog/80@70
+        120 c1 migrate rt/50@60 1 0
+        125 c1 waking admin/70@75 c0
+        126 c0 switch hog/80@70:R > admin/70@75
+        127 c0 ret 1
+        130 c0 switch admin/70@75:S > hog/80@70
+        140 c1 switch migration/1/20@99:S > idle
+        700 c0 switch hog/80@70:S > rt/50@60
+        800 c0 switch rt/50@60:S > idle
+    ";
+    expect(by_stopper, (50, 750), &said[1..], &["by the scheduler"]);
+    // A stopper that the writer does not wait for moved it for the scheduler.
+    let balanced = by_stopper.replace("125 c1 waking admin", "125 c0 waking admin");
+    expect(&balanced, (50, 750), &["migrated from CPU 1 to CPU 0"], &["cpuset"]);
+}

@@ -16,6 +16,7 @@ mod silent;
 mod slices;
 mod streams;
 mod throttled;
+mod vain;
 mod wakers;
 mod weighing;
 

@@ -18,7 +18,7 @@
 //! | `setprio A 98`, `setprio A back 98` | sched_pi_setprio: A is lent RT 98, and is nice 0 again |
 //! | `offline 1`, `online 1` | cpuhp_enter: a step of CPU 1 on its way |
 //! | `disk+ 50160`, `disk- 50160` | block_rq_issue and block_rq_complete of 8 sectors |
-//! | `call 202 4096 6`, `ret 202` | sys_enter with its first (up to three) arguments, sys_exit |
+//! | `call 202 4096 6`, `ret 202 -4` | sys_enter with its first (up to three) arguments, sys_exit with its result |
 //! | `ipis 0,70` | ipi_send_cpumask |
 //! | `rename 60 tool` | task_rename |
 //! | `lock+ 1 32`, `lock- 1` | contention_begin of a lock with its flags, contention_end |
@@ -226,7 +226,10 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
             let args = [arg(1), arg(2), arg(3), 0, 0, 0];
             Kind::SysEnter { id: irq as i32, args }
         }
-        "ret" => Kind::SysExit { id: irq as i32, ret: 0 },
+        "ret" => {
+            let ret = rest.get(1).map_or(0, |ret| ret.parse().unwrap());
+            Kind::SysExit { id: irq as i32, ret }
+        }
         "fault" => Kind::UserFault { address: number(0).unwrap(), ip: 0, error_code: 4 },
         "faults" => Kind::PageFault { address: 0, count: irq, how: Faulted::default() },
         "lost" => Kind::Lost { count: number(0), after: number(2).map(|us| Mono(us * 1_000)) },

@@ -1,0 +1,90 @@
+//! Waits that went on after a waking: the last waker ended them.
+
+use super::wakers::expect;
+
+/// `rt` waits for a condition (glibc alternates between two words); `noisy` wakes it once without it, `giver` computes and
+/// makes it true.
+const CONDITION: &str = "
+      0 c1 switch idle > rt/50@80
+      0 c0 switch idle > giver/60@40
+    100 c1 call 202 4096 393 0
+    110 c1 switch rt/50@80:S > idle
+    500 c0 switch giver/60@40:R > noisy/70@60
+    505 c0 waking rt/50@80 c1
+    510 c0 switch noisy/70@60:S > giver/60@40
+    512 c1 switch idle > rt/50@80
+    520 c1 ret 202
+    530 c1 call 202 4100 393 0
+    540 c1 switch rt/50@80:S > idle
+    890 c0 call 202 4100 129
+    900 c0 waking rt/50@80 c1
+    905 c1 switch idle > rt/50@80
+    910 c1 ret 202
+   1000 c1 switch rt/50@80:S > idle
+   1000 c0 switch giver/60@40:S > idle
+";
+const INTERVAL: (u64, u64) = (90, 950);
+
+#[test]
+fn who_wakes_a_thread_that_waits_for_the_same_again_did_not_end_its_wait() {
+    let said =
+        ["where noisy/70 (RT 60) woke it in vain: it waited there again", "giver/60 (RT 40) ran for 750 µs"];
+    let explanation = expect(CONDITION, INTERVAL, &said, &["woken by noisy", "noisy depends"]);
+    assert_eq!(explanation.cause, "waited for: giver");
+    // In one word: a semaphore, whose count another thread took.
+    let one = CONDITION.replace("4100", "4096");
+    expect(&one, INTERVAL, &said, &["woken by noisy"]);
+    // Descriptors that are polled, with and without a return from the call.
+    let polls = CONDITION
+        .replace("call 202 4096 393 0", "call 7 8192 2")
+        .replace("call 202 4100 393 0", "call 7 8192 2");
+    let polls = polls.replace("ret 202", "ret 7 1").replace("call 202 4100 129", "call 1 9");
+    expect(&polls, INTERVAL, &said, &["until noisy"]);
+    let inside = polls.replace("520 c1 ret 7 1", "").replace("530 c1 call 7 8192 2", "");
+    expect(&inside, INTERVAL, &said, &["until noisy"]);
+}
+
+#[test]
+fn the_holders_of_a_lock_and_the_senders_of_what_was_consumed_ended_the_first_wait() {
+    let unsaid = ["in vain"];
+    // A mutex that another thread took before the woken one, and a lock for readers or writers.
+    for value in ["2", "3"] {
+        let lock = CONDITION.replace("4096 393 0", &format!("4096 128 {value}"));
+        let lock = lock.replace("4100 393 0", &format!("4096 128 {value}"));
+        expect(&lock, INTERVAL, &["noisy/70 (RT 60)", "giver/60 (RT 40)"], &unsaid);
+    }
+    let reads =
+        CONDITION.replace("call 202 4096 393 0", "call 0 3").replace("call 202 4100 393 0", "call 0 3");
+    let reads = reads.replace("ret 202", "ret 0 1").replace("call 202 4100 129", "call 1 9");
+    expect(&reads, INTERVAL, &["until noisy/70 (RT 60) woke it", "until giver/60 (RT 40) woke it"], &unsaid);
+    // Work on what came first, or a call of its own, in between.
+    let worked = CONDITION.replace("530 c1", "640 c1").replace("540 c1", "650 c1");
+    expect(&worked, INTERVAL, &["woken by noisy", "released by giver"], &unsaid);
+    let called = CONDITION.replace("530 c1", "522 c1 call 1 9\n 524 c1 ret 1\n 530 c1");
+    expect(&called, INTERVAL, &["woken by noisy"], &unsaid);
+    // It released the later waker itself.
+    let released = CONDITION.replace("530 c1", "525 c1 waking giver/60@40 c0\n530 c1");
+    expect(&released, INTERVAL, &["woken by noisy"], &unsaid);
+}
+
+#[test]
+fn a_call_that_a_signal_interrupts_and_that_is_made_again_is_one_wait() {
+    let reads =
+        CONDITION.replace("call 202 4096 393 0", "call 0 3").replace("call 202 4100 393 0", "call 0 3");
+    let reads = reads.replace("520 c1 ret 202", "520 c1 ret 0 -512\n522 c1 call 15\n524 c1 ret 15");
+    let reads = reads.replace("910 c1 ret 202", "910 c1 ret 0 1").replace("call 202 4100 129", "call 1 9");
+    let said = ["in read, where noisy/70 (RT 60) woke it in vain", "until giver/60 (RT 40) woke it"];
+    expect(&reads, INTERVAL, &said, &["until noisy"]);
+    let other = reads.replace("530 c1 call 0 3", "530 c1 call 0 4");
+    expect(&other, INTERVAL, &["until noisy/70 (RT 60) woke it"], &["in vain"]);
+    // A sleep goes on until its timer.
+    let sleeps = reads.replace("call 0 3", "call 230 1 1").replace("ret 0 -512", "ret 230 -4");
+    let sleeps = sleeps.replace("105 c1", "105 c1").replace("110 c1", "105 c1 arm 900\n110 c1");
+    let sleeps = sleeps.replace("540 c1", "535 c1 arm 900\n540 c1");
+    let sleeps = sleeps.replace("890 c0 call 1 9", "").replace(
+        "900 c0 waking rt/50@80 c1",
+        "900 c1 vec+ local_timer\n901 c1 timer+ hrtimer_wakeup 900\n902 c1 waking rt/50@80 c1\n903 c1 timer-\n904 c1 vec- local_timer",
+    );
+    let explanation = expect(&sleeps, INTERVAL, &["slept 755"], &["noisy", "giver"]);
+    assert!(!explanation.cause.contains("noisy"), "{}", explanation.cause);
+}
