@@ -52,7 +52,7 @@ impl Walk<'_, '_> {
             return YIELDED.to_owned();
         }
         let raised = prio.and_then(|prio| self.raised_from(holder, prio, stretch));
-        raised.map_or(String::new(), |raised| format!(", {raised},"))
+        raised.map_or(String::new(), |raised| format!(", {raised}"))
     }
 
     /// `raised from nice 0 to RT 70 by boss/7 (sched_setscheduler at …)`: from below `prio`, by a call of another thread.

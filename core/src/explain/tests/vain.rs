@@ -79,7 +79,7 @@ fn a_call_that_a_signal_interrupts_and_that_is_made_again_is_one_wait() {
     expect(&other, INTERVAL, &["until noisy/70 (RT 60) woke it"], &["in vain"]);
     // A sleep goes on until its timer.
     let sleeps = reads.replace("call 0 3", "call 230 1 1").replace("ret 0 -512", "ret 230 -4");
-    let sleeps = sleeps.replace("105 c1", "105 c1").replace("110 c1", "105 c1 arm 900\n110 c1");
+    let sleeps = sleeps.replace("110 c1", "105 c1 arm 900\n110 c1");
     let sleeps = sleeps.replace("540 c1", "535 c1 arm 900\n540 c1");
     let sleeps = sleeps.replace("890 c0 call 1 9", "").replace(
         "900 c0 waking rt/50@80 c1",
