@@ -38,7 +38,7 @@ fn said_of_packed(option: &str, text: &str) -> String {
 fn what_check_reads_does_not_unfold_without_limit() {
     let long = "#".repeat(200 * MIB);
     assert!(said_of_packed("--kconfig", &long).contains("line 1 has more than 64 KiB"));
-    let lines = "CONFIG_A=y\n".repeat(65 * MIB / 11);
+    let lines = format!("CONFIG_A={}\n", "y".repeat(1_000)).repeat(66 * 1024);
     for option in ["--kconfig", "--root"] {
         assert!(said_of_packed(option, &lines).contains("larger than 64 MiB"));
     }
