@@ -334,9 +334,9 @@ static const struct {
 	{"stoptimer", stoptimer}, {"relay", relay}, {"forkrelay", forkrelay}, {"reserved", reserved},
 	{"longcall", longcall}, {"killed", killed}, {"exechalf", exechalf}, {"sigfdhalf", sigfdhalf},
 	{"aiohalf", aiohalf}, {"uringhalf", uringhalf}, {"tracewait", tracewait}, {"sibling", sibling},
-	{"restarted", restarted}, {"rearmed", rearmed}, {"migrating", migrating}, {"nopause", nopause}, {"quietsource", quietsource},
-	{"taketurns", taketurns}, {"goodturns", goodturns}, {"twotimers", twotimers}, {"itimer", itimer},
-	{"loopmix", loopmix}, {"udphalf", udphalf}, {"shortgap", shortgap}, {"pollgap", pollgap}, {"alternate", alternate},
+	{"restarted", restarted}, {"rearmed", rearmed}, {"migrating", migrating}, {"nopause", nopause}, {"quietsource", quietsource}, {"taketurns", taketurns}, {"goodturns", goodturns}, {"twotimers", twotimers}, {"itimer", itimer},
+	{"loopmix", loopmix}, {"udphalf", udphalf}, {"shortgap", shortgap}, {"pollgap", pollgap}, {"alternate", alternate}, {"clockspin", clockspin},
+	{"flagspin", flagspin}, {"mutexspin", mutexspin},
 };
 
 static void ignored(int signal) { (void)signal; }

@@ -77,7 +77,7 @@ const UNSEEN: [(&str, &str); 34] = [
 ];
 
 /// Without late jobs.
-const GOOD: [&str; 11] = [
+const GOOD: [&str; 14] = [
     "good alone",
     "restful",
     "restarted",
@@ -89,6 +89,9 @@ const GOOD: [&str; 11] = [
     "loopmix",
     "alternate",
     "quietsource",
+    "clockspin",
+    "flagspin",
+    "mutexspin",
 ];
 
 /// Every `of`-th element of `all`, from a random one on: all would take minutes. With `LATHUNT_ALL` all of them.

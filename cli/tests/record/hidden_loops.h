@@ -268,3 +268,89 @@ static void *quietsource(void *unused)
 	pthread_join(other, 0);
 	return unused;
 }
+
+/* In time: it sleeps for half of the period, and then looks at the clock. */
+static void *clockspin(void *unused)
+{
+	struct timespec half = at(PERIOD / 2);
+
+	init("clockspin");
+	for (ns r = truth->begin + PERIOD; r < truth->end; r += PERIOD) {
+		nanosleep(&half, 0);
+		while (now() < r)
+			;
+		work(MS);
+		job(r);
+	}
+	return unused;
+}
+
+/* In time: it sleeps for half of the period, and then looks at a flag that another thread sets. */
+static void *setter(void *unused)
+{
+	init("setter");
+	pin(0);
+	for (ns r = truth->begin + PERIOD; r < truth->end + PERIOD; r += PERIOD) {
+		until(r);
+		sent_at = now();
+	}
+	return unused;
+}
+
+static void *flagspin(void *unused)
+{
+	struct timespec half = at(PERIOD / 2);
+	pthread_t other;
+
+	init("flagspin");
+	pthread_create(&other, 0, setter, 0);
+	for (ns seen = 0; now() < truth->end;) {
+		nanosleep(&half, 0);
+		while (sent_at == seen)
+			;
+		seen = sent_at;
+		work(MS);
+		job(seen);
+	}
+	return unused;
+}
+
+/* In time: it looks at the clock, and waits only for a mutex, which another thread holds for half of the time. */
+static pthread_mutex_t inherits;
+
+static void *keeper(void *unused)
+{
+	init("keeper");
+	pin(0);
+	for (ns r = truth->begin + PERIOD; r < truth->end - PERIOD; r += PERIOD) {
+		until(r + 5 * MS);
+		pthread_mutex_lock(&inherits);
+		until(r + PERIOD / 2);
+		pthread_mutex_unlock(&inherits);
+	}
+	return unused;
+}
+
+static void *mutexspin(void *unused)
+{
+	pthread_mutexattr_t pi;
+	pthread_t other;
+
+	init("mutexspin");
+	pthread_mutexattr_init(&pi);
+	pthread_mutexattr_setprotocol(&pi, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(&inherits, &pi);
+	pthread_create(&other, 0, keeper, 0);
+	until(truth->begin + PERIOD / 2); /* the keeper leaves this CPU */
+	for (ns r = truth->begin + PERIOD; r < truth->end - PERIOD; r += PERIOD) {
+		while (now() < r)
+			;
+		work(MS);
+		job(r);
+		while (now() < r + 10 * MS)
+			;
+		pthread_mutex_lock(&inherits);
+		pthread_mutex_unlock(&inherits);
+	}
+	return unused;
+}

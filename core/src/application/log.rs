@@ -14,6 +14,7 @@ use super::job::{Due, Job, Jobs};
 use super::main_wait::main_wait;
 use super::misses::Finished;
 use super::part::{joined, Part};
+use super::paused::Paused;
 use super::places::{call_of, Id, Places};
 use super::point::EXIT;
 use super::several::Several;
@@ -79,6 +80,8 @@ pub(super) struct Log {
     part: Option<Part>,
     /// Late recorded jobs that may be several jobs.
     several: Several,
+    /// Whether its main wait is evidence of releases.
+    paused: Paused,
     /// Its wakers.
     wakers: Vec<Tid>,
     /// The thread that created it, if recorded.
@@ -132,6 +135,7 @@ impl Log {
             cycles: Cycles::default(),
             part: None,
             several: Several::default(),
+            paused: Paused::default(),
             wakers: Vec::new(),
             created_by: None,
             is_starting: false,
@@ -265,6 +269,8 @@ impl Log {
         }
         Task {
             is_chosen,
+            may_poll: !is_chosen
+                && self.main.is_some_and(|main| self.paused.may_poll(&self.places.get(main))),
             unfinished: self.unfinished.clone(),
             outside_ns: self.candidates.outside(),
             other_turns: self.candidates.report(&self.places),
@@ -317,6 +323,7 @@ impl Log {
             (self.left, self.late, self.is_starting) = (None, None, false);
             self.sums.forget_release();
             self.cycles.forget();
+            self.paused.forget();
             self.candidates.forget(self.lost_since);
             self.jobs.iter_mut().for_each(Jobs::forget);
         }
@@ -333,10 +340,11 @@ impl Log {
                 self.jobs.iter_mut().for_each(|jobs| jobs.set_period(self.sums.known_period()));
                 self.cycles.released(begin, self.sums.period_ns());
                 let since = self.left.map_or(activation.waking, |(_, since)| since);
+                self.paused.waited(begin.since(since));
                 self.sums.waited(activation, activation.waking.since(since));
             }
             Some((left, since)) => {
-                self.sums.blocked(left, activation.waking.since(since), since, released_by(activation));
+                self.sums.blocked(left, activation.waking.since(since), since, over::released_by(activation));
                 self.perhaps_idle(left, since, activation);
             }
             None => {}
@@ -358,6 +366,7 @@ impl Log {
                 self.cycles.finished(activation.blocked);
                 self.is_over(&job, job.part, activation);
                 let response = Some(activation.blocked.since(job.part));
+                response.into_iter().for_each(|response| self.paused.finished(response));
                 self.perhaps_several(&job, last_one, place);
                 self.jobs.iter_mut().for_each(|jobs| jobs.ends(job.part, activation.blocked, name));
                 self.sums.finished(job.execution, Finished { response, late, last });
@@ -386,9 +395,4 @@ fn release(activation: &Activation, late: Option<LateSleeps>) -> Mono {
 pub(super) fn sum(a: Option<LateSleeps>, b: Option<LateSleeps>) -> Option<LateSleeps> {
     let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
     Some(LateSleeps { count: a.count.saturating_add(b.count), last: b.last, most: a.most.max(b.most) })
-}
-
-/// The thread that ended the wait; `None` for a timer or an interrupt.
-fn released_by(activation: &Activation) -> Option<Who> {
-    (activation.via == Via::Thread).then_some(activation.waker)
 }

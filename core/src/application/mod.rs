@@ -4,7 +4,7 @@
 //! application needs no change. One thing is inferred: the *main wait* of a thread, the place where it waits for its
 //! next job (a timer, a semaphore, a socket). A wait anywhere else is within a job, and a source of blocking.
 //! `main_wait` infers the main wait, `log` splits activations into jobs, `point` names a place, `places` numbers them,
-//! `sums` adds up, `misses` counts overruns, `candidates` computes the effect of another main wait and the time outside
+//! `paused` decides whether its end is evidence of a release, `sums` adds up, `misses` counts overruns, `candidates` computes the effect of another main wait and the time outside
 //! jobs, `job` is a job with its activations, `parts` splits its time, and `task` is the result.
 //!
 //! Memory is bounded: [`Tasks`] keeps a limited number of threads; one that has been idle for long is replaced by a new
@@ -24,6 +24,7 @@ mod others;
 mod paces;
 mod part;
 mod parts;
+mod paused;
 mod places;
 mod point;
 mod runs;

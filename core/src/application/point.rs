@@ -158,6 +158,16 @@ impl Place {
         matches!(self.name.as_str(), "nanosleep" | "clock_nanosleep")
     }
 
+    /// Whether it is a futex call that some libraries use for waits for jobs, too.
+    pub(super) fn may_be_plain_futex(&self) -> bool {
+        self.name.starts_with(OF_MUTEXES[0])
+    }
+
+    /// Whether the system call has no known name.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.class == Class::Other && self.name.contains("system call ")
+    }
+
     /// Whether it is a sleep until an absolute time.
     pub(super) fn is_absolute_sleep(&self) -> bool {
         self.class == Class::Sleep && self.name.ends_with("TIMER_ABSTIME")

@@ -101,6 +101,10 @@ pub struct Task {
     /// The longest relative sleep before its jobs: events it polls for are noticed that late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polls_every_ns: Option<Ns>,
+    /// The end of its wait in `waits_in` is no evidence of a release: a relative sleep that does not keep a period, a
+    /// mutex, a page fault. It may have polled for its job after it, so a late job is a doubt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_poll: bool,
     /// Its worst wake-up, with its context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst: Option<Box<Peak>>,
@@ -224,12 +228,21 @@ pub struct SeveralJobs {
 }
 
 impl Task {
-    /// Whether each job that exceeded `deadline` may be several jobs in time.
+    /// Whether no job that exceeded `deadline` is certain: each may be several jobs in time, or was released later. A
+    /// thread that waited for a CPU for longer was late all the same.
     #[must_use]
     pub fn is_late_by_doubt_alone(&self, deadline: Ns) -> bool {
         let response = self.of(Quantity::Response);
         let late = response.map_or(0, |series| series.histogram.count_from(deadline + Ns(1)));
-        self.several_jobs.is_some_and(|several| several.turns == several.late && late <= several.turns)
+        let several =
+            self.several_jobs.is_some_and(|several| several.turns == several.late && late <= several.turns);
+        several || self.may_poll_until(deadline)
+    }
+
+    /// Whether its late jobs may have polled for their release.
+    #[must_use]
+    pub fn may_poll_until(&self, deadline: Ns) -> bool {
+        self.may_poll && !self.is_chosen && self.largest() <= deadline
     }
 
     /// Its largest latency.

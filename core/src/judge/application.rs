@@ -125,6 +125,11 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
         verdict.reasons.extend(coverage::covers(run.tasks.iter().filter(is_judged)));
         verdict.reasons.extend(run.tasks.iter().filter(is_judged).filter_map(coverage::end_to_end));
     }
+    if verdict.outcome == Some(Outcome::Fail) {
+        let deadline = |task: &Task| task.held_to.map_or(asked.deadline, |held| held.deadline_ns);
+        let busy = |task: &&Task| deadline(task).is_some_and(|deadline| coverage::is_busy(task, deadline));
+        verdict.reasons.extend(coverage::measured_from(run.tasks.iter().filter(busy)));
+    }
     verdict
 }
 
@@ -234,7 +239,8 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns, poo
     for (task, end) in tasks.iter().filter_map(|task| Some((task, task.late_end()?))) {
         let reason = format!("{}: {end}", task.thread);
         // A thread that waits elsewhere or has ended may have left its loop.
-        if pools.unties(task).is_none() && !matches!(end.state, State::Blocked | State::Ended) {
+        let is_job = end.state == State::Waits || !task.may_poll_until(deadline);
+        if is_job && pools.unties(task).is_none() && !matches!(end.state, State::Blocked | State::Ended) {
             verdict.fails(reason);
             continue;
         }

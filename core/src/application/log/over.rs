@@ -3,7 +3,7 @@
 use super::super::chain::Seen;
 use super::{CurrentJob, Log};
 use crate::time::{Mono, Ns};
-use crate::trace::activation::{Activation, LateSleeps, Via};
+use crate::trace::activation::{Activation, LateSleeps, Via, Who};
 
 impl CurrentJob {
     /// A job released at `begin` by `activation`.
@@ -54,4 +54,9 @@ impl Log {
         let seen = Seen { tid, waker, waking, begin, end: last.blocked };
         self.finished.iter_mut().for_each(|finished| finished.push(seen));
     }
+}
+
+/// The thread that ended the wait; `None` for a timer or an interrupt.
+pub(super) fn released_by(activation: &Activation) -> Option<Who> {
+    (activation.via == Via::Thread).then_some(activation.waker)
 }

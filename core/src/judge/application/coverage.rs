@@ -95,10 +95,12 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     if doubts.len() == known {
         doubts.extend(inferred.and_then(|task| longer_than_interval(task, deadline)));
     }
-    // The event it polls for may have come just after it went to sleep.
     let own = longest_response(task);
-    if let Some(every) = inferred.and_then(|task| task.polls_every_ns).filter(|&every| every + own > deadline)
-    {
+    let polled = own > deadline && task.may_poll_until(deadline);
+    doubts.extend(polled.then(|| may_poll(task, shown(own))));
+    // The event it polls for may have come just after it went to sleep.
+    let sleeps = inferred.and_then(|task| task.polls_every_ns);
+    if let Some(every) = sleeps.filter(|&every| !polled && every + own > deadline) {
         doubts.push(format!(
             "{name}: it sleeps {every} between its jobs; the release of the event that it polls for is not visible, and may be {} \
              before the end of the job",
@@ -118,6 +120,37 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
         doubts.push(format!("{name}: {} of its activations were not recorded", task.not_recorded));
     }
     doubts
+}
+
+/// Whether a job exceeded `deadline` by its CPU time alone, from the end of an inferred wait.
+pub(super) fn is_busy(task: &Task, deadline: Ns) -> bool {
+    let by_itself = task.execution.as_ref().is_some_and(|execution| execution.max_ns > deadline);
+    by_itself && !task.is_chosen && !task.may_poll_until(deadline)
+}
+
+/// Where the jobs of late threads start. No event of the kernel shows whether a thread works or spins.
+pub(super) fn measured_from<'a>(tasks: impl Iterator<Item = &'a Task>) -> Option<String> {
+    let waits = tasks.filter_map(|task| Some(format!("{} in {}", task.thread, task.waits_in.as_ref()?)));
+    let told: Vec<String> = waits.take(LISTED).collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "a job is measured from the end of one wait to the next: {}. If the thread spins for its release after that wait, its \
+             jobs took less: mark them with the tracer (lathunt explain --between)",
+            told.join("; ")
+        )
+    })
+}
+
+/// Doubt on late jobs of a thread that may have polled for their release.
+fn may_poll(task: &Task, longest: String) -> String {
+    let wait = task.waits_in.as_deref().unwrap_or("its main place");
+    format!(
+        "{}: from one wait in {wait} to the next, it took up to {longest}, but the end of that wait is no evidence of a release: \
+         it may have polled for its job after it. If that wait starts a job, give --activation '{}'; otherwise mark the jobs \
+         with the tracer (lathunt explain --between)",
+        task.thread,
+        plain(wait)
+    )
 }
 
 /// Doubt on a thread that is released more often than its deadline allows. A job that met its deadline was over before the

@@ -29,6 +29,35 @@ fn a_deadline_longer_than_the_interval_between_releases_is_a_doubt_unless_the_us
 }
 
 #[test]
+fn a_late_job_of_a_thread_that_may_have_polled_for_it_is_a_doubt_unless_it_waited_for_a_cpu() {
+    let late = Task { may_poll: true, waits_in: Some("clock_nanosleep".to_owned()), ..task(Ns(1_200_000)) };
+    let judged = |task: &Task| {
+        let mut run = run(task.clone());
+        run.complete = true;
+        let verdict = judge_recording(&run, &asked(true));
+        run.verdict = Some(verdict.clone());
+        crate::judge::again::again(&mut run).unwrap();
+        assert_eq!(run.verdict.unwrap().outcome, verdict.outcome);
+        verdict
+    };
+    let doubt = judged(&late);
+    assert_eq!((doubt.outcome, doubt.failures), (Some(Outcome::Inconclusive), 0));
+    let said = |verdict: &Verdict, text: &str| verdict.reasons.iter().any(|reason| reason.contains(text));
+    assert!(said(&doubt, "1.200 ms") && said(&doubt, "give --activation 'clock_nanosleep'"), "{doubt:?}");
+    let chosen = judged(&Task { is_chosen: true, ..late.clone() });
+    assert_eq!(chosen.outcome, Some(Outcome::Fail));
+    let mut starved = late.clone();
+    starved.series[0].histogram.record(Ns(1_100_000));
+    assert_eq!(judged(&starved).outcome, Some(Outcome::Fail));
+    let misses = Task { misses: 3, series: Vec::new(), ..late.clone() };
+    assert_eq!(judged(&misses).outcome, Some(Outcome::Inconclusive));
+    let execution = Some(crate::application::Span { min_ns: Ns(1), mean_ns: 2.0, max_ns: Ns(1_150_000) });
+    let busy = judged(&Task { may_poll: false, execution, ..late });
+    assert_eq!(busy.outcome, Some(Outcome::Fail));
+    assert!(said(&busy, "If the thread spins for its release after that wait"), "{busy:?}");
+}
+
+#[test]
 fn threads_that_are_not_tracked_separately_do_not_pass_with_their_period_as_the_deadline() {
     let verdict = |comm: &str, lacks_period| {
         let mut run = run(task(DEADLINE));

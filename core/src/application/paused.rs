@@ -1,0 +1,127 @@
+//! Whether the end of a main wait is evidence of a release.
+//!
+//! A thread that polls sleeps for a relative time, then looks for work; it may spin until there is some. No event shows
+//! that, and the time until its next wait is not a response time. The same holds for waits that are not for a job: a
+//! mutex, a page fault, a write. Exception: sleeps that end at regular times whatever the length of the jobs before
+//! them. Then the program computes them from a period, and their end is a release. In a loop that spins
+//! until its next period, the sleeps have any length but that one.
+
+use super::candidates::may_begin_jobs;
+use super::point::Place;
+use crate::time::Ns;
+
+/// Minimum number of sleeps that are shorter (longer) by as much as the job before is longer (shorter).
+const SHOWN: u64 = 2;
+/// Jobs differ in length if the difference exceeds this fraction of their interval (1/32).
+const DIFFER: u64 = 32;
+/// A sleep makes up for a difference to within a quarter of it.
+const NEARLY: u64 = 4;
+
+/// The main waits of one thread.
+#[derive(Clone, Default)]
+pub(super) struct Paused {
+    /// Response time of the last job, and of the one before it with the wait between.
+    last: Option<Ns>,
+    before: Option<(Ns, Ns)>,
+    /// Sleeps after a job of another length than the one before it: those that made up for the difference, and others.
+    made_up: u64,
+    others: u64,
+    jobs: Ns,
+    waits: Ns,
+}
+
+impl Paused {
+    /// Jobs were lost.
+    pub fn forget(&mut self) {
+        (self.last, self.before) = (None, None);
+    }
+
+    /// A job ended.
+    pub fn finished(&mut self, response: Ns) {
+        self.jobs = self.jobs + response;
+        self.last = Some(response);
+    }
+
+    /// The main wait after it ended after `waited`.
+    pub fn waited(&mut self, waited: Ns) {
+        self.waits = self.waits + waited;
+        let Some(response) = self.last.take() else { return };
+        let Some((job, wait)) = self.before.replace((response, waited)) else { return };
+        let (longer, all) = (response.0.abs_diff(job.0), response.0.saturating_add(waited.0));
+        if longer > all / DIFFER {
+            let moved = (response + waited).0.abs_diff((job + wait).0);
+            *(if moved <= longer / NEARLY { &mut self.made_up } else { &mut self.others }) += 1;
+        }
+    }
+
+    /// Whether its jobs may have been released after the end of their wait in `main`.
+    pub fn may_poll(&self, main: &Place) -> bool {
+        if main.is_relative_sleep() {
+            return self.made_up < SHOWN || self.made_up <= self.others.saturating_mul(NEARLY);
+        }
+        // Other code than glibc's waits for jobs in that call, too.
+        if main.may_be_plain_futex() {
+            return self.waits < self.jobs;
+        }
+        !main.is_unknown() && !may_begin_jobs(main)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{name, SLEEP};
+    use super::*;
+    use crate::trace::activation::Point;
+
+    const MS: u64 = 1_000_000;
+
+    /// `jobs`: response time and the sleep after it, µs.
+    fn after(jobs: impl IntoIterator<Item = (u64, u64)>) -> Paused {
+        let mut paused = Paused::default();
+        for (response, sleep) in jobs {
+            paused.finished(Ns(response * 1_000));
+            paused.waited(Ns(sleep * 1_000));
+        }
+        paused
+    }
+
+    fn dice() -> impl Iterator<Item = u64> {
+        std::iter::successors(Some(7_u64), |dice| {
+            Some(dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1))
+        })
+        .map(|dice| dice >> 33)
+    }
+
+    #[test]
+    fn a_relative_sleep_is_a_release_only_where_it_makes_up_for_the_job_before_it() {
+        let relative = Place::of(Point { operation: 0, ..SLEEP }, name);
+        let may_poll = |jobs: Vec<(u64, u64)>| after(jobs).may_poll(&relative);
+        let work = |k: u64| if k % 50 == 25 { 4_000 } else { 1_000 };
+        let periodic = (0..200).map(|k| (work(k), 10_000 - work(k)));
+        assert!(!may_poll(periodic.collect()));
+        // Always the same sleep: work, or a spin until the period, the start of which a late sleep moves.
+        assert!(may_poll((0..200).map(|k| (work(k), 5_000)).collect()));
+        assert!(may_poll(vec![(51_000, 50_000); 200]));
+        let spins = dice().take(200).map(|dice| dice % 1_000).collect::<Vec<_>>();
+        let spins = spins.windows(2).map(|late| (50_000 - late[0], 50_000 + late[1]));
+        assert!(may_poll(spins.collect()));
+        // Half of the time until the period, then a spin.
+        let works = dice().take(200).map(|dice| 1_000 + dice % 40_000).collect::<Vec<_>>();
+        let half = works.windows(2).map(|work| ((100_000 - work[0]) / 2 + work[1], (100_000 - work[1]) / 2));
+        assert!(may_poll(half.collect()));
+    }
+
+    #[test]
+    fn nothing_is_released_in_a_page_fault_nor_in_a_mutex() {
+        let of = |syscall| Place::of(Point { syscall, ..Point::default() }, name);
+        assert!(after([]).may_poll(&of(Point::STOPPED)) && after([]).may_poll(&of(-1)));
+        assert!(!after([]).may_poll(&Place::of(SLEEP, name)));
+        let futex =
+            |operation| Place::of(Point { syscall: 202, argument: 64, operation, ..Point::default() }, name);
+        let busy = after([(9_000, 1_000)]);
+        assert!(busy.may_poll(&futex(0)) && busy.may_poll(&futex(6)) && !busy.may_poll(&futex(9)));
+        let idle = after([(1_000, 9_000)]);
+        assert!(!idle.may_poll(&futex(0)) && idle.may_poll(&futex(6)));
+        assert_eq!(idle.jobs + idle.waits, Ns(10 * MS));
+    }
+}
