@@ -102,7 +102,7 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polls_every_ns: Option<Ns>,
     /// The end of its wait in `waits_in` is no evidence of a release: a relative sleep that does not keep a period, a
-    /// mutex, a page fault. It may have polled for its job after it, so a late job is a doubt.
+    /// mutex, a page fault. It may have polled for its job after it (see [`Task::may_poll_until`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_poll: bool,
     /// Its worst wake-up, with its context.
@@ -239,10 +239,13 @@ impl Task {
         several || self.may_poll_until(deadline)
     }
 
-    /// Whether its late jobs may have polled for their release.
+    /// Whether its late jobs may have polled for their release. A thread that spins until its next period, or for a flag,
+    /// does so each time: if half of its jobs take less than half of the deadline, a late one is an exception.
     #[must_use]
     pub fn may_poll_until(&self, deadline: Ns) -> bool {
-        self.may_poll && !self.is_chosen && self.largest() <= deadline
+        let typical = self.of(Quantity::Response).and_then(|series| series.histogram.quantile(0.5));
+        let spins = typical.is_none_or(|typical| typical > Ns(deadline.0 / 2));
+        self.may_poll && spins && !self.is_chosen && self.largest() <= deadline
     }
 
     /// Its largest latency.
