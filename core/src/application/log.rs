@@ -204,6 +204,7 @@ impl Log {
         self.jobs.iter_mut().for_each(Jobs::begin_window);
         self.cycles.begin_window();
         self.several.begin_window();
+        self.paused.begin_window();
         self.names.begin_window();
         // Drops the places of the previous window, else a thread with ever new places would fill the table.
         let left = self.left.map(|(left, _)| left);
@@ -269,8 +270,7 @@ impl Log {
         }
         Task {
             is_chosen,
-            may_poll: !is_chosen
-                && self.main.is_some_and(|main| self.paused.may_poll(&self.places.get(main))),
+            polls_from_ns: self.main.and_then(|main| self.paused.polls_from(&self.places.get(main))),
             unfinished: self.unfinished.clone(),
             outside_ns: self.candidates.outside(),
             other_turns: self.candidates.report(&self.places),
@@ -340,7 +340,7 @@ impl Log {
                 self.jobs.iter_mut().for_each(|jobs| jobs.set_period(self.sums.known_period()));
                 self.cycles.released(begin, self.sums.period_ns());
                 let since = self.left.map_or(activation.waking, |(_, since)| since);
-                self.paused.waited(begin.since(since));
+                self.paused.waited(begin.since(since), activation.switched_in.since(begin));
                 self.sums.waited(activation, activation.waking.since(since));
             }
             Some((left, since)) => {

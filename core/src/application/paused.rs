@@ -28,9 +28,16 @@ pub(super) struct Paused {
     others: u64,
     jobs: Ns,
     waits: Ns,
+    /// The longest time from the end of a wait until it ran.
+    longest_start: Ns,
 }
 
 impl Paused {
+    /// Resets the figures.
+    pub fn begin_window(&mut self) {
+        self.longest_start = Ns::ZERO;
+    }
+
     /// Jobs were lost.
     pub fn forget(&mut self) {
         (self.last, self.before) = (None, None);
@@ -42,8 +49,9 @@ impl Paused {
         self.last = Some(response);
     }
 
-    /// The main wait after it ended after `waited`.
-    pub fn waited(&mut self, waited: Ns) {
+    /// The main wait after it ended after `waited`, and the thread ran after `start` more.
+    pub fn waited(&mut self, waited: Ns, start: Ns) {
+        self.longest_start = self.longest_start.max(start);
         self.waits = self.waits + waited;
         let Some(response) = self.last.take() else { return };
         let Some((job, wait)) = self.before.replace((response, waited)) else { return };
@@ -54,8 +62,13 @@ impl Paused {
         }
     }
 
-    /// Whether its jobs may have been released after the end of their wait in `main`.
-    pub fn may_poll(&self, main: &Place) -> bool {
+    /// The longest time from the end of a wait in `main` until it ran, if its jobs may have been released later than that
+    /// end.
+    pub fn polls_from(&self, main: &Place) -> Option<Ns> {
+        self.may_poll(main).then_some(self.longest_start)
+    }
+
+    fn may_poll(&self, main: &Place) -> bool {
         if main.is_relative_sleep() {
             return self.made_up < SHOWN || self.made_up <= self.others.saturating_mul(NEARLY);
         }
@@ -80,7 +93,7 @@ mod tests {
         let mut paused = Paused::default();
         for (response, sleep) in jobs {
             paused.finished(Ns(response * 1_000));
-            paused.waited(Ns(sleep * 1_000));
+            paused.waited(Ns(sleep * 1_000), Ns::ZERO);
         }
         paused
     }

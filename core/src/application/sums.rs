@@ -307,7 +307,7 @@ impl Sums {
             several_waits: None,
             off_period_ns: None,
             several_jobs: None,
-            may_poll: false,
+            polls_from_ns: None,
             is_chosen: false,
             released_by: self.released_by.clone(),
             released_every_ns: self.released_every(),

@@ -101,10 +101,11 @@ pub struct Task {
     /// The longest relative sleep before its jobs: events it polls for are noticed that late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polls_every_ns: Option<Ns>,
-    /// The end of its wait in `waits_in` is no evidence of a release: a relative sleep that does not keep a period, a
-    /// mutex, a page fault. It may have polled for its job after it (see [`Task::may_poll_until`]).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub may_poll: bool,
+    /// Set if the end of its wait in `waits_in` is no evidence of a release: a relative sleep that does not keep a period, a
+    /// mutex, a page fault. It may have polled for its job after it: see [`Task::may_poll_until`]. The longest time from
+    /// there until it ran, which is no poll.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub polls_from_ns: Option<Ns>,
     /// Its worst wake-up, with its context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst: Option<Box<Peak>>,
@@ -245,7 +246,7 @@ impl Task {
     pub fn may_poll_until(&self, deadline: Ns) -> bool {
         let typical = self.of(Quantity::Response).and_then(|series| series.histogram.quantile(0.5));
         let spins = typical.is_none_or(|typical| typical > Ns(deadline.0 / 2));
-        self.may_poll && spins && !self.is_chosen && self.largest() <= deadline
+        spins && !self.is_chosen && self.polls_from_ns.is_some_and(|started| started <= deadline)
     }
 
     /// Its largest latency.

@@ -13,9 +13,13 @@ use super::{judge, judge_recording, Asked, Rules};
 use crate::application::Task;
 use crate::numbers::counted;
 use crate::run::{Contradiction, MergedRun, NotARun, Run, FORMAT, MOST_CLASSES, USUAL_CLASSES, VERSION};
-use crate::series::{Quantity, Series, Thread};
+use crate::series::{Quantity, Thread};
 use crate::time::Ns;
 use crate::verdict::{badness, JudgedBy, Outcome, Verdict};
+
+mod series;
+
+use series::consistent;
 
 impl Run {
     /// Reads a run file, and recomputes its verdict from its samples: it is never taken from the file.
@@ -162,32 +166,6 @@ fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
         late.chain(peaks).filter(|(worst, deadline, _)| worst > deadline).max_by_key(|(worst, ..)| *worst)?;
     let (worst, deadline) = worst.told_apart(deadline);
     Some(format!("its verdict is {said} with a deadline of {deadline}, but {whose} took {worst}"))
-}
-
-/// Checks redundant parts of a series against each other.
-fn consistent(series: &Series) -> Result<(), Contradiction> {
-    let refuse = |what: String| Err(Contradiction(format!("{}: {what}", series.label())));
-    let max = series.histogram.max().unwrap_or(Ns::ZERO);
-    if let Some(replayed) = &series.replayed {
-        let all = replayed.count();
-        if all < series.histogram.count() || replayed.max() < series.histogram.max() {
-            return refuse(format!(
-                "{} up to {max}, but {} with the missed ones up to {}",
-                counted(series.histogram.count(), "sample"),
-                counted(all, "activation"),
-                replayed.max().unwrap_or(Ns::ZERO)
-            ));
-        }
-    }
-    // Gap lengths are converted twice, with different rounding.
-    let rounded = max + Ns(max.0 / 1_000 + 1_000);
-    match series.seconds.iter().max_by_key(|second| second.max_ns).filter(|second| second.max_ns > rounded) {
-        Some(second) => refuse(format!(
-            "the largest latency is {max}, but that of second {} is {}",
-            second.second, second.max_ns
-        )),
-        None => Ok(()),
-    }
 }
 
 /// Checks the figures of a recorded thread against each other: what is said twice, and late jobs without a late response.

@@ -5,7 +5,7 @@ use crate::conditions::Conditions;
 use crate::histogram::{Histogram, Layout};
 use crate::peak::Peak;
 use crate::run::NotARun;
-use crate::series::{SecondMax, Thread};
+use crate::series::{SecondMax, Series, Thread};
 use crate::time::{Cpu, Mono};
 
 const DEADLINE: Ns = Ns(100_000);
@@ -105,6 +105,28 @@ fn a_file_that_contradicts_itself_is_refused_with_the_contradiction() {
     refused(second, in_time(), "the largest latency is 60.0 µs, but that of second 7 is 90.0 µs");
     let replayed = |run: &mut Run| run.series[0].replayed = Some(series(7, Ns(60_000)).histogram);
     refused(replayed, in_time(), "40000 samples up to 60.0 µs, but 7 activations");
+    let missed = |run: &mut Run| {
+        (run.series[0].missed, run.series[0].replayed) =
+            (Some(1 << 63), Some(run.series[0].histogram.clone()));
+    };
+    let words =
+        "40000 samples and 9223372036854775808 missed releases, but 40000 activations with the missed ones";
+    refused(missed, in_time(), words);
+    let second = |run: &mut Run| run.series[0].seconds = vec![SecondMax { second: 7, max_ns: Ns(1) }];
+    refused(second, in_time(), "the smallest latency is 9.0 µs, but that of second 7 is 1 ns");
+}
+
+#[test]
+fn a_sum_of_samples_that_is_not_between_their_extremes_is_refused() {
+    let run = judged(40_000, Ns::from_ms(50));
+    let right = format!("\"sum_ns\":{}", run.series[0].histogram.sum_ns());
+    let text = run.to_json().replace("\"sum_ns\": ", "\"sum_ns\":");
+    assert!(text.contains(&right) && Run::from_json(&text).is_ok(), "{text}");
+    for wrong in [0, 1 << 63, u64::MAX] {
+        let edited = text.replace(&right, &format!("\"sum_ns\":{wrong}"));
+        let said = Run::from_json(&edited).unwrap_err().to_string();
+        assert!(said.contains("latencies from 9.0 µs to 50.000 ms, but by their sum a mean of"), "{said}");
+    }
 }
 
 fn peak() -> Peak {

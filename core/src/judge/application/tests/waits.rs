@@ -31,8 +31,11 @@ fn a_deadline_longer_than_the_interval_between_releases_is_a_doubt_unless_the_us
 #[test]
 fn a_late_job_of_a_thread_that_may_have_polled_for_it_is_a_doubt_unless_it_waited_for_a_cpu_or_is_an_exception(
 ) {
-    let exception =
-        Task { may_poll: true, waits_in: Some("clock_nanosleep".to_owned()), ..task(Ns(1_200_000)) };
+    let exception = Task {
+        polls_from_ns: Some(Ns(900)),
+        waits_in: Some("clock_nanosleep".to_owned()),
+        ..task(Ns(1_200_000))
+    };
     // Jobs of a thread that spins are long each time.
     let mut late = exception.clone();
     (0..50_000).for_each(|_| late.series[1].histogram.record(Ns(700_000)));
@@ -52,14 +55,13 @@ fn a_late_job_of_a_thread_that_may_have_polled_for_it_is_a_doubt_unless_it_waite
     assert!(said(&doubt, "1.200 ms") && said(&doubt, "give --activation 'clock_nanosleep'"), "{doubt:?}");
     let chosen = judged(&Task { is_chosen: true, ..late.clone() });
     assert_eq!(chosen.outcome, Some(Outcome::Fail));
-    let mut starved = late.clone();
-    starved.series[0].histogram.record(Ns(1_100_000));
+    let starved = Task { polls_from_ns: Some(Ns(1_100_000)), ..late.clone() };
     assert_eq!(judged(&starved).outcome, Some(Outcome::Fail));
     assert_eq!(judged(&exception).outcome, Some(Outcome::Fail));
     let misses = Task { misses: 3, series: Vec::new(), ..late.clone() };
     assert_eq!(judged(&misses).outcome, Some(Outcome::Inconclusive));
     let execution = Some(crate::application::Span { min_ns: Ns(1), mean_ns: 2.0, max_ns: Ns(1_150_000) });
-    let busy = judged(&Task { may_poll: false, execution, ..late });
+    let busy = judged(&Task { polls_from_ns: None, execution, ..late });
     assert_eq!(busy.outcome, Some(Outcome::Fail));
     assert!(said(&busy, "If the thread spins for its release after that wait"), "{busy:?}");
 }
