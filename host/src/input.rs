@@ -203,7 +203,7 @@ mod tests {
         std::os::unix::fs::symlink("file", at("link")).unwrap();
         assert_eq!(open(&at("link"), waiting).unwrap().bytes(5).unwrap(), b"12345");
         assert!(open(&at("file"), waiting).unwrap().bytes(4).unwrap_err().to_string().contains("larger"));
-        fs::File::create(at("sparse")).unwrap().set_len(1 << 40).unwrap();
+        File::create(at("sparse")).unwrap().set_len(1 << 40).unwrap();
         let sparse = open(&at("sparse"), waiting).unwrap();
         assert!(sparse.bytes(1 << 38).unwrap_err().to_string().contains("larger than 262144 MiB"));
     }
