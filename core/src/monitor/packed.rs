@@ -26,7 +26,7 @@ pub fn pack_peak(peak: &Peak) -> Option<Vec<u8>> {
     zstd::bulk::compress(&text, 3).ok()
 }
 
-/// The size to which the peaks of a database may still unfold: hostile ones of some bytes unfold to [`LONGEST_PEAK`] each.
+/// The size to which the peaks of a database may still unfold: hostile ones of some bytes unfold to several MiB each.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance(usize);
 
