@@ -45,9 +45,9 @@ fn over_gpio_lines_each_answer_is_counted_and_a_known_delay_is_measured() {
         assert_eq!(outcome.text(&format!("{name}-status")).trim(), "0", "{}", said(&outcome, name));
         medians.push(series.histogram.quantile(0.5).unwrap());
     }
-    // In virtual time. The wire, a shell script, takes some time, the same for both.
+    // In virtual time. The wire, a shell script, takes some time; its median differs by up to 0.15 ms between runs.
     println!("medians {medians:?}");
-    assert!(medians[1].0.abs_diff(medians[0].0 + 5_000_000) < 50_000, "{medians:?}");
+    assert!(medians[1].0.abs_diff(medians[0].0 + 5_000_000) < 250_000, "{medians:?}");
 }
 
 #[test]
