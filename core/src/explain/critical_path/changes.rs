@@ -3,6 +3,8 @@
 //! Priority inheritance (`sched_pi_setprio`) and migrations have events; other changes of a priority are known from the
 //! system call that made them, else only from the priorities before and after.
 
+use std::fmt;
+
 use super::Walk;
 use crate::explain::thread::Stretch;
 use crate::explain::wait::is_stopper;
@@ -24,6 +26,36 @@ pub(super) struct Change {
     /// The thread that lowered it and thus prolonged the wait.
     pub lowered_by: Option<String>,
 }
+
+/// How a write to a cpuset moves a thread.
+const CPUSET: &str = "write: its cpuset was changed";
+
+/// What caused a migration.
+pub(super) enum Mover {
+    /// A system call that sets the affinity.
+    Call { by: Thread, name: String },
+    /// A write that changed the cpuset of the thread.
+    Cpuset(Thread),
+    /// Its CPU was taken offline: the sentence that says so.
+    Offline(String),
+    /// The scheduler itself, in the context of this thread.
+    Scheduler(Thread),
+}
+
+impl fmt::Display for Mover {
+    /// The end of a sentence, from its separator on: ` by X (sched_setaffinity)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mover::Call { by, name } => write!(f, " by {by} ({name})"),
+            Mover::Cpuset(by) => write!(f, " by {by} ({CPUSET})"),
+            Mover::Offline(why) => write!(f, ": {why}"),
+            Mover::Scheduler(by) => write!(f, " by the scheduler, in the context of {by}"),
+        }
+    }
+}
+
+/// `to which admin/7 (sched_setaffinity) had moved it …`: its affinity or cpuset was changed.
+pub(super) struct Moved(pub String);
 
 impl Walk<'_, '_> {
     /// Changes of the priority of `thread` during its wait, in order; `prio` is that at its start. A change that made
@@ -116,35 +148,36 @@ impl Walk<'_, '_> {
         Some((at, name, self.linked.actor(index)?))
     }
 
-    /// ` by X (sched_setaffinity)`: the thread that caused the migration of `tid` at `index`, if known.
-    pub(super) fn mover(&self, tid: Tid, index: u32) -> String {
+    /// What caused the migration of `tid` at `index`, if known.
+    pub(super) fn mover(&self, tid: Tid, index: u32) -> Option<Mover> {
         let event = self.record.event(index);
         let from = Mono(event.at.0.saturating_sub(MOVING.0));
         if let Some((_, name, by)) = self.call_on(tid, (from, event.at), &["sched_setaffinity"]) {
-            return format!(" by {by} ({name})");
+            return Some(Mover::Call { by, name });
         }
         let left = match event.kind {
             What::Migrate { from, .. } => self.offline(from, event.at, Mono(event.at.0 + 1)),
             _ => None,
         };
         if let Some(why) = left {
-            return format!(": {why}");
+            return Some(Mover::Offline(why));
         }
-        match self.linked.actor(index) {
-            Some(by) if is_stopper(&by.comm) => {
-                self.asker_of(&by, event.at).map_or(String::new(), |by| format!(" by {by}"))
-            }
-            Some(by) if by.tid != tid && self.writes(&by, event.at) && self.is_against_rank(event) => {
-                format!(" by {by} (write: its cpuset was changed)")
-            }
-            Some(by) if by.tid != tid => format!(" by the scheduler, in the context of {by}"),
-            _ => String::new(),
+        let by = self.linked.actor(index)?;
+        if is_stopper(&by.comm) {
+            return self.asker_of(&by, event.at).map(Mover::Cpuset);
         }
+        if by.tid == tid {
+            return None;
+        }
+        Some(match self.writes(&by, event.at) && self.is_against_rank(event) {
+            true => Mover::Cpuset(by),
+            false => Mover::Scheduler(by),
+        })
     }
 
-    /// `admin/7 (write: its cpuset was changed)`: the thread that had `stopper` do a migration at `at`. The scheduler asks it
+    /// The thread that had `stopper` do a migration at `at`. The scheduler asks it
     /// too, but not in a write for which the thread then waits.
-    fn asker_of(&self, stopper: &Thread, at: Mono) -> Option<String> {
+    fn asker_of(&self, stopper: &Thread, at: Mono) -> Option<Thread> {
         let from = Mono(at.0.saturating_sub(MOVING.0));
         let woken =
             self.record.events_of(stopper.tid, from, at).rev().find(
@@ -158,7 +191,7 @@ impl Walk<'_, '_> {
             matches!(event.kind, What::Waking { task, .. } if task.tid == by.tid)
                 && event.current == Some(stopper.tid)
         });
-        waited.then(|| format!("{by} (write: its cpuset was changed)"))
+        waited.then_some(by)
     }
 
     fn writes(&self, by: &Thread, at: Mono) -> bool {
@@ -175,11 +208,14 @@ impl Walk<'_, '_> {
         ranks.is_some_and(|(moved, there)| moved.is_realtime() && there < moved)
     }
 
-    /// `to which admin/7 (sched_setaffinity) had moved it …`, if the wait starts with a migration.
-    pub(super) fn moved_there(&self, thread: &Thread, stretch: &Stretch) -> Option<String> {
+    /// By which thread and from which CPU it was moved, if the wait starts with a migration.
+    pub(super) fn moved_there(&self, thread: &Thread, stretch: &Stretch) -> Option<Moved> {
         let Some(What::Migrate { from, .. }) = self.began(stretch) else { return None };
-        let by = self.mover(thread.tid, stretch.began_by?);
-        let by = by.strip_prefix(" by ").filter(|by| !by.starts_with("the scheduler"))?;
-        Some(format!("to which {by} had moved it from CPU {from}"))
+        let (by, how) = match self.mover(thread.tid, stretch.began_by?)? {
+            Mover::Call { by, name } => (by, name),
+            Mover::Cpuset(by) => (by, CPUSET.to_owned()),
+            Mover::Offline(_) | Mover::Scheduler(_) => return None,
+        };
+        Some(Moved(format!("to which {by} ({how}) had moved it from CPU {from}")))
     }
 }

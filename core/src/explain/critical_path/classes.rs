@@ -1,17 +1,49 @@
 //! Scheduling classes and calls that decide which of two threads has the CPU: time slices of SCHED_RR, `sched_yield`,
 //! priorities that another thread raised, SCHED_DEADLINE.
 
+use std::fmt;
+
 use super::Walk;
 use crate::explain::thread::{State, Stretch};
 use crate::series::Thread;
 use crate::time::{Mono, Ns, Prio};
 use crate::trace::event::Kind as What;
 
-/// End of the text on a thread that gave way.
-pub(super) const YIELDED: &str = ", to which it gave way by sched_yield";
+/// Why a thread has the CPU before another that is not of higher priority.
+pub(super) enum LetIn {
+    /// By its priority.
+    Rank,
+    /// In its time slice.
+    Slice,
+    /// The other one called `sched_yield`.
+    Yielded,
+    /// Another thread raised it: `raised from nice 0 to RT 70 by boss/7 (sched_setscheduler at …)`.
+    Raised(String),
+}
 
-/// Start of the text on a holder that another thread raised.
-pub(super) const RAISED_FROM: &str = "raised from ";
+impl fmt::Display for LetIn {
+    /// Behind the name of the thread that has the CPU.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LetIn::Rank => Ok(()),
+            LetIn::Slice => write!(f, ", in its time slice of SCHED_RR,"),
+            LetIn::Yielded => write!(f, ", to which it gave way by sched_yield"),
+            LetIn::Raised(how) => write!(f, ", {how}"),
+        }
+    }
+}
+
+impl LetIn {
+    /// What to do for `comm`, which waits for the CPU that `holder` has.
+    pub fn advice(&self, comm: &str, holder: &str) -> String {
+        match self {
+            LetIn::Rank => format!("lower the priority of {holder}, shorten its runs, or let one of the two use another CPU"),
+            LetIn::Slice => format!("give {comm} and {holder} different priorities, or SCHED_FIFO: threads of one priority take turns by SCHED_RR, sched_rr_timeslice_ms each"),
+            LetIn::Yielded => format!("let {comm} not call sched_yield here: it lets all threads of its priority run first"),
+            LetIn::Raised(_) => format!("find why {holder} is raised above {comm}, or let that be done when {comm} does not have to run"),
+        }
+    }
+}
 
 /// Maximum time before a wait in which a raised priority is a reason of that wait.
 const RAISED: Ns = Ns::from_ms(100);
@@ -19,13 +51,7 @@ const RAISED: Ns = Ns::from_ms(100);
 impl Walk<'_, '_> {
     /// Whether `thread` lost the CPU to `holder` because its time slice was over: a thread by SCHED_FIFO, or with time
     /// left, that is preempted stays before all others of its priority.
-    pub(super) fn takes_turns(
-        &self,
-        thread: &Thread,
-        prio: Option<Prio>,
-        holder: &Thread,
-        stretch: &Stretch,
-    ) -> bool {
+    fn takes_turns(&self, thread: &Thread, prio: Option<Prio>, holder: &Thread, stretch: &Stretch) -> bool {
         let is_same = prio.is_some_and(|prio| prio.is_realtime() && !is_deadline(thread));
         let call = self.linked.in_call(thread.tid, stretch.begin).map(|(_, id, _)| self.record.call_name(id));
         is_same
@@ -35,24 +61,28 @@ impl Walk<'_, '_> {
             && call.is_none_or(|call| call != "sched_yield")
     }
 
-    /// Why `holder` came before `thread`: it was raised by another thread not long before, or `thread` gave way to it.
+    /// Why `holder` came before `thread`: its time slice, or it was raised by another thread not long before, or `thread` gave
+    /// way to it.
     pub(super) fn let_in(
         &self,
         thread: &Thread,
         prio: Option<Prio>,
         holder: &Thread,
         stretch: &Stretch,
-    ) -> String {
+    ) -> LetIn {
+        if self.takes_turns(thread, prio, holder, stretch) {
+            return LetIn::Slice;
+        }
         let call =
             || self.linked.in_call(thread.tid, stretch.begin).map(|(_, id, _)| self.record.call_name(id));
         if prio == holder.prio
             && stretch.state == State::Preempted
             && call().is_some_and(|call| call == "sched_yield")
         {
-            return YIELDED.to_owned();
+            return LetIn::Yielded;
         }
         let raised = prio.and_then(|prio| self.raised_from(holder, prio, stretch));
-        raised.map_or(String::new(), |raised| format!(", {raised}"))
+        raised.map_or(LetIn::Rank, LetIn::Raised)
     }
 
     /// `raised from nice 0 to RT 70 by boss/7 (sched_setscheduler at …)`: from below `prio`, by a call of another thread.
@@ -79,7 +109,7 @@ impl Walk<'_, '_> {
                     let (set, call, by) = self.call_on(holder.tid, (at, above), &calls)?;
                     let (new, is_other) = (holder.prio?, by.tid != holder.tid);
                     return is_other
-                        .then(|| format!("{RAISED_FROM}{rank} to {new} by {by} ({call} at {set})"));
+                        .then(|| format!("raised from {rank} to {new} by {by} ({call} at {set})"));
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Why no other CPU ran a waiting thread.
 
+use super::changes::Moved;
 use super::Walk;
 use crate::explain::cpu::Context;
 use crate::explain::thread::Stretch;
@@ -13,33 +14,28 @@ const IDLE: f64 = 0.9;
 /// Maximum time from the last run of the thread that takes a CPU offline to a wait that starts after it.
 const GOING_OFFLINE: Ns = Ns::from_ms(100);
 
-/// Start of the text if no reason is recorded.
-const UNKNOWN: &str = ": why it was not migrated is not recorded";
-
 /// Other CPUs that could have run a waiting thread.
 pub(super) struct Elsewhere {
     /// `while CPU 1 was idle`.
     pub when: String,
     /// Why they did not, from its separator on: `: it is pinned to CPU 0`. Said once in a sentence.
     pub why: String,
+    /// Whether the reason is not recorded.
+    is_unknown: bool,
 }
 
 impl Elsewhere {
     /// With the migration before the wait, if there was one.
-    pub fn after(moved: Option<String>, elsewhere: Option<Elsewhere>) -> Option<Elsewhere> {
-        let Some(moved) = moved else { return elsewhere };
+    pub fn after(moved: Option<Moved>, elsewhere: Option<Elsewhere>) -> Option<Elsewhere> {
+        let Some(Moved(moved)) = moved else { return elsewhere };
         let (when, why) = match elsewhere {
-            Some(Elsewhere { when, why }) => {
-                let is_set = ["(sched_setaffinity)", "cpuset"].iter().any(|how| moved.contains(how));
-                let why = match why.starts_with(UNKNOWN) && is_set {
-                    true => ": its affinity was changed".to_owned(),
-                    false => why,
-                };
-                (format!("{moved}, {when}"), why)
+            Some(Elsewhere { when, is_unknown: true, .. }) => {
+                (format!("{moved}, {when}"), ": its affinity was changed".to_owned())
             }
+            Some(Elsewhere { when, why, .. }) => (format!("{moved}, {when}"), why),
             None => (moved, String::new()),
         };
-        Some(Elsewhere { when, why })
+        Some(Elsewhere { when, why, is_unknown: false })
     }
 }
 
@@ -73,35 +69,42 @@ impl Walk<'_, '_> {
             }
             _ => {
                 let why = String::new();
-                return away
-                    .into_iter()
-                    .next()
-                    .map(|(_, gone)| Elsewhere { when: format!("while {gone}"), why });
+                return away.into_iter().next().map(|(_, gone)| Elsewhere {
+                    when: format!("while {gone}"),
+                    why,
+                    is_unknown: false,
+                });
             }
         };
         let why = self.why_not(thread, prio, stretch, cpu);
-        Some(Elsewhere { when, why })
+        let is_unknown = why.is_none();
+        let why = why.unwrap_or_else(|| ": why it was not migrated is not recorded (its affinity was changed, migration was disabled, or the scheduler was late)".to_owned());
+        Some(Elsewhere { when, why, is_unknown })
     }
 
-    /// Why a thread that waits for `cpu` was not run by another one, which was free.
-    fn why_not(&mut self, thread: &Thread, prio: Option<Prio>, stretch: &Stretch, cpu: Cpu) -> String {
+    /// Why a thread that waits for `cpu` was not run by another one, which was free; `None`: not recorded.
+    fn why_not(
+        &mut self,
+        thread: &Thread,
+        prio: Option<Prio>,
+        stretch: &Stretch,
+        cpu: Cpu,
+    ) -> Option<String> {
         let (a, b) = (stretch.begin, stretch.end);
         if is_bound_worker(&thread.comm) {
-            return format!(": a worker bound to CPU {cpu}");
+            return Some(format!(": a worker bound to CPU {cpu}"));
         }
         if let Some(line) = line_of_thread(&thread.comm) {
-            return format!(": its affinity is that of the interrupt (/proc/irq/{line}/smp_affinity)");
+            return Some(format!(": its affinity is that of the interrupt (/proc/irq/{line}/smp_affinity)"));
         }
         let then = "else it could have run there at once";
         let pinned = self.record.window.pinned.get(&thread.tid).copied().filter(|at| *at < stretch.end);
-        match (pinned, prio) {
+        Some(match (pinned, prio) {
             (Some(at), _) if self.stayed(thread, at, stretch.end, cpu) => {
                 format!(": it is pinned to CPU {cpu} (affinity: sched_setaffinity at {at}), {then}")
             }
             (_, Some(prio)) if prio.is_realtime() && self.came_from_elsewhere(thread, stretch.end, cpu) => {
-                format!(
-                    "{UNKNOWN} (its affinity was changed, migration was disabled, or the scheduler was late)"
-                )
+                return None;
             }
             (_, Some(prio)) if prio.is_realtime() && self.may_be_offline(cpu, a, b) => {
                 self.ask("cpuhp_enter");
@@ -111,7 +114,7 @@ impl Walk<'_, '_> {
                 format!(": it must be pinned to CPU {cpu} (affinity; no migration, the mask is not recorded), {then}")
             }
             _ => ": not migrated (affinity, or load balancing came late)".to_owned(),
-        }
+        })
     }
 
     /// `CPU 1 was taken offline by kworker/0:1/22, for operator/114 (cpuhp_enter at …)`, if that is recorded and the

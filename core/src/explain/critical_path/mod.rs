@@ -4,11 +4,11 @@
 //! that woke it, the timer and the thread that armed it, and likewise a request, packet or work item; the time of these
 //! threads is split in the same way, recursively. In interrupt context the interrupted thread is never named.
 //!
-//! One topic per file: `running` on the CPU, `own` computation, `waiting` for a CPU and why not `elsewhere`, `idle`
-//! CPUs, `changes` of priority, scheduling `classes`, `throttled` threads, `blocked` time and its `reason`, `wakers`, `given` work items,
-//! requests, packets and calls, `timers`, `softirqs` deferred to a thread, RCU `grace` periods, `stacked` devices,
-//! `sources` of interrupts, `missing` events, waits woken in `vain`, `spins` for another CPU, `roundtrip`s of two threads and the `answer` of one, `links`
-//! between events, `locks` of the kernel, `clauses` of the sentence.
+//! One topic per file: `running` on the CPU, `own` computation, `waiting` for a CPU and why not `elsewhere`, `idle` CPUs,
+//! `changes` of priority, scheduling `classes`, `throttled` threads, `blocked` time and its `reason`, `wakers`, `given` work
+//! items, requests, packets and calls, `timers`, `softirqs` deferred to a thread, RCU `grace` periods, `stacked` devices,
+//! `sources` of interrupts, `missing` events, waits woken in `vain`, `spins` for another CPU, `roundtrip`s of two threads and
+//! the `answer` of one, `links` between events, `locks` of the kernel, `clauses` of the sentence.
 
 mod answer;
 mod blocked;
@@ -255,8 +255,9 @@ impl Walk<'_, '_> {
             State::Woken | State::Preempted => {
                 let why = match self.began(stretch) {
                     Some(What::Migrate { from, to, .. }) => {
-                        let by = stretch.began_by.map(|index| self.mover(thread.tid, index));
-                        format!("migrated from CPU {from} to CPU {to}{}", by.unwrap_or_default())
+                        let by = stretch.began_by.and_then(|index| self.mover(thread.tid, index));
+                        let by = by.map_or(String::new(), |by| by.to_string());
+                        format!("migrated from CPU {from} to CPU {to}{by}")
                     }
                     Some(What::Fork { .. } | What::Waking { new: true, .. }) => "created".to_owned(),
                     _ if stretch.state == State::Woken => "woken".to_owned(),

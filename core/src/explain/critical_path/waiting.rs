@@ -1,7 +1,7 @@
 //! Runnable but not running: the tasks on the CPU and their priorities, and why no other CPU ran the thread.
 
 use super::blocked::{fair_advice, Inherits};
-use super::classes::{by_deadline, is_deadline, RAISED_FROM, YIELDED};
+use super::classes::{by_deadline, is_deadline, LetIn};
 use super::clauses::{Clause, Weight, WHY};
 use super::elsewhere::Elsewhere;
 use super::running::{interrupt_advice, Hidden};
@@ -210,7 +210,6 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> String {
         let (cpu, waiting_since) = (share.cpu, stretch.begin);
-        let by_turns = self.takes_turns(thread, prio, holder, stretch);
         let subject = self.subject(thread, depth);
         let inversion = if share.net < WORTH_MOVING { String::new() } else { self.inversion(holder, depth) };
         let why = elsewhere.map_or(String::new(), |elsewhere| elsewhere.why.clone());
@@ -248,13 +247,14 @@ impl Walk<'_, '_> {
                 (label, text, advice)
             }
             Role::Wins => {
-                let (rank, turn) = match by_turns {
-                    true => ("of the same priority", ", in its time slice of SCHED_RR,".to_owned()),
-                    false => ("of equal or higher priority", self.let_in(thread, prio, holder, stretch)),
+                let let_in = self.let_in(thread, prio, holder, stretch);
+                let rank = match let_in {
+                    LetIn::Slice => "of the same priority",
+                    _ => "of equal or higher priority",
                 };
-                let label = format!("{holder}, {rank}, occupies CPU {cpu}{turn}{inversion}{elsewhere}");
+                let label = format!("{holder}, {rank}, occupies CPU {cpu}{let_in}{inversion}{elsewhere}");
                 let text = format!(
-                    "{subject} waited {{}} for CPU {cpu}, occupied by {holder}{turn}{inversion}{placed}"
+                    "{subject} waited {{}} for CPU {cpu}, occupied by {holder}{let_in}{inversion}{placed}"
                 );
                 let raise = format!("raise {} above {comm}, or keep {comm} off CPU {cpu}", thread.comm);
                 let advice = match (inversion.is_empty(), self.waits_for.last()) {
@@ -262,10 +262,7 @@ impl Walk<'_, '_> {
                         format!("take no CPU offline while {} has to run, or keep {comm} off CPU {cpu}", thread.comm)
                     }
                     (true, _) if is_deadline(holder) => by_deadline(thread, comm),
-                    (true, _) if turn.contains(RAISED_FROM) => format!("find why {comm} is raised above {}, or let that be done when {} does not have to run", thread.comm, thread.comm),
-                    (true, _) if turn.ends_with(YIELDED) => format!("let {} not call sched_yield here: it lets all threads of its priority run first", thread.comm),
-                    (true, _) if by_turns => format!("give {} and {comm} different priorities, or SCHED_FIFO: threads of one priority take turns by SCHED_RR, sched_rr_timeslice_ms each", thread.comm),
-                    (true, _) => format!("lower the priority of {comm}, shorten its runs, or let one of the two use another CPU"),
+                    (true, _) => let_in.advice(&thread.comm, comm),
                     (false, Some(Inherits::Could)) => format!("priority inversion: use a priority-inheritance lock, or {raise}"),
                     (false, Some(Inherits::IfMutex)) => format!("priority inversion: if it waits for a mutex, use one with priority inheritance, else {raise}"),
                     (false, _) => format!("priority inversion that priority inheritance cannot fix: {raise}"),
