@@ -365,11 +365,11 @@ impl Log {
             if let Some(job) = job {
                 self.cycles.finished(activation.blocked);
                 self.is_over(&job, job.part, activation);
-                let response = Some(activation.blocked.since(job.part));
-                response.into_iter().for_each(|response| self.paused.finished(response));
+                let response = activation.blocked.since(job.part);
+                self.paused.finished(response);
                 self.perhaps_several(&job, last_one, place);
                 self.jobs.iter_mut().for_each(|jobs| jobs.ends(job.part, activation.blocked, name));
-                self.sums.finished(job.execution, Finished { response, late, last });
+                self.sums.finished(job.execution, Finished { response: Some(response), late, last });
             } else {
                 self.sums.overran(late.and_then(|late| self.without_the_first_sleep(late)), last);
             }

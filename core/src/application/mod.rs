@@ -4,8 +4,9 @@
 //! application needs no change. One thing is inferred: the *main wait* of a thread, the place where it waits for its
 //! next job (a timer, a semaphore, a socket). A wait anywhere else is within a job, and a source of blocking.
 //! `main_wait` infers the main wait, `log` splits activations into jobs, `point` names a place, `places` numbers them,
-//! `paused` decides whether its end is evidence of a release, `sums` adds up, `misses` counts overruns, `candidates` computes the effect of another main wait and the time outside
-//! jobs, `job` is a job with its activations, `parts` splits its time, and `task` is the result.
+//! `paused` decides whether its end proves a release, `sums` adds up, `misses` counts overruns, `candidates` computes the
+//! effect of another main wait and the time outside jobs, `job` is a job with its activations, `parts` splits its time, and
+//! `task` is the result.
 //!
 //! Memory is bounded: [`Tasks`] keeps a limited number of threads; one that has been idle for long is replaced by a new
 //! one, and all others are added up as [`OTHERS`] (`others`).

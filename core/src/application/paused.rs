@@ -1,10 +1,10 @@
-//! Whether the end of a main wait is evidence of a release.
+//! Whether the end of a main wait proves a release.
 //!
 //! A thread that polls sleeps for a relative time, then looks for work; it may spin until there is some. No event shows
 //! that, and the time until its next wait is not a response time. The same holds for waits that are not for a job: a
 //! mutex, a page fault, a write. Exception: sleeps that end at regular times whatever the length of the jobs before
-//! them. Then the program computes them from a period, and their end is a release. In a loop that spins
-//! until its next period, the sleeps have any length but that one.
+//! them. Then the program computes them from a period, and their end is a release. In a loop that spins until its next
+//! period, the sleeps have any length but that one.
 
 use super::candidates::may_begin_jobs;
 use super::point::Place;

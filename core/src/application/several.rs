@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(
             several.queue(from(Via::Timer)),
             Queue::None,
-            "a single release is no evidence of another source"
+            "a single release does not prove another source"
         );
         assert_eq!(several.queue(from(Via::Thread)), Queue::OfThreads);
         released(&mut several, Via::Thread, 1);

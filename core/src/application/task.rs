@@ -101,9 +101,9 @@ pub struct Task {
     /// The longest relative sleep before its jobs: events it polls for are noticed that late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polls_every_ns: Option<Ns>,
-    /// Set if the end of its wait in `waits_in` is no evidence of a release: a relative sleep that does not keep a period, a
-    /// mutex, a page fault. It may have polled for its job after it: see [`Task::may_poll_until`]. The longest time from
-    /// there until it ran, which is no poll.
+    /// Longest time from the end of its wait in `waits_in` until it ran. Present only if that end does not prove a release (a
+    /// relative sleep that does not keep a period, a mutex, a page fault): the thread may poll for its job after it, and a late
+    /// job is a doubt if half of the jobs take more than half of the deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polls_from_ns: Option<Ns>,
     /// Its worst wake-up, with its context.

@@ -80,7 +80,7 @@ pub fn gamma_quantile(a: f64, p: f64) -> f64 {
     bisect(20.0 * a + 1_500.0, |x| 1.0 - gamma_upper(a, x) < p)
 }
 
-/// Where in `[0, high]` a value is no longer too small.
+/// The smallest `x` in `[0, high]` for which `is_too_small` is false; it is true for all smaller ones.
 fn bisect(mut high: f64, is_too_small: impl Fn(f64) -> bool) -> f64 {
     let mut low = 0.0;
     for _ in 0..200 {

@@ -85,7 +85,7 @@ impl Special {
     /// Opens it for writing; a pipe is opened once it has a reader. `waiting` is called once if that takes a second.
     ///
     /// # Errors
-    /// It cannot be opened, or a signal requested the end and there is no reader.
+    /// It cannot be opened, or a signal ended the wait for a reader.
     pub fn open(&self, waiting: impl FnOnce()) -> io::Result<File> {
         let path = PathBuf::from(format!("/proc/self/fd/{}", self.found.as_raw_fd()));
         match self.is_pipe {

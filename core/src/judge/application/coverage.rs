@@ -145,7 +145,7 @@ pub(super) fn measured_from<'a>(tasks: impl Iterator<Item = &'a Task>) -> Option
 fn may_poll(task: &Task, longest: String) -> String {
     let wait = task.waits_in.as_deref().unwrap_or("its main place");
     format!(
-        "{}: from one wait in {wait} to the next, it took up to {longest}, but the end of that wait is no evidence of a release: \
+        "{}: from one wait in {wait} to the next, it took up to {longest}, but the end of that wait does not prove a release: \
          it may have polled for its job after it. If that wait starts a job, give --activation '{}'; otherwise mark the jobs \
          with the tracer (lathunt explain --between)",
         task.thread,

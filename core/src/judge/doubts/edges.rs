@@ -27,8 +27,8 @@ pub(super) fn edges_ambiguous(run: &Run, rules: &Rules) -> Vec<Doubt> {
         if stray > 0 {
             let edges = counted(stray, "stray edge");
             doubts.push(format!(
-                "{name}: {edges}: an edge has no number, so one taken for an answer makes its latency too short; remove what \
-                 makes the line bounce"
+                "{name}: {edges}: an edge has no number, so one taken for an answer makes its latency too short; debounce the \
+                 line in hardware"
             ));
         }
     }
