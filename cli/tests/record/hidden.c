@@ -104,43 +104,6 @@ static void *forkjoin(void *unused)
 	return unused;
 }
 
-/* futex_waitv() on two words. */
-static _Atomic unsigned words[2];
-static volatile ns word_release;
-
-static void *waitv(void *unused)
-{
-	struct { unsigned long long value, address; unsigned flags, reserved; } v[2];
-
-	init("waitv");
-	for (unsigned seen = 0;;) {
-		for (int i = 0; i < 2; i++) {
-			v[i].value = i ? 0 : seen;
-			v[i].address = (unsigned long)&words[i];
-			v[i].flags = 2 | 128; /* 32 bits, private */
-			v[i].reserved = 0;
-		}
-		syscall(449, v, 2, 0, 0, 0);
-		if (words[0] == seen)
-			continue;
-		seen = words[0];
-		work(seen % 3 == 1 ? LATE : MS);
-		job(word_release);
-	}
-	return unused;
-}
-
-static void *futexwaitv(void *unused)
-{
-	pthread_t t;
-
-	pthread_create(&t, 0, waitv, 0);
-	init("waker");
-	fifo(61);
-	PERIODIC((void)w; word_release = now(); words[0]++; syscall(SYS_futex, &words[0], FUTEX_WAKE_PRIVATE, 1, 0, 0, 0))
-	return unused;
-}
-
 /* Priorities and CPUs change inside the job. */
 static void *priochange(void *unused)
 {
@@ -337,7 +300,8 @@ static const struct {
 	{"sibling", sibling}, {"restarted", restarted}, {"rearmed", rearmed}, {"migrating", migrating}, {"nopause", nopause},
 	{"quietsource", quietsource}, {"taketurns", taketurns}, {"goodturns", goodturns}, {"twotimers", twotimers},
 	{"itimer", itimer}, {"loopmix", loopmix}, {"udphalf", udphalf}, {"shortgap", shortgap}, {"pollgap", pollgap},
-	{"alternate", alternate}, {"clockspin", clockspin}, {"flagspin", flagspin}, {"mutexspin", mutexspin},
+	{"alternate", alternate}, {"quietwait", quietwait}, {"clockspin", clockspin}, {"flagspin", flagspin},
+	{"mutexspin", mutexspin},
 };
 
 static void ignored(int signal) { (void)signal; }

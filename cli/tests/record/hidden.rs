@@ -77,7 +77,7 @@ const UNSEEN: [(&str, &str); 34] = [
 ];
 
 /// Without late jobs.
-const GOOD: [&str; 14] = [
+const GOOD: [&str; 15] = [
     "good alone",
     "restful",
     "restarted",
@@ -89,6 +89,7 @@ const GOOD: [&str; 14] = [
     "loopmix",
     "alternate",
     "quietsource",
+    "quietwait",
     "clockspin",
     "flagspin",
     "mutexspin",

@@ -101,6 +101,7 @@ struct CurrentJob {
     late: Option<LateSleeps>,
     /// How, by which thread and when it was released.
     via: Via,
+    by_timerfd: bool,
     waker: Tid,
     waking: Mono,
     /// Release of its current part, and the longest previous part.

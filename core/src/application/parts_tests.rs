@@ -12,6 +12,7 @@ fn step_of(at: u64, ran: u64, length: u64, point: Point) -> Activation {
     let at = Mono(at * 1_000);
     Activation {
         sources: Default::default(),
+        by_timerfd: false,
         waking: at,
         switched_in: at + Ns(1_000),
         blocked: at + Ns(1_000) + Ns::from_us(length),

@@ -50,6 +50,8 @@ pub(super) struct From {
     pub via: Via,
     /// In a wait for several events: its sources. `None`: another wait.
     pub sources: Option<Sources>,
+    /// By a timerfd.
+    pub by_timerfd: bool,
 }
 
 /// Which jobs may already be queued where a thread waits for its next job.
@@ -76,11 +78,13 @@ impl Several {
     }
 
     /// Which jobs may be queued during a job that was released in this way.
-    fn queue(&self, From { via, sources }: From) -> Queue {
+    fn queue(&self, From { via, sources, by_timerfd }: From) -> Queue {
         match sources {
             Some(Sources::Unknown) => return Queue::OfUnknown,
             Some(Sources::One) if via == Via::Timer => return Queue::OfUnknown,
-            Some(Sources::One | Sources::Timers) | None => {}
+            // Unless the descriptor is that timer, it is a source that never woke the thread.
+            Some(Sources::Descriptor) if via == Via::Timer && !by_timerfd => return Queue::OfUnknown,
+            Some(Sources::One | Sources::Descriptor | Sources::Timers) | None => {}
         }
         let all: u64 = self.releases.iter().sum();
         let by = |other: Via| {
@@ -178,7 +182,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn from(via: Via) -> From {
-        From { via, sources: None }
+        From { via, sources: None, by_timerfd: false }
     }
 
     #[test]
@@ -203,16 +207,21 @@ mod tests {
 
     #[test]
     fn a_source_that_never_ended_a_wait_may_have_queued_a_job_unless_the_sources_are_known() {
-        let certain = |via, sources| {
+        let told = |via, sources, by_timerfd| {
             let mut several = Several::default();
             (0..100).for_each(|_| several.released(via));
-            let from = From { via, sources: Some(sources) };
+            let from = From { via, sources: Some(sources), by_timerfd };
             several.late(Mono(0), Mono(45 * MS), Ns::from_ms(40), None, Some(from));
             several.report(Some(Ns(100 * MS))).is_none()
         };
+        let certain = |via, sources| told(via, sources, false);
         assert!(!certain(Via::Timer, Sources::Unknown) && !certain(Via::Timer, Sources::One));
         assert!(certain(Via::Timer, Sources::Timers));
         assert!(!certain(Via::Interrupt, Sources::Unknown) && certain(Via::Interrupt, Sources::One));
+        let (timeout, descriptor) = (false, true);
+        assert!(!told(Via::Timer, Sources::Descriptor, timeout) && told(Via::Timer, Sources::Descriptor, descriptor));
+        assert!(!told(Via::Timer, Sources::One, descriptor), "beside one that never woke it");
+        assert!(certain(Via::Interrupt, Sources::Descriptor));
     }
 
     fn told(ran: &[(u64, u64)], via: Option<Via>, shortest: Option<Ns>) -> Option<SeveralJobs> {

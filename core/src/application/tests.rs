@@ -39,6 +39,7 @@ const FAULT: Point = Point { syscall: -1, argument: 0, operation: 0, compat: fal
 pub(super) fn activation(at: u64, via: Via, point: Point) -> Activation {
     Activation {
         sources: Default::default(),
+        by_timerfd: false,
         thread: thread(7, "control"),
         tgid: Tid(6),
         policy: 1,

@@ -21,6 +21,24 @@ pub enum Via {
     Interrupt,
 }
 
+impl Via {
+    /// From `via` of a record or of a pending waking, whose upper three bits are flags.
+    #[must_use]
+    pub fn of_byte(byte: u8) -> Via {
+        match byte & 31 {
+            0 => Via::Thread,
+            1 => Via::Timer,
+            _ => Via::Interrupt,
+        }
+    }
+
+    /// [`Activation::by_timerfd`] in the same byte.
+    #[must_use]
+    pub fn is_by_timerfd(byte: u8) -> bool {
+        byte & 32 != 0
+    }
+}
+
 /// Sources that can end a wait for several events (poll, epoll).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sources {
@@ -29,6 +47,8 @@ pub enum Sources {
     Unknown,
     /// Timers and at most one other source.
     One,
+    /// One descriptor, and perhaps a timeout.
+    Descriptor,
     /// Only timers.
     Timers,
 }
@@ -132,6 +152,8 @@ pub struct Activation {
     pub source: u16,
     /// What woke it.
     pub via: Via,
+    /// That is the timer of a timerfd, not the timeout of its call. False if not known.
+    pub by_timerfd: bool,
     /// The thread on the CPU of the waking (in an interrupt, the interrupted thread).
     pub waker: Who,
     /// CPU of the waking.
@@ -213,11 +235,8 @@ impl Activation {
             site: int(184) as u32,
             stack: short(188) as u16,
             source: short(190) as u16,
-            via: match byte(103) & 63 {
-                0 => Via::Thread,
-                1 => Via::Timer,
-                _ => Via::Interrupt,
-            },
+            via: Via::of_byte(byte(103)),
+            by_timerfd: Via::is_by_timerfd(byte(103)),
             waker: thread(80, 90, 128),
             waker_cpu: Cpu(u32::from(short(106) as u16)),
             before: thread(84, 92, 144),
@@ -311,7 +330,7 @@ mod tests {
         {
             put(at, &value.to_le_bytes());
         }
-        put(102, &[137, 193, 11, 1, 3]);
+        put(102, &[137, 225, 11, 1, 3]);
         put(112, b"victim");
         put(128, b"waker");
         put(144, b"before");
@@ -323,6 +342,7 @@ mod tests {
         assert_eq!((read.latency(), read.timer_part(), read.execution), (Ns(100), Some(Ns(40)), Ns(700)));
         assert_eq!((read.slack, read.site, read.stack, read.source), (Ns(25), 0xfeed_0001, 6, 7));
         assert_eq!((read.via, read.was_reserved, read.after_several), (Via::Timer, true, true));
+        assert!(read.by_timerfd);
         assert_eq!(read.thread.thread().to_string(), "victim/5 (RT 90)");
         assert_eq!(
             (read.waker.comm.text().as_str(), read.before.thread().to_string().as_str()),

@@ -20,6 +20,7 @@
 enum via { VIA_THREAD, VIA_TIMER, VIA_INTERRUPT };
 /* Flags in `via`. */
 #define OF_RESERVED 128 /* preempted while under SCHED_DEADLINE; `policy` is only the policy at its start */
+#define BY_TIMERFD 32 /* the timer that woke it is a timerfd, not the timeout of its call */
 #define AFTER_SEVERAL 64 /* `prev` had the CPU for less than half of the time since the waking */
 enum activation_flag {
 	ACT_SHARED = 1,
@@ -52,7 +53,7 @@ struct activation {
 	__u16 preemptions, faults;
 	__u16 cpu; /* CPU of the first switch-in */
 	__u8 operation; /* low byte of the second argument */
-	__u8 via;	/* enum via, OF_RESERVED, AFTER_SEVERAL */
+	__u8 via;	/* enum via, OF_RESERVED, AFTER_SEVERAL, BY_TIMERFD */
 	__u8 flags;	/* enum activation_flag */
 	__u8 policy;
 	__u16 waker_cpu;

@@ -105,7 +105,8 @@ struct open_timer {
 	__s32 tid;  /* the task in whose context it runs */
 	__u8 late; /* it woke a measured task later than late_timer_ns */
 	__u8 early; /* it ran before `expires`, together with another timer: it has slack */
-	__u16 armed_late; /* was due before it was armed */
+	__u8 armed_late; /* was due before it was armed */
+	__u8 of_timerfd;
 };
 
 enum level { LEVEL_IRQ, LEVEL_VECTOR, LEVEL_SOFTIRQ, LEVELS };

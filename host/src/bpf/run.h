@@ -22,7 +22,7 @@ static __always_inline void activation_waking(struct cpu_block *b, struct waking
 	bool interrupt = b->window[LEVEL_IRQ].open || b->window[LEVEL_VECTOR].open || b->window[LEVEL_SOFTIRQ].open;
 
 	w->flags = t && t->armed_late ? ACT_ARMED_LATE : 0;
-	w->via = t ? VIA_TIMER : interrupt ? VIA_INTERRUPT : VIA_THREAD;
+	w->via = t ? t->of_timerfd ? VIA_TIMER | BY_TIMERFD : VIA_TIMER : interrupt ? VIA_INTERRUPT : VIA_THREAD;
 	w->waker_tid = waker->pid;
 	w->waker_prio = waker->prio;
 	w->waker_cpu = bpf_get_smp_processor_id();

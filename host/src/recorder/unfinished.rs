@@ -105,6 +105,7 @@ impl Recorder {
         let came = came.is_some_and(|of| of.at.load(Relaxed) >= at && of.tid.load(Relaxed) != tid.0);
         let a = Activation {
             sources: Default::default(),
+            by_timerfd: Via::is_by_timerfd(slot.via()),
             thread: seen.who,
             tgid: seen.tgid,
             policy: seen.policy,
@@ -121,7 +122,7 @@ impl Recorder {
             site: 0,
             stack: 0,
             source: 0,
-            via: slot.via(),
+            via: Via::of_byte(slot.via()),
             waker: slot.waker(),
             waker_cpu: slot.waker_cpu(),
             before,
@@ -221,12 +222,8 @@ impl Waking {
         Cpu(u32::from((self.circumstances.load(Relaxed) >> 16) as u16))
     }
 
-    fn via(&self) -> Via {
-        match self.circumstances.load(Relaxed).to_le_bytes()[4] {
-            0 => Via::Thread,
-            1 => Via::Timer,
-            _ => Via::Interrupt,
-        }
+    fn via(&self) -> u8 {
+        self.circumstances.load(Relaxed).to_le_bytes()[4]
     }
 
     /// Ended by yielding, which the kernel does not count as blocking.

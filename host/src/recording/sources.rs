@@ -56,11 +56,11 @@ impl WaitSources {
     }
 }
 
-/// poll without a set is a sleep. Of the number of descriptors, the low byte is known.
+/// poll without a set is a sleep. Of the number of descriptors, the low byte is known: 257 of them count as one.
 fn of_set(point: Point) -> Sources {
     match (point.argument, point.operation) {
         (0, 0) => Sources::Timers,
-        (_, 1) => Sources::One,
+        (_, 1) => Sources::Descriptor,
         _ => Sources::Unknown,
     }
 }
@@ -88,6 +88,13 @@ fn among(text: &str, is_timer: impl Fn(u64) -> bool) -> Sources {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_set_of_poll_is_known_by_its_size() {
+        let of = |argument, operation| of_set(Point { argument, operation, ..Point::default() });
+        assert_eq!((of(0, 0), of(0x7f00, 1)), (Sources::Timers, Sources::Descriptor));
+        assert_eq!((of(0x7f00, 2), of(0x7f00, 0)), (Sources::Unknown, Sources::Unknown));
+    }
 
     #[test]
     fn descriptors_of_an_epoll_instance_are_timers_or_others() {

@@ -46,7 +46,7 @@ impl Log {
         let Some(deadline) = self.due.deadline.filter(|&deadline| response > deadline) else { return };
         let queues = may_queue(&self.places.get(place));
         let sources = self.places.get(place).is_on_several().then_some(last.sources);
-        let from = queues.then_some(From { via: job.via, sources });
+        let from = queues.then_some(From { via: job.via, sources, by_timerfd: job.by_timerfd });
         let part = (job.part > job.begin).then(|| job.longest.max(end.since(job.part)));
         // It armed a timer for a time that had passed: its next job may have started there, without a wait.
         let armed = job.late.filter(|late| queues && late.count > u16::from(last.at_once));

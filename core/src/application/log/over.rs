@@ -13,6 +13,7 @@ impl CurrentJob {
             execution: Ns::ZERO,
             late: None,
             via: activation.via,
+            by_timerfd: activation.by_timerfd,
             waker: activation.waker.tid,
             waking: activation.waking,
             part: begin,

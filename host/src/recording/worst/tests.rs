@@ -20,6 +20,7 @@ pub fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
     let switched_in = Mono(1_000_000 * number + latency);
     let activation = Activation {
         sources: Default::default(),
+        by_timerfd: false,
         thread: who(tid),
         tgid: Tid(tid),
         policy: 1,
