@@ -170,11 +170,10 @@ pub(super) fn may_queue(place: &Place) -> bool {
 
 /// Whether a thread may wait there for its next job.
 pub(super) fn may_begin_jobs(place: &Place) -> bool {
-    let reads = ["read", "pread", "recv", "accept", "mq_timedreceive", "io_uring_enter", "ioctl", "splice"];
     match place.class {
         Class::Sleep | Class::Wait => true,
         Class::Lock => !place.may_be_mutex(),
-        Class::Io => reads.iter().any(|call| place.name.starts_with(call)),
+        Class::Io => place.is_input(),
         Class::PageFault | Class::Other => false,
     }
 }

@@ -16,7 +16,6 @@ use super::misses::Finished;
 use super::part::{joined, Part};
 use super::paused::Paused;
 use super::places::{call_of, Id, Places};
-use super::point::EXIT;
 use super::several::Several;
 use super::sums::Sums;
 use super::task::Task;
@@ -376,7 +375,7 @@ impl Log {
             }
             self.is_starting = false;
         }
-        let ended = self.places.get(place).name == EXIT;
+        let ended = self.places.get(place).is_exit();
         self.candidates.blocked(
             activation.blocked,
             Some(place) == self.main,

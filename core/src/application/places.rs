@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::point::{Class, Place};
+use super::point::{Class, Form, Place};
 use crate::trace::activation::Point;
 
 /// Maximum number of distinct places; later ones are `other places`.
@@ -62,7 +62,11 @@ impl Places {
     /// The place with that number.
     pub fn get(&self, id: Id) -> Place {
         let known = self.known.get(usize::from(id.0)).cloned();
-        known.unwrap_or_else(|| Place { class: Class::Other, name: "other places".to_owned() })
+        known.unwrap_or_else(|| Place {
+            class: Class::Other,
+            form: Form::Other,
+            name: "other places".to_owned(),
+        })
     }
 
     /// Drops all places except these, and returns their new numbers.
@@ -111,5 +115,33 @@ mod tests {
         );
         assert_eq!(places.of(futex(1), name), (kept[0].unwrap(), false));
         assert!(places.of(futex(50), name).1, "there is room again");
+    }
+
+    #[test]
+    fn a_call_site_changes_the_name_of_a_place_and_none_of_its_properties() {
+        let properties = |place: Place| {
+            let waits = [place.is_absolute_sleep(), place.is_relative_sleep(), place.is_on_several()];
+            let files = [place.is_read(), place.is_input(), place.is_exit(), place.is_unknown()];
+            (place.class, waits, files, place.may_be_mutex(), place.may_be_plain_futex())
+        };
+        let calls: [fn(Point) -> Option<&'static str>; 7] = [
+            |_| Some("clock_nanosleep"),
+            |_| Some("nanosleep"),
+            |_| Some("futex"),
+            |_| Some("poll"),
+            |_| Some("read"),
+            |_| Some("recvmsg"),
+            |_| None,
+        ];
+        for (call, operation) in calls.into_iter().flat_map(|call| [0, 1, 6, 9, 13].map(|low| (call, low))) {
+            let plain = Point { operation, ..futex(64) };
+            let [plain, chosen] = [0, 0xfeed_0001].map(|site| {
+                let mut places = Places::default();
+                let (id, _) = places.of(Point { site, ..plain }, call);
+                places.get(id)
+            });
+            assert_eq!(chosen.name, format!("{}@feed0001", plain.name));
+            assert_eq!(properties(plain), properties(chosen));
+        }
     }
 }

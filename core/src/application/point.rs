@@ -23,26 +23,56 @@ pub enum Class {
     Other,
 }
 
+/// Calls with rules of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Form {
+    /// None of these.
+    #[default]
+    Other,
+    /// A sleep until an absolute time.
+    AbsoluteSleep,
+    /// A sleep for a relative time.
+    RelativeSleep,
+    /// FUTEX_WAIT: a mutex of glibc; other libraries also wait for jobs so.
+    PlainFutex,
+    /// A mutex with priority inheritance.
+    PiMutex,
+    /// A wait that several descriptors can end.
+    OnSeveral,
+    /// A call on a descriptor or file that may wait for data, a request or a connection.
+    Input,
+    /// A read of any descriptor: also an [`Form::Input`].
+    Read,
+    /// A system call without a known name.
+    Unnamed,
+    /// The thread exits.
+    Exit,
+}
+
 /// A place: two waits there are waits for the same thing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Its kind.
     pub class: Class,
+    /// More exactly, where the rules of jobs depend on it.
+    pub(super) form: Form,
     /// `futex FUTEX_LOCK_PI 0x7ffd1000`, `clock_nanosleep TIMER_ABSTIME`, `read 3`, `page fault`.
     pub name: String,
 }
 
-/// The thread exits.
-pub(super) const EXIT: &str = "exit";
 /// The thread was stopped from outside.
 const STOPPED: &str = "a stop by a signal, a debugger or the freezer";
 /// Operation of glibc for semaphores and condition variables. A condition variable alternates between two words
 /// (__g_signals in nptl/pthread_cond_common.c) within eight aligned bytes: one place.
 const WAIT_BITSET: &str = "FUTEX_WAIT_BITSET";
-/// Operations of mutexes; the first is also used for anything else outside glibc.
-const OF_MUTEXES: [&str; 3] = ["futex FUTEX_WAIT 0x", "futex FUTEX_LOCK_PI 0x", "futex FUTEX_LOCK_PI2 0x"];
+const PLAIN: &str = "FUTEX_WAIT";
+const LOCK_PI: &str = "FUTEX_LOCK_PI";
+const LOCK_PI2: &str = "FUTEX_LOCK_PI2";
 /// `TIMER_ABSTIME` among the flags of clock_nanosleep.
 const ABSOLUTE: u8 = 1;
+/// Calls of [`Form::Read`] and [`Form::Input`], by the begin of their names.
+const READ: &str = "read";
+const INPUTS: [&str; 7] = ["pread", "recv", "accept", "mq_timedreceive", "io_uring_enter", "ioctl", "splice"];
 /// Calls that sleep. In sched_yield only SCHED_DEADLINE threads block, until their next period.
 const SLEEPS: [&str; 3] = ["clock_nanosleep", "nanosleep", "sched_yield"];
 /// Calls that wait for events.
@@ -118,16 +148,17 @@ impl Place {
     /// The place `point`; `name` names system calls.
     #[must_use]
     pub fn of(point: Point, name: fn(Point) -> Option<&'static str>) -> Place {
+        let place = |class, form, name: &str| Place { class, form, name: name.to_owned() };
         match point.syscall {
-            Point::KERNEL => return Place { class: Class::Other, name: "kernel code".to_owned() },
-            Point::STOPPED => return Place { class: Class::Other, name: STOPPED.to_owned() },
-            Point::EXITS => return Place { class: Class::Other, name: EXIT.to_owned() },
-            ..0 => return Place { class: Class::PageFault, name: "page fault".to_owned() },
+            Point::KERNEL => return place(Class::Other, Form::Other, "kernel code"),
+            Point::STOPPED => return place(Class::Other, Form::Other, STOPPED),
+            Point::EXITS => return place(Class::Other, Form::Exit, "exit"),
+            ..0 => return place(Class::PageFault, Form::Other, "page fault"),
             _ => {}
         }
         let Some(call) = name(point) else {
             let kind = if point.compat { "32-bit system call" } else { "system call" };
-            return Place { class: Class::Other, name: format!("{kind} {}", point.syscall) };
+            return place(Class::Other, Form::Unnamed, &format!("{kind} {}", point.syscall));
         };
         let (class, name) = match call {
             "futex" => {
@@ -150,43 +181,69 @@ impl Place {
             call if ON_FILES.contains(&call) => (Class::Io, call.to_owned()),
             call => (Class::Other, call.to_owned()),
         };
-        Place { class, name }
+        Place { class, form: form(call, class, point.operation), name }
     }
 
     /// Whether it is a sleep with a relative time.
     pub(super) fn is_relative_sleep(&self) -> bool {
-        matches!(self.name.as_str(), "nanosleep" | "clock_nanosleep")
+        self.form == Form::RelativeSleep
     }
 
     /// Whether it is a futex call that some libraries use for waits for jobs, too.
     pub(super) fn may_be_plain_futex(&self) -> bool {
-        self.name.starts_with(OF_MUTEXES[0])
+        self.form == Form::PlainFutex
     }
 
     /// Whether the system call has no known name.
     pub(super) fn is_unknown(&self) -> bool {
-        self.class == Class::Other && self.name.contains("system call ")
+        self.form == Form::Unnamed
     }
 
     /// Whether it is a sleep until an absolute time.
     pub(super) fn is_absolute_sleep(&self) -> bool {
-        self.class == Class::Sleep && self.name.ends_with("TIMER_ABSTIME")
+        self.form == Form::AbsoluteSleep
     }
 
     /// Whether several descriptors can end the wait.
     pub(super) fn is_on_several(&self) -> bool {
-        let call = self.name.split(' ').next();
-        self.class == Class::Wait && call.is_some_and(|call| ON_SEVERAL.contains(&call))
+        self.form == Form::OnSeveral
     }
 
     /// Whether it is a read of any descriptor.
     pub(super) fn is_read(&self) -> bool {
-        self.class == Class::Io && self.name.starts_with("read")
+        self.form == Form::Read
+    }
+
+    /// Whether data, requests or connections may be waited for there, in a call on a file.
+    pub(super) fn is_input(&self) -> bool {
+        matches!(self.form, Form::Read | Form::Input)
+    }
+
+    /// Whether the thread exits there.
+    pub(super) fn is_exit(&self) -> bool {
+        self.form == Form::Exit
     }
 
     /// Whether it may be a mutex: a thread that also waits elsewhere does not wait for its next job there.
     pub(super) fn may_be_mutex(&self) -> bool {
-        OF_MUTEXES.iter().any(|begin| self.name.starts_with(begin))
+        matches!(self.form, Form::PlainFutex | Form::PiMutex)
+    }
+}
+
+/// `low_byte`: of the second argument.
+fn form(call: &str, class: Class, low_byte: u8) -> Form {
+    match (class, call) {
+        (Class::Sleep, "clock_nanosleep") if low_byte & ABSOLUTE != 0 => Form::AbsoluteSleep,
+        (Class::Sleep, "nanosleep" | "clock_nanosleep") => Form::RelativeSleep,
+        (Class::Lock, "futex") => match operation(low_byte) {
+            PLAIN => Form::PlainFutex,
+            LOCK_PI | LOCK_PI2 => Form::PiMutex,
+            _ => Form::Other,
+        },
+        (Class::Wait, call) if ON_SEVERAL.contains(&call) => Form::OnSeveral,
+        (Class::Io, call) if call.starts_with(READ) => Form::Read,
+        (Class::Io, call) if INPUTS.iter().any(|begin| call.starts_with(begin)) => Form::Input,
+        _ => Form::Other,
     }
 }
 
@@ -204,11 +261,11 @@ fn clock(id: u64) -> Option<&'static str> {
 /// Name of a futex operation (include/uapi/linux/futex.h), without the private and clock flags.
 fn operation(low_byte: u8) -> &'static str {
     match low_byte & 0x7f {
-        0 => "FUTEX_WAIT",
-        6 => "FUTEX_LOCK_PI",
+        0 => PLAIN,
+        6 => LOCK_PI,
         9 => WAIT_BITSET,
         11 => "FUTEX_WAIT_REQUEUE_PI",
-        13 => "FUTEX_LOCK_PI2",
+        13 => LOCK_PI2,
         _ => "operation",
     }
 }

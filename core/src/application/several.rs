@@ -219,7 +219,10 @@ mod tests {
         assert!(certain(Via::Timer, Sources::Timers));
         assert!(!certain(Via::Interrupt, Sources::Unknown) && certain(Via::Interrupt, Sources::One));
         let (timeout, descriptor) = (false, true);
-        assert!(!told(Via::Timer, Sources::Descriptor, timeout) && told(Via::Timer, Sources::Descriptor, descriptor));
+        assert!(
+            !told(Via::Timer, Sources::Descriptor, timeout)
+                && told(Via::Timer, Sources::Descriptor, descriptor)
+        );
         assert!(!told(Via::Timer, Sources::One, descriptor), "beside one that never woke it");
         assert!(certain(Via::Interrupt, Sources::Descriptor));
     }

@@ -1,6 +1,5 @@
 //! The end of a thread's recording: the job in progress, and losses after the last activation.
 
-use super::super::point::EXIT;
 use super::super::unfinished::{State, Unfinished};
 use super::{release, CurrentJob, Log};
 use crate::time::Mono;
@@ -126,12 +125,12 @@ impl Log {
     /// The job of the last activation, if it is not finished.
     fn unfinished_behind(&self, end: Mono, blocks: Option<u16>) -> Option<Unfinished> {
         let (job, (left, since)) = (self.current?, self.left?);
-        let place = self.places.get(left).name;
-        let (state, until) = if place == EXIT { (State::Ended, since) } else { (State::Blocked, end) };
+        let place = self.places.get(left);
+        let (state, until) = if place.is_exit() { (State::Ended, since) } else { (State::Blocked, end) };
         if state == State::Blocked && blocks != self.before.map(|before| before.blocks) {
             return None; // see went_on_unseen()
         }
-        let place = (state == State::Blocked).then_some(place);
+        let place = (state == State::Blocked).then_some(place.name);
         Some(Unfinished { state, since: job.part, after_ns: until.since(job.part), place })
     }
 }
