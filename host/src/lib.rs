@@ -14,6 +14,7 @@ mod cpu_time;
 pub mod debugfs;
 pub mod error;
 pub mod facts;
+mod holes;
 pub mod inject;
 pub mod input;
 pub mod instrument;

@@ -9,6 +9,7 @@ use std::sync::Once;
 
 use lathunt_core::trace::ftrace_text::Release;
 
+use crate::holes;
 use crate::input::{self, Input};
 use crate::signals;
 
@@ -30,7 +31,7 @@ impl Mapped {
     /// If the file is truncated while it is mapped, the process ends with one line and exit code 1.
     ///
     /// # Errors
-    /// It cannot be opened or mapped, or is not a regular file: a FIFO would wait for a writer.
+    /// It cannot be opened or mapped, most of it is holes, or it is not a regular file: a FIFO would wait for a writer.
     pub fn open(path: &Path) -> std::io::Result<Mapped> {
         Mapped::of(&input::regular(path)?)
     }
@@ -38,7 +39,7 @@ impl Mapped {
     /// Maps an open input, from its first byte; empty if it has no length.
     ///
     /// # Errors
-    /// It cannot be mapped, or is not a regular file.
+    /// It cannot be mapped, most of it is holes, or it is not a regular file.
     pub fn whole(input: &Input) -> std::io::Result<Mapped> {
         match input.is_regular() {
             true => Mapped::of(input.as_file()),
@@ -76,6 +77,7 @@ impl Mapped {
         if length == 0 {
             return Ok(Mapped { address: std::ptr::null_mut(), length: 0 });
         }
+        holes::refuse(file, length as u64)?;
         static HANDLER: Once = Once::new();
         HANDLER.call_once(|| signals::on_shortened(on_shortened));
         // SAFETY: a new private read-only mapping of an open file; the kernel checks the arguments.
