@@ -16,6 +16,7 @@ use lathunt_core::trace::source::{About, OpenError, Pieces, Source};
 use lathunt_core::trace::together::Together;
 use lathunt_core::trace::window::Window;
 use lathunt_core::trace::{perf_data, trace_dat};
+use lathunt_host::input::leads_elsewhere;
 use lathunt_host::mapped::{read_now, Mapped};
 use lathunt_host::tracefs::{pages_of_unfinished, FILE, HEAD_FILE};
 
@@ -214,7 +215,11 @@ fn kernel_in(directory: &Path) -> Result<Option<TraceFile>> {
         }));
     }
     let files = [FILE, FLIGHT_FILE].map(|name| directory.join(name));
-    files.iter().find(|file| file.is_file()).map(|file| TraceFile::open(file)).transpose()
+    let Some(file) = files.iter().find(|file| file.is_file()) else { return Ok(None) };
+    if let Some(why) = leads_elsewhere(file)? {
+        bail!("cannot read {}: {why}", file.display());
+    }
+    TraceFile::open(file).map(Some)
 }
 
 fn ctf(directories: &[CtfDirectory]) -> std::result::Result<Ctf<'_>, OpenError> {
@@ -255,10 +260,12 @@ fn collect(root: &Path, directory: &Path, depth: usize, found: &mut Vec<CtfDirec
             }
         }
         let name = directory.strip_prefix(root).unwrap_or(directory).display().to_string();
-        let symbols = Mapped::open(&directory.join(BESIDE_CTF).join(KALLSYMS_FILE)).ok();
+        let below = |name: &str| Some(directory.join(name)).filter(|path| is_followed(path));
+        let symbols = below(BESIDE_CTF).and_then(|beside| Mapped::open(&beside.join(KALLSYMS_FILE)).ok());
         let metadata = Mapped::open(&metadata).with_context(doing)?;
+        let index = below("index");
         let indices = streams.iter().filter_map(|(stream, _)| {
-            let index = directory.join("index").join(format!("{stream}.idx"));
+            let index = index.as_ref()?.join(format!("{stream}.idx"));
             Some((stream.clone(), Mapped::open(&index).ok()?))
         });
         let indices = indices.collect();
@@ -266,11 +273,16 @@ fn collect(root: &Path, directory: &Path, depth: usize, found: &mut Vec<CtfDirec
         return Ok(());
     }
     if depth < DEEPEST {
-        for path in entries.iter().filter(|path| path.is_dir()) {
+        for path in entries.iter().filter(|path| is_followed(path)) {
             collect(root, path, depth + 1, found)?;
         }
     }
     Ok(())
+}
+
+/// A directory, not one to which another user's link leads.
+fn is_followed(path: &Path) -> bool {
+    path.is_dir() && leads_elsewhere(path).is_ok_and(|why| why.is_none())
 }
 
 /// A trace read with the symbols of another file.

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::fs::{fstat, openat, FileType, Mode, OFlags, CWD};
+use rustix::fs::{fstat, openat, statat, AtFlags, FileType, Mode, OFlags, CWD};
 use rustix::io::Errno;
 
 use crate::signals;
@@ -61,15 +61,34 @@ pub fn open(path: &Path, waiting: fn(&Path)) -> io::Result<Input> {
     }
 }
 
-/// Opens the regular file `path`; never waits.
+/// Opens the regular file `path`, which the user has not named: it was found in a directory that may be another user's. Never
+/// waits.
 ///
 /// # Errors
-/// It does not exist, cannot be opened, or is not a regular file.
+/// It does not exist, cannot be opened, is not a regular file, or [`leads_elsewhere`].
 pub fn regular(path: &Path) -> io::Result<File> {
+    if let Some(why) = leads_elsewhere(path)? {
+        return Err(refused(&why));
+    }
     match find(path)? {
         (found, FileType::RegularFile) => trusted::reopen(&found, Access::Read),
         (_, other) => Err(refused(&format!("it is {}, expected a regular file", called(other)))),
     }
+}
+
+/// Why an entry of a directory is not followed: it is a link with which another user would have this one read (and publish)
+/// files that its maker may not read. Links to own files of their maker are followed.
+///
+/// # Errors
+/// It does not exist.
+pub fn leads_elsewhere(path: &Path) -> io::Result<Option<String>> {
+    let link = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(link.st_mode) != FileType::Symlink || trusted::is_trusted(link.st_uid) {
+        return Ok(None);
+    }
+    let owner = statat(CWD, path, AtFlags::empty())?.st_uid;
+    let told = || format!("it is a symbolic link of user {} to a file of user {owner}", link.st_uid);
+    Ok((owner != link.st_uid).then(told))
 }
 
 fn find(path: &Path) -> io::Result<(OwnedFd, FileType)> {
