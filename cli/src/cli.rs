@@ -158,6 +158,7 @@ pub fn main() -> ExitCode {
         Command::Trace(args) => cmd::trace::run(args),
         Command::Completions(args) => cmd::completions::run(&args, &mut Cli::command()),
     };
+    lathunt_host::beneath::remove_empty();
     outcome.unwrap_or_else(|error| {
         eprintln!("lathunt: {}", exit::one_line(&error));
         exit::COULD_NOT_MEASURE.into()

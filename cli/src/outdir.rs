@@ -36,8 +36,6 @@ const MOST_LATE: u32 = 10_000;
 /// The output directory.
 pub struct Output {
     directory: Directory,
-    /// It did not exist before.
-    is_new: bool,
 }
 
 impl Output {
@@ -62,7 +60,6 @@ impl Output {
         let directory =
             wanted.map_or_else(|| PathBuf::from(name_of(started.unwrap_or_default())), Path::to_owned);
         let shown = directory.display().to_string();
-        let is_new = !directory.exists();
         let directory = file::directory(&directory, Readers::Umask)
             .with_context(|| format!("cannot create the output directory {shown}"))?;
         directory
@@ -74,20 +71,13 @@ impl Output {
         if let Some(old) = file::set_aside(&directory, &files)? {
             eprintln!("lathunt: an earlier run was there: it is now {}", old.display());
         }
-        Ok(Output { directory, is_new })
+        Ok(Output { directory })
     }
 
     /// The capability needed to write into it, for root in a directory of the user who called sudo.
     #[must_use]
     pub fn needs(&self) -> Vec<Capability> {
         needs(self.directory.path())
-    }
-
-    /// Nothing to keep: removes the directory if it was created and is empty.
-    pub fn leave_nothing(&self) {
-        if self.is_new {
-            let _ = std::fs::remove_dir(self.directory.path());
-        }
     }
 
     /// A file inside.

@@ -11,6 +11,7 @@
 
 mod below;
 mod fresh;
+mod made;
 mod replace;
 mod special;
 
@@ -27,6 +28,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use self::fresh::give;
+pub use self::made::remove_empty;
 pub use self::special::Special;
 use crate::trusted::{self, is_trusted, me, refused, Access, Owner};
 
@@ -159,8 +161,12 @@ impl Directory {
                     Err(error) => return Err(error.into()),
                 }
             }
+            let is_for_caller = is_new && make.is_some_and(|(_, for_caller)| for_caller);
+            if is_for_caller {
+                made::note(&here.fd, &name);
+            }
             here = here.step(&name)?;
-            if is_new && make.is_some_and(|(_, for_caller)| for_caller) {
+            if is_for_caller {
                 give(&here.fd)?;
             }
         }
@@ -265,13 +271,17 @@ impl Directory {
     /// # Errors
     /// The name exists, or the file cannot be created.
     pub fn create_new(&self, name: &OsStr, readers: Readers) -> io::Result<File> {
+        self.create(name, readers.of_file())
+    }
+
+    fn create(&self, name: &OsStr, mode: Mode) -> io::Result<File> {
         let flags = OFlags::RDWR
             | OFlags::CREATE
             | OFlags::EXCL
             | OFlags::NOFOLLOW
             | OFlags::NONBLOCK
             | OFlags::CLOEXEC;
-        let file: File = openat(&self.fd, name, flags, readers.of_file())?.into();
+        let file: File = openat(&self.fd, name, flags, mode)?.into();
         if self.for_caller {
             give(&file)?;
         }

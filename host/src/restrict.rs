@@ -1,9 +1,11 @@
 //! Drops privileges before untrusted files are read: a command that only reads gives up, before the first byte, everything it
 //! does not need for that, so no parser runs with root's rights.
 //!
-//! Dropped are capabilities except those for files; system calls that start programs, open sockets, signal, load or mount
-//! (seccomp); writing anywhere but to the results (Landlock, since Linux 5.13). Each as far as this kernel supports it. An
+//! Dropped are capabilities except those for files; system calls that start programs, open sockets, signal, load, mount or
+//! change the mode of a file ([`calls`]); writing anywhere but to the results (Landlock, since Linux 5.13). Each as far as this kernel supports it. An
 //! ordinary user drops only capabilities: such a process can do no more than its user can.
+
+mod calls;
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -36,7 +38,7 @@ pub fn to_reading(outputs: &[&Path], programs: Programs) -> Result<()> {
     as_caller();
     // Not every kernel has both, and a container may refuse them.
     let _ = write_only(outputs);
-    let _ = without_calls(programs);
+    let _ = calls::refuse(programs);
     // The input files may be any user's, and results under `sudo` go into the directory of its caller.
     privileges::keep(&[Capability::DacOverride, Capability::DacReadSearch])
 }
@@ -131,100 +133,13 @@ fn places(output: &Path, all: u64, of_files: u64) -> Vec<(PathBuf, u64)> {
     found
 }
 
-const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-const IS: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-const AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
-/// Offsets in seccomp_data.
-const NUMBER: u32 = 0;
-const ARCHITECTURE: u32 = 4;
-#[cfg(target_arch = "x86_64")]
-const OWN: u32 = 0xc000_003e;
-#[cfg(target_arch = "aarch64")]
-const OWN: u32 = 0xc000_00b7;
-/// From here on, x86-64 has the numbers of x32.
-const X32: u32 = 0x4000_0000;
-
-const STARTS: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_execveat];
-const REFUSED: [libc::c_long; 46] = [
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_pidfd_send_signal,
-    libc::SYS_kill,
-    libc::SYS_socket,
-    libc::SYS_connect,
-    libc::SYS_bind,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_move_mount,
-    libc::SYS_open_tree,
-    libc::SYS_fsopen,
-    libc::SYS_fsmount,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_keyctl,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_userfaultfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_adjtimex,
-    libc::SYS_acct,
-    libc::SYS_mknodat,
-    libc::SYS_fchown,
-    libc::SYS_fchownat,
-    libc::SYS_setuid,
-    libc::SYS_setresuid,
-    libc::SYS_setfsuid,
-    libc::SYS_syslog,
-];
-
-fn without_calls(programs: Programs) -> io::Result<()> {
-    let step = |code: u16, jt: u8, jf: u8, k: u32| libc::sock_filter { code, jt, jf, k };
-    let refuse = step(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
-    let mut filter = vec![
-        step(LOAD, 0, 0, ARCHITECTURE),
-        step(IS, 1, 0, OWN),
-        step(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
-        step(LOAD, 0, 0, NUMBER),
-    ];
-    if cfg!(target_arch = "x86_64") {
-        filter.extend([step(AT_LEAST, 0, 1, X32), refuse]);
-    }
-    let starts = if programs == Programs::None { &STARTS[..] } else { &[] };
-    for number in REFUSED.iter().chain(starts) {
-        filter.extend([step(IS, 0, 1, *number as u32), refuse]);
-    }
-    filter.push(step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: the program and its filter live through the call.
-    match unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, File};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
+    use crate::beneath::{Directory, Foreign, Readers};
 
     /// Runs `inside` in a separate process; returns whether it returned true.
     fn forked(inside: impl FnOnce() -> bool) -> bool {
@@ -237,6 +152,45 @@ mod tests {
             let mut status = -1;
             libc::waitpid(child, &mut status, 0);
             status == 0
+        }
+    }
+
+    /// An existing result keeps the permissions that its user gave it, whatever the umask.
+    fn keeps_mode(directory: &Path, mode: u32) -> bool {
+        let path = directory.join(format!("{mode:o}"));
+        // SAFETY: no pointers; this process has one thread.
+        unsafe { libc::umask(0) };
+        let made = File::options().create(true).write(true).truncate(true).mode(mode).open(&path);
+        // SAFETY: as above.
+        unsafe { libc::umask(0o077) };
+        let before = made.and_then(|file| file.metadata()).unwrap().mode();
+        let name = path.file_name().unwrap_or_default();
+        let replaced = Directory::open(directory, Foreign::Refused)
+            .and_then(|directory| directory.replace(name, b"x", Readers::Umask, true));
+        // SAFETY: as above.
+        unsafe { libc::umask(0o022) };
+        replaced.is_ok() && fs::metadata(&path).unwrap().mode() == before
+    }
+
+    fn own_calls_work() -> bool {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a valid rlimit; signal 0 is none.
+        unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && libc::raise(0) == 0 }
+    }
+
+    /// Processes of the same user, by any call, and the shell that reads the terminal.
+    fn others_are_out_of_reach() -> bool {
+        let refused = |result: libc::c_long| {
+            result == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+        };
+        // SAFETY: signal 0 is none; no limit is set or read; a character that is readable.
+        unsafe {
+            let parent = libc::getppid();
+            refused(libc::kill(parent, 0).into())
+                && refused(libc::syscall(libc::SYS_tkill, parent, 0))
+                && refused(libc::syscall(libc::SYS_tgkill, parent, parent, 0))
+                && refused(libc::syscall(libc::SYS_prlimit64, parent, libc::RLIMIT_NOFILE, 0, 0))
+                && refused(libc::ioctl(0, libc::TIOCSTI, c"x".as_ptr()).into())
         }
     }
 
@@ -265,13 +219,16 @@ mod tests {
             to_reading(&outputs, Programs::None).is_ok()
                 && fs::read_to_string(at("else/there")).is_ok()
                 && fs::create_dir(at("out/new")).is_ok()
-                && crate::beneath::Directory::open(&at("out/new"), crate::beneath::Foreign::Refused)
+                && Directory::open(&at("out/new"), Foreign::Refused)
                     .and_then(|new| {
                         let name = std::ffi::OsStr::new("page.html");
-                        (0..2).try_for_each(|_| new.replace(name, b"x", crate::beneath::Readers::Umask, true))
+                        (0..2).try_for_each(|_| new.replace(name, b"x", Readers::Umask, true))
                     })
                     .is_ok()
                 && fs::write(at("target"), "x").is_ok()
+                && keeps_mode(&at("out/new"), 0o640)
+                && keeps_mode(&at("out/new"), 0o666)
+                && own_calls_work()
                 && fs::write("/dev/null", "x").is_ok()
                 && std::thread::spawn(|| 1).join().is_ok()
         }));
@@ -282,12 +239,17 @@ mod tests {
                 && refused(fs::write(at("else/new"), "x"))
                 && refused(fs::remove_file(at("else/there")))
                 && refused(fs::write("/proc/self/coredump_filter", "0"));
+            let modes = refused(fs::set_permissions(at("else/there"), fs::Permissions::from_mode(0o666)))
+                && refused(
+                    File::open(at("else/there"))
+                        .and_then(|file| file.set_permissions(fs::Permissions::from_mode(0o666))),
+                );
             done && (files || !has_landlock)
+                && modes
+                && others_are_out_of_reach()
                 && status.contains("CapEff:\t0000000000000006\n")
                 && refused(std::net::UdpSocket::bind("127.0.0.1:0").map(drop))
                 && refused(std::process::Command::new("/bin/true").status().map(drop))
-                // SAFETY: no pointers; the parent is this test.
-                && unsafe { libc::kill(libc::getppid(), 0) } != 0
         }));
         assert_eq!(fs::read_to_string(at("else/there")).unwrap(), "dear to root");
     }

@@ -6,7 +6,7 @@ use std::io;
 use rustix::fs::{mkdirat, openat, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{give, Directory, Foreign, Readers};
+use super::{give, made, Directory, Foreign, Readers};
 
 impl Directory {
     /// Opens the directory `name` in this one, creating it if missing; refuses a link or another user's
@@ -16,6 +16,7 @@ impl Directory {
     /// It is refused as above, or cannot be created.
     pub fn below(&self, name: &OsStr, readers: Readers) -> io::Result<Directory> {
         match mkdirat(&self.fd, name, readers.of_directory()) {
+            Ok(()) if self.for_caller => made::note(&self.fd, name),
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
@@ -28,6 +29,9 @@ impl Directory {
     /// The name exists, or the directory cannot be created.
     pub fn make_below(&self, name: &OsStr, readers: Readers) -> io::Result<Directory> {
         mkdirat(&self.fd, name, readers.of_directory())?;
+        if self.for_caller {
+            made::note(&self.fd, name);
+        }
         let below = self.enter(name)?;
         if self.for_caller {
             give(&below.fd)?;

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{chownat, linkat, AtFlags, CWD};
+use rustix::fs::{chownat, linkat, AtFlags, Mode, CWD};
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid};
+use rustix::process::{umask, Gid, Uid};
 
 use super::Directory;
 use crate::trusted;
@@ -22,6 +23,19 @@ pub(super) fn give(made: impl AsFd) -> io::Result<()> {
         Ok(()) | Err(Errno::PERM) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Creates a file with exactly `mode`, also where the umask has some of its bits: the umask is without them meanwhile. Changing
+/// the mode later (fchmod) would need a right that readers of foreign files do not have ([`crate::restrict`]).
+pub(super) fn with_mode<T>(mode: u32, create: impl FnOnce(Mode) -> T) -> T {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mode = Mode::from_raw_mode(mode);
+    let mask = umask(Mode::from_raw_mode(0o077)); // the only way to learn it
+    umask(mask.difference(mode));
+    let created = create(mode);
+    umask(mask);
+    created
 }
 
 /// A file that has no final name yet.

@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::io::{self, Write};
 
-use rustix::fs::{fchmod, fsync, linkat, openat, AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{fsync, linkat, openat, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::fresh::{give, temporary, Fresh};
+use super::fresh::{give, temporary, with_mode, Fresh};
 use super::{kind, Directory, Readers};
 use crate::trusted::is_trusted;
 
@@ -38,17 +38,14 @@ impl Directory {
         readers: Readers,
         durable: bool,
     ) -> io::Result<()> {
-        let mut fresh = self.unnamed(name, readers)?;
+        let kept = self.find(name)?.filter(|_| readers == Readers::Umask);
+        let kept = kept.filter(|old| kind(old) == FileType::RegularFile && is_trusted(old.st_uid));
+        let mut fresh = match (readers, kept) {
+            (Readers::Everybody, _) => with_mode(0o644, |mode| self.unnamed(name, mode)),
+            (_, Some(old)) => with_mode(old.st_mode & 0o777, |mode| self.unnamed(name, mode)),
+            _ => self.unnamed(name, readers.of_file()),
+        }?;
         fresh.file.write_all(bytes)?;
-        if let (Readers::Umask, Some(old)) = (readers, self.find(name)?)
-            && kind(&old) == FileType::RegularFile
-            && is_trusted(old.st_uid)
-        {
-            fchmod(&fresh.file, Mode::from_raw_mode(old.st_mode & 0o777))?;
-        }
-        if readers == Readers::Everybody {
-            fchmod(&fresh.file, Mode::from_raw_mode(0o644))?;
-        }
         if durable {
             fresh.file.sync_all()?;
         }
@@ -78,14 +75,14 @@ impl Directory {
     /// # Errors
     /// Why they cannot.
     pub fn probe(&self) -> io::Result<()> {
-        self.unnamed(OsStr::new("probe"), Readers::Owner).map(drop)
+        self.unnamed(OsStr::new("probe"), Readers::Owner.of_file()).map(drop)
     }
 
     /// A file that vanishes unless [`Fresh::put`] gives it a name; also when the process is killed, if the file system
     /// supports that.
-    fn unnamed(&self, name: &OsStr, readers: Readers) -> io::Result<Fresh<'_>> {
+    fn unnamed(&self, name: &OsStr, mode: Mode) -> io::Result<Fresh<'_>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        match openat(&self.fd, ".", flags, readers.of_file()) {
+        match openat(&self.fd, ".", flags, mode) {
             Ok(fd) => {
                 if self.for_caller {
                     give(&fd)?;
@@ -96,7 +93,7 @@ impl Directory {
             Err(error) => return Err(error.into()),
         }
         let temporary = temporary(name);
-        let file = self.create_new(&temporary, readers)?;
+        let file = self.create(&temporary, mode)?;
         Ok(Fresh { directory: self, file, name: Some(temporary), of: name.to_owned() })
     }
 }

@@ -11,6 +11,7 @@ use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Mono, Ns};
+use lathunt_host::beneath::Readers;
 use lathunt_host::latency_box::{Finished, Options};
 use lathunt_host::tree::LIVE;
 use lathunt_host::{pm_qos, sched, signals};
@@ -19,7 +20,7 @@ use super::open::{self, Place};
 use super::record::{Recording, NO_EVENTS};
 use super::{calibrate, serve, table, watch};
 use crate::cmd::latency_box::BoxArgs;
-use crate::file::{target, write_atomic, RUN_FILE};
+use crate::file::{self, target, write_atomic, RUN_FILE};
 use crate::{exit, out, stopped};
 
 /// Measures all channels, or pairs, at the same time.
@@ -118,8 +119,7 @@ pub fn realtime(priority: i32, no_mlock: bool) -> Rights {
 pub(super) fn output(path: &Path) -> Result<PathBuf> {
     let is_file = path.extension().is_some_and(|ending| ending == "json");
     if !is_file && !path.exists() {
-        std::fs::create_dir_all(path)
-            .with_context(|| format!("cannot create the directory {}", path.display()))?;
+        file::directory(path, Readers::Umask)?;
     }
     target(path, RUN_FILE)
 }

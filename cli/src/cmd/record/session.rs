@@ -262,7 +262,6 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     session.on_late.take().into_iter().for_each(|on_late| on_late.finish(&mut run));
     run.verdict = Some(plan.strict.judge(judge::judge_recording(&run, &plan.asked(&run.tasks, ending))));
     if is_empty(&run) {
-        output.leave_nothing();
         let printed = output.print(&run, plan.json, plan.quiet, plan.all);
         eprintln!("lathunt: {}", plan.nobody());
         crate::exit::all([printed, old_files])?;
