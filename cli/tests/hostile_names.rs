@@ -23,7 +23,8 @@ const NAMES: [&str; 7] = [
 const PLAIN: [&str; 7] = ["pwned", "[2J", "img src=x", "evil", "`id`", "error::x", "[error]x"];
 
 /// What a name would act with on a terminal, and, the last two, in a page.
-const ACTIVE: [&str; 8] = ["\x1b", "\x07", "\r", "\u{202e}", "\u{e0041}", "\u{61c}", "<img src=x", "<b>"];
+const ACTIVE: [&str; 9] =
+    ["\x1b", "\x07", "\r", "\u{2028}", "\u{202e}", "\u{e0041}", "\u{61c}", "<img src=x", "<b>"];
 
 struct Threads(Arc<AtomicBool>);
 
@@ -177,7 +178,8 @@ fn hostile_names_of_recorded_threads_act_nowhere() {
 fn hostile_names_of_a_task_set_act_nowhere() {
     let place = tempfile::tempdir().unwrap();
     let mut tasks = serde_json::Map::new();
-    for (at, name) in NAMES.iter().chain(&["</script><b>", "../../etc/x", "::error::x"]).enumerate() {
+    let further = ["</script><b>", "../../etc/x", "=cmd|x!A1", "{\"a\":", "}\\\"", "\u{2028}x\t", "-->]]>"];
+    for (at, name) in NAMES.iter().chain(&further).enumerate() {
         let due = if at == 0 { 1 } else { 5_000 }; // the worst one is named wherever there is room for one name
         let timer = serde_json::json!({"ref": "unique", "period": 20_000});
         tasks.insert((*name).to_owned(), serde_json::json!({"run": 100, "deadline": due, "timer": timer}));

@@ -9,6 +9,7 @@ mod checks;
 mod ctf;
 mod limits;
 mod runs;
+mod texts;
 
 const MIB: usize = 1 << 20;
 /// Of `ulimit -d`.

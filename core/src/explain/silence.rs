@@ -29,7 +29,10 @@ pub(in crate::explain) struct Silence {
 pub(in crate::explain) struct Silences {
     /// By number; `Mono(0)` without events.
     last: Vec<Mono>,
+    /// The thread that each CPU was given since its last event, and when.
     waiting: HashMap<Cpu, (Tid, Mono)>,
+    /// The CPU for which a thread is in `waiting`: a thread is on one CPU only.
+    place: HashMap<Tid, Cpu>,
 }
 
 impl Silences {
@@ -48,11 +51,16 @@ impl Silences {
 
     /// An event of another CPU shows that `tid` migrated to `to`.
     pub fn moved(&mut self, tid: Tid, to: Cpu, at: Mono) {
-        self.waiting.retain(|_, (waits, _)| *waits != tid);
+        if let Some(before) = self.place.remove(&tid) {
+            self.waiting.remove(&before);
+        }
         let last = self.last_of(to);
         let known = self.waiting.get(&to);
-        if known.is_none_or(|(_, since)| *since <= last) {
-            self.waiting.insert(to, (tid, at));
+        if (to.0 as usize) < MOST_CPUS && known.is_none_or(|(_, since)| *since <= last) {
+            self.place.insert(tid, to);
+            if let Some((other, _)) = self.waiting.insert(to, (tid, at)) {
+                self.place.remove(&other);
+            }
         }
     }
 

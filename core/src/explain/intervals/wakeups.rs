@@ -103,7 +103,7 @@ impl Search<'_> {
 
     /// Whether the running thread of every CPU is known from a switch.
     fn all_cpus_known(&self) -> bool {
-        self.cpus.iter().all(|cpu| self.turns.knows(*cpu))
+        self.turns.known() == self.cpus.len() // a CPU with a switch is one with events
     }
 
     /// A switch-in without a wake-up: the thread waited since before the trace, woken or preempted.

@@ -22,6 +22,8 @@ pub(super) struct Task {
     pub(super) releases: u64,
     /// `None`: events were lost since then.
     last_release: Option<Mono>,
+    /// Number of losses that it knows of.
+    losses: u64,
     pub(super) distances: Vec<Ns>,
     pub(super) jobs: Vec<Job>,
     pub(super) ended: u64,
@@ -76,6 +78,8 @@ pub(super) struct Reader {
     expiring: HashMap<Cpu, Mono>,
     turns: Turns,
     same_clock: bool,
+    /// Number of losses so far.
+    losses: u64,
 }
 
 /// The jobs of each thread of `source`, and the damage found.
@@ -95,6 +99,7 @@ pub(super) fn of_threads(source: &dyn Source) -> (BTreeMap<Tid, Task>, Vec<Strin
         }
     }
     damage.truncate(MOST_DAMAGE);
+    reader.tasks.values_mut().for_each(|task| task.after_losses(reader.losses));
     (reader.tasks, damage)
 }
 
@@ -123,6 +128,7 @@ impl Reader {
                 let Some(&due) = self.expiring.get(&event.cpu) else { return };
                 let is_running = self.turns.has(task.tid);
                 let known = self.tasks.entry(task.tid).or_default();
+                known.after_losses(self.losses);
                 known.is_named(task, normalizer);
                 known.release(due, event.at, is_running);
             }
@@ -131,15 +137,17 @@ impl Reader {
         }
     }
 
-    /// Jobs across a loss have no known end, and the interval across it is not known.
+    /// Each task learns of it at its next event ([`Task::after_losses`]): there may be thousands of both.
     fn lost(&mut self, cpu: Cpu) {
         self.turns.lost(cpu);
-        for task in self.tasks.values_mut() {
-            task.last_release = None;
-            if let Some(open) = &mut task.open {
-                open.is_end_unknown = true;
-            }
-        }
+        self.losses += 1;
+    }
+
+    /// A known task, as it is now.
+    fn task(&mut self, tid: Tid) -> Option<&mut Task> {
+        let task = self.tasks.get_mut(&tid)?;
+        task.after_losses(self.losses);
+        Some(task)
     }
 
     fn switch(&mut self, event: &Event, prev: (TaskRef, LeftAs), next: TaskRef, names: &Normalizer<'_>) {
@@ -147,19 +155,20 @@ impl Reader {
         match self.turns.switch(event.cpu, prev.tid, next.tid, event.at) {
             Came::Again => return,
             Came::Unseen(tid) => {
-                let open = self.tasks.get_mut(&tid).and_then(|task| task.open.as_mut());
-                if let Some(open) = open.filter(|open| open.running_since.is_some() && !self.turns.has(tid)) {
+                let is_running = self.turns.has(tid);
+                let open = self.task(tid).and_then(|task| task.open.as_mut());
+                if let Some(open) = open.filter(|open| open.running_since.is_some() && !is_running) {
                     open.running_since = None;
                     open.is_end_unknown = true;
                 }
             }
             Came::Known | Came::First => {}
         }
-        if let Some(task) = self.tasks.get_mut(&prev.tid) {
+        if let Some(task) = self.task(prev.tid) {
             task.is_named(prev, names);
             task.leave(event.at, left_as);
         }
-        if let Some(task) = self.tasks.get_mut(&next.tid) {
+        if let Some(task) = self.task(next.tid) {
             task.is_named(next, names);
             task.come(event.at);
         }
@@ -167,6 +176,16 @@ impl Reader {
 }
 
 impl Task {
+    /// Jobs across a loss have no known end, and the interval across it is not known. `losses`: number of those so far.
+    fn after_losses(&mut self, losses: u64) {
+        if std::mem::replace(&mut self.losses, losses) != losses {
+            self.last_release = None;
+            if let Some(open) = &mut self.open {
+                open.is_end_unknown = true;
+            }
+        }
+    }
+
     fn is_named(&mut self, task: TaskRef, normalizer: &Normalizer<'_>) {
         if let Some(comm) = task.comm.map(|comm| normalizer.strings().get(comm)).filter(|c| *c != self.comm) {
             let earlier = std::mem::replace(&mut self.comm, comm.to_owned());

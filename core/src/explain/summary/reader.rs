@@ -71,7 +71,7 @@ pub(super) struct Reader {
     latencies: Histogram,
     reach: Option<(Mono, Mono)>,
     events: u64,
-    counts: Vec<(Cpu, u64)>,
+    counts: Vec<u64>, // events by CPU number
     damage: Vec<Damage>,
     /// Latest time before which events are missing.
     lost_until: Mono,
@@ -127,11 +127,10 @@ impl Reader {
     pub fn count(&mut self, batch: &Batch) {
         for &(cpu, events) in &batch.counts {
             self.events += events;
-            let place = self.counts.iter().position(|(known, _)| *known == cpu);
-            match place {
-                Some(place) => self.counts[place].1 += events,
-                None if self.counts.len() < MOST_CPUS => self.counts.push((cpu, events)),
-                None => {}
+            let index = cpu.0 as usize;
+            if index < MOST_CPUS {
+                self.counts.resize(self.counts.len().max(index + 1), 0);
+                self.counts[index] += events;
             }
         }
         if let Some((from, to)) = batch.reach {
@@ -340,14 +339,14 @@ impl Reader {
         let states = std::mem::take(&mut self.cpus).into_iter().enumerate();
         for (cpu, mut state) in states.filter_map(|(cpu, state)| Some((Cpu(cpu as u32), state?))) {
             // Its activity during the silence is not known.
-            let until = silent.iter().find(|silence| silence.cpu == cpu).map_or(last, |silence| silence.last);
+            let until = silent.binary_search_by_key(&cpu, |one| one.cpu).map_or(last, |at| silent[at].last);
             let rest = until.since(state.since);
             match state.running {
                 Some(Tid::IDLE) => state.sums.idle_ns = state.sums.idle_ns + rest,
                 Some(_) => state.sums.busy_ns = state.sums.busy_ns + rest,
                 None => {}
             }
-            let events = self.counts.iter().find(|(known, _)| *known == cpu).map_or(0, |(_, events)| *events);
+            let events = self.counts.get(cpu.0 as usize).copied().unwrap_or(0);
             cpus.push(OfCpu { cpu, events, ..state.sums });
         }
         let mut threads = Vec::new();
@@ -360,8 +359,9 @@ impl Reader {
             threads.push(OfThread { tid, comm, ..task.sums });
         }
         threads.sort_by_key(|thread| (std::cmp::Reverse(thread.run_ns), thread.tid));
-        let comm = |tid| threads.iter().find(|thread| thread.tid == tid).map_or("", |thread| &thread.comm);
-        let silent = silent.iter().map(|silence| silence.told(comm(silence.moved.0))).collect();
+        let comms: HashMap<Tid, &str> = threads.iter().map(|thread| (thread.tid, &*thread.comm)).collect();
+        let comm = |silence: &Silence| comms.get(&silence.moved.0).copied().unwrap_or_default();
+        let silent = silent.iter().map(|silence| silence.told(comm(silence))).collect();
         let lines = self.lines.iter().map(|(&line, sums)| Interrupter {
             name: line.name(&self.strings),
             count: sums.count,
