@@ -248,7 +248,8 @@ fn may_replace(
     Ok(Some(kept))
 }
 
-fn said(path: &Path, error: &std::io::Error) -> anyhow::Error {
+/// `cannot write PATH: ERROR`, and what to do.
+pub fn said(path: &Path, error: &std::io::Error) -> anyhow::Error {
     let hint = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "; free some space or name another place with -o"

@@ -15,6 +15,8 @@ pub const PICTURE_MARK: &[u8; 28] = b"\x00\x00\x00\x10tEXtSoftware\x00lathunt6\\
 pub const PICTURE_HEAD: usize = 33;
 /// In every trace for Perfetto: the name of its first group of tracks.
 const PERFETTO_GROUP: &[u8] = b"interval 1: ";
+/// In the heading of every trace of fibers, whose first line is that of any text of ftrace.
+const FIBERS: &[u8] = b"\n# Fibers of one thread of the kernel. ";
 
 /// A kind of file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +47,11 @@ impl Kind {
         Kind::Json(RUN_FORMAT.to_owned())
     }
 
+    /// The kind of traces of fibers.
+    pub fn fibers() -> Kind {
+        Kind::Text("fibers".to_owned())
+    }
+
     /// Kind of the file that begins with `bytes`; `None` if unknown.
     pub fn of(bytes: &[u8]) -> Option<Kind> {
         let begin = &bytes[..bytes.len().min(1024)];
@@ -60,6 +67,7 @@ impl Kind {
             (begin.starts_with(b"\x17\x08\x44tracing"), Kind::Trace),
             (begin.starts_with(b"\n") && holds(bytes, PERFETTO_GROUP), Kind::Perfetto),
             (is_symbol(begin), Kind::Symbols),
+            (begin.starts_with(b"# tracer: nop\n") && holds(begin, FIBERS), Kind::fibers()),
         ];
         known
             .into_iter()
@@ -140,6 +148,22 @@ fn holds(bytes: &[u8], part: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_of_ftrace_is_no_trace_of_fibers() {
+        let fibers = lathunt_core::tasks::fiber_trace::FiberTrace {
+            carrier: Default::default(),
+            cpu: Default::default(),
+            fibers: Vec::new(),
+            mutexes: Vec::new(),
+            events: Vec::new(),
+            overwritten: 0,
+        };
+        let (own, foreign) =
+            (fibers.to_text(), "# tracer: nop\n#\n# entries-in-buffer/entries-written: 1/1   #P:1\n");
+        assert_eq!(Kind::of(own.as_bytes()), Some(Kind::fibers()));
+        assert_ne!(Kind::of(foreign.as_bytes()), Some(Kind::fibers()));
+    }
 
     #[test]
     fn what_lathunt_writes_is_known_again_and_nothing_else() {

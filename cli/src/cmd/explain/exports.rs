@@ -1,7 +1,7 @@
 //! Exports of `explain` for other programs: the Perfetto UI, a browser, Trace Compass.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use lathunt_core::report::explanation;
 use lathunt_core::time::Cpu;
 use lathunt_core::trace::source::Source;
 use lathunt_core::trace::window::Window;
-use lathunt_host::beneath::Readers;
+use lathunt_host::beneath::{Directory, Readers};
 
 use super::files::saved;
 use crate::beside::{BESIDE_CTF, CONDITIONS_FILE, KALLSYMS_FILE, MAPS_FILE};
@@ -104,17 +104,32 @@ pub fn ctf(source: &dyn Source, trace: &Path, directory: &Path) -> Result<()> {
     if fs::read_dir(directory).with_context(|| format!("cannot read {shown}"))?.next().is_some() {
         bail!("cannot write {shown}: the directory is not empty; name a new one");
     }
+    let mut made = Vec::new();
+    let written = put_ctf(source, trace, &output, &mut made);
+    if written.is_err() {
+        // Without them the directory would be refused next time, and with them it is no trace.
+        made.iter().for_each(|name| drop(output.remove(name)));
+    }
+    written
+}
+
+/// Writes it into the empty directory `output`; adds the names of the files to `made`.
+fn put_ctf(source: &dyn Source, trace: &Path, output: &Directory, made: &mut Vec<OsString>) -> Result<()> {
+    let shown = output.path().display();
     let mut files: BTreeMap<Cpu, File> = BTreeMap::new();
     kernel_ctf::streams(source, |cpu, packet| {
         let file = match files.entry(cpu) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(output.create_new(OsStr::new(&format!("cpu_{cpu}")), Readers::Owner)?)
+                let name = OsString::from(format!("cpu_{cpu}"));
+                let file = output.create_new(&name, Readers::Owner)?;
+                made.push(name);
+                entry.insert(file)
             }
         };
         file.write_all(packet)
     })
-    .with_context(|| format!("cannot write {shown}"))?;
+    .map_err(|error: std::io::Error| file::said(output.path(), &error))?;
     let texts = [MAPS_FILE, CONDITIONS_FILE].map(|name| (name, saved(trace, name).map(String::into_bytes)));
     let symbols = Some(source.symbols().text()).filter(|text| !text.is_empty()).map(<[u8]>::to_vec);
     for (name, text) in texts.into_iter().chain([(KALLSYMS_FILE, symbols)]) {
@@ -124,5 +139,5 @@ pub fn ctf(source: &dyn Source, trace: &Path, directory: &Path) -> Result<()> {
             .with_context(|| format!("cannot create {shown}/{BESIDE_CTF}"))?;
         file::put(&beside, name, &text, Readers::Owner)?;
     }
-    file::put(&output, "metadata", kernel_ctf::metadata(source).as_bytes(), Readers::Owner)
+    file::put(output, "metadata", kernel_ctf::metadata(source).as_bytes(), Readers::Owner)
 }

@@ -12,7 +12,7 @@ use lathunt_core::time::Ns;
 use lathunt_host::{signals, wall};
 use serde_json::json;
 
-use super::run::{measure, Chosen, Common, Sinks};
+use super::run::{measure, Chosen, Common, Measured, Sinks};
 use super::{read, warn};
 use crate::outdir::Output;
 use crate::{exit, out};
@@ -82,7 +82,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
         let save = output.is_some().then_some(&mut save as &mut dyn FnMut(&Run));
         let sinks = Sinks { silent: args.json, save, ..Sinks::default() };
         match measure(&set, chosen.scheduler(), &common, sinks) {
-            Ok(run) => {
+            Ok(Measured { run, .. }) => {
                 // A full disk now does not cost the other schedulers: the run is in memory, and written again at the end.
                 if let Some(Err(error)) = output.as_ref().map(|output| output.put(&file, &run)) {
                     eprintln!("lathunt: {}; the comparison continues", exit::one_line(&error));

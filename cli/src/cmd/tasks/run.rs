@@ -25,6 +25,7 @@ use lathunt_host::{pingpong, sched, signals, wall};
 use super::super::units::seconds;
 use super::{read, warn};
 use crate::outdir::Output;
+use crate::own::Kind;
 use crate::{exit, file, out, stopped};
 use log::Logs;
 use places::Places;
@@ -173,18 +174,20 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
              'lathunt record -- lathunt tasks run SET.json' explains late jobs of the others"
         );
     }
+    let fibers = |path: &Path| file::target_like(path, "fibers.txt", &Kind::fibers());
+    let trace = args.trace.as_deref().map(fibers).transpose()?;
     let mut save = |run: &Run| output.iter().for_each(|output| output.save(run));
     let save = output.is_some().then_some(&mut save as &mut dyn FnMut(&Run));
     let preemption = args.preemption;
-    let sinks = Sinks { log, trace: args.trace.as_deref(), silent: args.json, preemption, save };
-    let measured = measure(&set, scheduler, common, sinks)?;
+    let sinks = Sinks { log, trace: trace.as_deref(), silent: args.json, preemption, save };
+    let Measured { run: measured, files } = measure(&set, scheduler, common, sinks)?;
     let saved = output.as_ref().map_or(Ok(()), |output| output.write(&measured, &[]));
     let text = match (args.json, common.quiet) {
         (true, _) => measured.to_json() + "\n",
         (false, true) => summary(&measured),
         (false, false) => table(&measured),
     };
-    exit::all([out::print(&text).map_err(Into::into), saved])?;
+    exit::all(files.into_iter().chain([out::print(&text).map_err(Into::into), saved]))?;
     Ok(measured.verdict.as_ref().map_or(ExitCode::SUCCESS, exit::told))
 }
 
@@ -208,11 +211,24 @@ pub(super) struct Sinks<'a> {
     pub preemption: Interrupt,
 }
 
+/// A run, and whether the sinks could be written.
+pub(super) struct Measured {
+    /// Complete, even if they could not.
+    pub run: Run,
+    /// Of the trace and of the logs.
+    pub files: [Result<()>; 2],
+}
+
 /// Runs the set under `scheduler`.
 ///
 /// # Errors
 /// If it cannot be run.
-pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sinks: Sinks) -> Result<Run> {
+pub(super) fn measure(
+    set: &TaskSet,
+    scheduler: Scheduler,
+    common: &Common,
+    sinks: Sinks,
+) -> Result<Measured> {
     let places = Places::of(set, common.cpus.as_ref())?;
     let (program, warnings) =
         Program::new(set, scheduler, &places.within).context("cannot run the task set")?;
@@ -271,21 +287,20 @@ pub(super) fn measure(set: &TaskSet, scheduler: Scheduler, common: &Common, sink
     display.finish();
     let (mut executed, early) = executed.context("cannot run the task set")?;
     executed.stretch = display.stretch.finish();
-    if let Some((path, recorded)) = sinks.trace.zip(executed.fiber_trace.take()) {
-        file::write_atomic(path, recorded.to_text().as_bytes())?;
+    let traced = sinks.trace.zip(executed.fiber_trace.take());
+    let traced = traced.map(|(path, recorded)| file::write_atomic(path, recorded.to_text().as_bytes()));
+    let logged = display.logs.map(Logs::finish);
+    if let Some(Err(error)) = &logged {
+        conditions.notes.push(exit::one_line(error));
     }
-    if let Some(Err(error)) = display.logs.map(Logs::finish) {
-        // The figures are complete all the same.
-        eprintln!("warning: {}", exit::one_line(&error));
-        conditions.notes.push(exit::one_line(&error));
-    }
+    let files = [traced, logged].map(|written| written.unwrap_or(Ok(())));
     conditions.during = before.during(Path::new(LIVE), &places.used);
     conditions.during.ended_early.extend(early);
     let took = executed.end.since(executed.begin);
     let by_signal = |planned| stopped::by_signal(took, &stopped::length(planned));
     let stopped = duration.filter(|&planned| took < planned).and_then(by_signal);
     let plan = Plan { stopped, ..plan };
-    Ok(outcome::to_run(&plan, &executed, conditions))
+    Ok(Measured { run: outcome::to_run(&plan, &executed, conditions), files })
 }
 
 /// Priority of the kernel thread that carries fibers, if allowed; the helper that interrupts it has one more.

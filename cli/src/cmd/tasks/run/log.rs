@@ -26,7 +26,10 @@ pub struct Logs {
 }
 
 struct Log {
+    name: OsString,
     file: BufWriter<File>,
+    /// A line could not be written.
+    is_cut: bool,
     budget: Ns,
     period: Ns,
     /// Its line still needs the start of the next job.
@@ -64,7 +67,9 @@ impl Logs {
         let rest = ["slack", "c_duration", "c_period", "wu_lat"].map(|name| format!("{name:>10}")).join(" ");
         writeln!(file, "#idx {heading} {times} {rest}")?;
         self.threads.push(Log {
+            name,
             file,
+            is_cut: false,
             budget: thread.and_then(|thread| thread.budget).unwrap_or_default(),
             period: thread.and_then(|thread| thread.period).unwrap_or_default(),
             last: None,
@@ -89,11 +94,12 @@ impl Logs {
         let Some(log) = self.threads.get_mut(thread) else { return };
         if let Some(before) = log.last.replace(*job) {
             let written = log.line(thread, &before, job.start.unwrap_or(job.end), begin);
+            log.is_cut |= written.is_err();
             self.error = self.error.take().or(written.err());
         }
     }
 
-    /// Writes the last lines.
+    /// Writes the last lines. A log that is cut off is renamed to `*.partial`, or removed if it is empty.
     ///
     /// # Errors
     /// The first error, with its place.
@@ -102,12 +108,21 @@ impl Logs {
         for (at, log) in self.threads.iter_mut().enumerate() {
             let last = log.last.take().map_or(Ok(()), |job| log.line(at, &job, job.end, begin));
             let written = last.and_then(|()| log.file.flush());
+            log.is_cut |= written.is_err();
             self.error = self.error.take().or(written.err());
+            if log.is_cut {
+                let mut partial = log.name.clone();
+                partial.push(".partial");
+                let _ = match log.file.get_ref().metadata() {
+                    Ok(file) if file.len() == 0 => self.directory.remove(&log.name),
+                    _ => self.directory.rename(&log.name, &partial),
+                };
+            }
         }
         match self.error {
             None => Ok(()),
             Some(error) => {
-                Err(anyhow!("cannot write the logs in {}: {error}", self.directory.path().display()))
+                Err(file::said(self.directory.path(), &error).context("the logs are incomplete (*.partial)"))
             }
         }
     }
