@@ -41,9 +41,24 @@ impl Comm {
         printable::line(&self.raw()).into_owned()
     }
 
+    /// [`Comm::text`], different for different names: a name that is not shown as it is ends in its bytes (`a b\x610962`), or
+    /// two threads would have one label, and a collector refuses all metrics where two have the same.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let (text, raw) = (self.text(), self.raw());
+        if text == raw && !text.contains(['\\', char::REPLACEMENT_CHARACTER]) {
+            return text;
+        }
+        self.bytes().iter().fold(text + "\\x", |label, byte| format!("{label}{byte:02x}"))
+    }
+
     fn raw(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.bytes())
+    }
+
+    fn bytes(&self) -> &[u8] {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
-        String::from_utf8_lossy(&self.0[..end])
+        &self.0[..end]
     }
 }
 
@@ -96,6 +111,25 @@ mod tests {
             let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(15).min(15);
             prop_assert_eq!(&Comm::new(bytes).0[..end], &bytes[..end]);
             prop_assert!(Comm::new(bytes).0[end..].iter().all(|&byte| byte == 0));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn different_names_have_different_labels(
+            names in proptest::collection::vec(r"([ab\\x61\u{fffd}\n\t\x01]|\\u\{1\})[ab 61]{0,3}", 2..40),
+            byte: u8,
+        ) {
+            let mut names: Vec<Comm> = names.iter().map(|name| Comm::cut(name)).collect();
+            // Labels are names, too, and bytes need not be text.
+            names.extend(names.clone().iter().map(|name| Comm::cut(&name.label())));
+            let invalid = [byte, 0xff, byte, 0].repeat(4).try_into().unwrap();
+            names.push(Comm::new(invalid));
+            names.sort_unstable();
+            names.dedup();
+            let labels: std::collections::BTreeSet<String> = names.iter().map(Comm::label).collect();
+            prop_assert_eq!(labels.len(), names.len());
+            prop_assert!(labels.iter().all(|label| printable::line(label) == *label));
         }
     }
 

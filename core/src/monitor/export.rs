@@ -300,7 +300,7 @@ fn of_cpu(cpu: Cpu) -> Label {
 fn of_series(key: SeriesKey) -> Vec<Label> {
     let whose = match key.whose {
         Whose::Cpu(cpu) => of_cpu(cpu),
-        Whose::Task(name) => ("task", name.text()),
+        Whose::Task(name) => ("task", name.label()),
     };
     vec![whose, ("kind", key.quantity.name().to_owned())]
 }

@@ -32,13 +32,16 @@ pub struct NotJson {
 /// Maximum nesting, deeper than any task set.
 const DEEPEST: usize = 64;
 
+/// Maximum number of values, four for each event of the largest task set: a value of two bytes takes a hundred in memory.
+const MOST: usize = 1 << 21;
+
 impl Json {
     /// Reads a whole text.
     ///
     /// # Errors
     /// The position of the first syntax error.
     pub fn parse(text: &str) -> Result<Json, NotJson> {
-        let mut reader = Reader { bytes: text.as_bytes(), text, at: 0 };
+        let mut reader = Reader { bytes: text.as_bytes(), text, at: 0, values: 0 };
         reader.space()?;
         let value = reader.value(0)?;
         reader.space()?;
@@ -66,6 +69,7 @@ struct Reader<'a> {
     bytes: &'a [u8],
     text: &'a str,
     at: usize,
+    values: usize,
 }
 
 impl Reader<'_> {
@@ -102,6 +106,10 @@ impl Reader<'_> {
     fn value(&mut self, depth: usize) -> Result<Json, NotJson> {
         if depth > DEEPEST {
             return Err(self.error(format!("nested deeper than {DEEPEST} levels")));
+        }
+        self.values += 1;
+        if self.values > MOST {
+            return Err(self.error(format!("more than {MOST} values")));
         }
         match self.peek() {
             Some(b'{') => self.object(depth),
@@ -225,6 +233,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_number_of_values_is_limited() {
+        let told = Json::parse(&format!("[{}0]", "0,".repeat(MOST))).unwrap_err().to_string();
+        assert!(told.ends_with("more than 2097152 values"), "{told}");
+    }
 
     #[test]
     fn order_and_repeated_keys_survive_and_comments_do_not_matter() {
