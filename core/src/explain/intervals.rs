@@ -34,6 +34,7 @@ use crate::trace::source::Source;
 use crate::trace::syscall_names::SyscallTable;
 
 use fed::Feeding;
+use losses::Gaps;
 use named::Called;
 pub use question::{Found, FoundInterval, Question, Whose};
 use unanswerable::{is_call, unanswerable};
@@ -130,6 +131,7 @@ struct Search<'s> {
     mappings: Mappings,
     /// Latest time before which events are missing.
     lost_until: Mono,
+    gaps: Gaps,
     silences: Silences,
     /// The last end of an interval, by thread.
     ended: HashMap<Tid, Mono>,
@@ -199,6 +201,7 @@ impl<'s> Search<'s> {
             in_order: Vec::new(),
             mappings: Mappings::new(source),
             lost_until: source.complete_from().unwrap_or_default(),
+            gaps: Gaps::default(),
             ended: HashMap::new(),
             silences: Silences::default(),
             found,
@@ -214,7 +217,7 @@ impl<'s> Search<'s> {
                 if loss.count != Some(0) {
                     self.found.count_loss(loss.count);
                     self.lost_until = self.lost_until.max(loss.before);
-                    self.lost_meanwhile(loss);
+                    self.gaps.add(loss);
                 }
                 if loss.after.is_some() && self.found.losses.len() < MOST_LOSSES {
                     self.found.losses.push(*loss);
@@ -395,9 +398,14 @@ impl<'s> Search<'s> {
         self.found.unfinished += u64::from(interval.unfinished);
         self.found.intervals.push(interval);
         if self.found.intervals.len() >= MOST + MOST / 16 {
+            self.mark_losses();
             sort(&mut self.found.intervals);
             self.found.intervals.truncate(MOST);
         }
+    }
+
+    fn mark_losses(&mut self) {
+        self.found.spanning_losses += self.gaps.mark(&mut self.found.intervals);
     }
 
     fn finish(mut self) -> Found {
@@ -430,9 +438,10 @@ impl<'s> Search<'s> {
         for interval in intervals.iter_mut().filter(|interval| interval.comm.is_empty()) {
             interval.comm = self.comm(interval.tid);
         }
-        sort(&mut intervals);
-        intervals.truncate(MOST);
         self.found.intervals = intervals;
+        self.mark_losses();
+        sort(&mut self.found.intervals);
+        self.found.intervals.truncate(MOST);
         self.found.mappings = self.mappings.into_known();
         self.found
     }

@@ -1,20 +1,54 @@
 //! Intervals that are not whole: those that span lost events, those whose start is lost, and those without an end.
 
-use super::{Begun, Question, Search};
+use super::{Begun, FoundInterval, Question, Search};
 use crate::time::{Mono, Tid};
 use crate::trace::item::Loss;
 
-impl Search<'_> {
-    /// Intervals of other CPUs that ended in the gap.
-    pub(super) fn lost_meanwhile(&mut self, loss: &Loss) {
+/// Maximum number of gaps kept; from then on the last one grows.
+const MOST_GAPS: usize = 65_536;
+
+/// Times in which events are missing, from the last event before the loss to the first one behind it. A CPU reports a loss
+/// when its events continue, so intervals of other CPUs that ended in the gap are found before it.
+#[derive(Default)]
+pub(super) struct Gaps {
+    /// (after, before)
+    spans: Vec<(Mono, Mono)>,
+}
+
+impl Gaps {
+    /// Notes a loss; one whose start is not known marks the intervals that end later ([`Search::lost_until`]).
+    pub(super) fn add(&mut self, loss: &Loss) {
         let Some(after) = loss.after else { return };
-        let within = self.found.intervals.iter_mut().rev().take_while(|interval| interval.end >= after);
-        for interval in within.filter(|interval| !interval.spans_loss && interval.begin < loss.before) {
-            interval.spans_loss = true;
-            self.found.spanning_losses += 1;
+        let is_full = self.spans.len() >= MOST_GAPS;
+        match self.spans.last_mut() {
+            Some((from, until)) if is_full || after <= *until && *from <= loss.before => {
+                (*from, *until) = ((*from).min(after), (*until).max(loss.before));
+            }
+            _ => self.spans.push((after, loss.before)),
         }
     }
 
+    /// Marks the intervals that overlap a gap, and returns the number of new marks. Takes n log m.
+    pub(super) fn mark(&mut self, intervals: &mut [FoundInterval]) -> u64 {
+        self.spans.sort_unstable();
+        let latest = self.spans.iter().scan(Mono(0), |latest, &(_, until)| {
+            *latest = until.max(*latest);
+            Some(*latest)
+        });
+        let until: Vec<Mono> = latest.collect();
+        let mut marks = 0;
+        for interval in intervals.iter_mut().filter(|interval| !interval.spans_loss) {
+            let begun = self.spans.partition_point(|&(after, _)| after <= interval.end);
+            if begun > 0 && until[begun - 1] > interval.begin {
+                interval.spans_loss = true;
+                marks += 1;
+            }
+        }
+        marks
+    }
+}
+
+impl Search<'_> {
     /// An end without a start, the first of its thread after a loss: the interval started before or in the loss.
     pub(super) fn begun_in_loss(&mut self, tid: Tid, before: Option<Mono>, end: Mono) {
         let lost = self.lost_until;

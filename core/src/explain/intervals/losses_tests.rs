@@ -1,8 +1,12 @@
 //! Intervals between markers, of which one has no end.
 
-use super::{find, Found, Question, Whose};
-use crate::time::{Ns, Tid};
+use proptest::prelude::*;
+
+use super::losses::Gaps;
+use super::{find, Found, FoundInterval, Question, Whose};
+use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::ftrace_text::FtraceText;
+use crate::trace::item::Loss;
 
 /// A trace with these lines: µs, thread, text of its marker.
 fn text(marks: &[(u64, &str, &str)]) -> String {
@@ -58,4 +62,40 @@ fn a_thread_that_exits_cuts_its_job_which_is_no_late_one() {
     assert_eq!(found.longest_cut_by_exit.map(|(length, _)| length), Some(Ns::from_us(4_000)));
     assert!(found.longest_unended.is_none() && !found.may_hide_worse());
     assert_eq!(found.unmatched_begins, 1);
+}
+
+proptest! {
+    #[test]
+    fn an_interval_is_marked_if_and_only_if_it_overlaps_a_gap(
+        gaps in prop::collection::vec((0..200u64, 0..40u64), 0..12),
+        spans in prop::collection::vec((0..200u64, 0..40u64), 0..12),
+        twice in any::<bool>(),
+    ) {
+        let interval = |&(begin, length): &(u64, u64)| FoundInterval {
+            tid: Tid(1),
+            comm: String::new(),
+            begun_by: None,
+            key: None,
+            cpu: Cpu(0),
+            begin: Mono(begin),
+            end: Mono(begin + length),
+            spans_loss: false,
+            unfinished: false,
+        };
+        let mut intervals: Vec<_> = spans.iter().map(interval).collect();
+        let (mut known, mut marks) = (Gaps::default(), 0);
+        for &(after, length) in &gaps {
+            let (after, before) = (Some(Mono(after)), Mono(after + length));
+            known.add(&Loss { cpu: Cpu(1), after, before, count: None, origin: 0, inferred_within: None });
+            if twice {
+                marks += known.mark(&mut intervals);
+            }
+        }
+        marks += known.mark(&mut intervals);
+        for interval in &intervals {
+            let overlaps = |&(after, length): &(u64, u64)| Mono(after) <= interval.end && interval.begin < Mono(after + length);
+            prop_assert_eq!(interval.spans_loss, gaps.iter().any(overlaps), "{:?}", interval);
+        }
+        prop_assert_eq!(marks, intervals.iter().filter(|interval| interval.spans_loss).count() as u64);
+    }
 }
