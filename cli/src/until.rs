@@ -20,7 +20,7 @@ pub struct UntilArg {
     /// Measure until the probability of a sample above the deadline (without one: above the largest sample) is shown to be
     /// below P: 1e-7@95%
     ///
-    /// A cluster of late samples counts once, as in the verdict, in runs of at least 50 s. A sample above the deadline refutes
+    /// A cluster of late samples counts once, as in the verdict, in runs of at least 20 s. A sample above the deadline refutes
     /// the claim and ends the measurement. -D limits the length: if the claim is not shown by then, the result is INCONCLUSIVE.
     /// A PASS takes at least 1e-4@95%.
     #[arg(long, value_name = "P@CONFIDENCE%")]

@@ -46,6 +46,13 @@ pub(crate) fn scientific_rounded_up(value: f64) -> String {
     }
 }
 
+/// `value` with four digits, of any magnitude.
+#[must_use]
+pub(crate) fn four_digits(value: f64) -> String {
+    let near = format!("{value:.3e}");
+    near.parse().map_or(near, |shown: f64| shown.to_string())
+}
+
 /// `value` with one decimal place, rounded up.
 #[must_use]
 pub(crate) fn tenths_rounded_up(value: f64) -> String {

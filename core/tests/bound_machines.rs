@@ -93,6 +93,7 @@ impl Record {
             distribution,
             order,
             unknown: 0,
+            bounded: 0,
             cpus: Vec::new(),
             mechanisms: Vec::new(),
         }

@@ -71,7 +71,7 @@ pub struct BoundArgs {
     /// Probability per activation to extrapolate to [default: 1e-9, or two decades beyond the data]
     #[arg(long, value_name = "P", conflicts_with = "per")]
     exceedance: Option<f64>,
-    /// Extrapolate to one exceedance per hour, day, year, or life=20y, at the interval of the run
+    /// Extrapolate to one exceedance per hour, day, year, or life=20y, of all threads together, at the interval of the run
     #[arg(long, value_name = "TIME", conflicts_with = "values")]
     per: Option<String>,
     /// Extrapolate more than two decades beyond the data
@@ -246,6 +246,7 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Analysed> {
         distribution,
         order: Order::Values(values),
         unknown: 0,
+        bounded: 0,
         cpus: Vec::new(),
         mechanisms: Vec::new(),
     };
@@ -256,10 +257,10 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Analysed> {
 /// Magnitudes, besides 0, for which likelihoods can be computed.
 const SIZES: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 
-/// Within a millionth of a class: decimal fractions are not exact in binary.
+/// Within a millionth of a class, or two units in the last place: decimal fractions are not exact in binary.
 fn is_multiple(value: f64, width: f64) -> bool {
     let classes = value / width;
-    classes.is_finite() && (classes - classes.round()).abs() <= 1e-6
+    classes.is_finite() && (classes - classes.round()).abs() <= (2.0 * f64::EPSILON * classes.abs()).max(1e-6)
 }
 
 fn of_runs(args: &BoundArgs) -> Result<Vec<Analysed>> {
@@ -327,7 +328,8 @@ fn of_group(
             [_, _, ..] => bail!("--per {per}: the threads of {path} have different intervals; choose CPUs of one with -c, or give --exceedance"),
             _ => bail!("--per {per}: {path} has no fixed interval; give --exceedance"),
         };
-        let level = interval.as_secs() / span(per)?;
+        let threads = runs.iter().map(|run| of_run::threads(run, quantity)).max().unwrap_or(1);
+        let level = interval.as_secs() / span(per)? / threads.max(1) as f64;
         request.exceedance = Some(level).filter(|p| *p > 0.0 && *p < 1.0);
         if request.exceedance.is_none() {
             bail!("--per {per}: shorter than the interval of {interval}");

@@ -25,7 +25,7 @@ use session::Plan;
 /// Measure this machine under load, explain its worst latencies, and give a verdict.
 ///
 /// The model-free bound counts a cluster of late activations once. Clusters are detected from the maximum of each second, in
-/// runs of at least 50 s. In shorter runs the bound assumes independent late activations, and is optimistic if they come in
+/// runs of at least 20 s. In shorter runs the bound assumes independent late activations, and is optimistic if they come in
 /// bursts.
 ///
 /// Exit status: 0 within the deadline (or none given); 1 could not measure; 2 deadline exceeded; 3 inconclusive.

@@ -103,6 +103,8 @@ pub struct Input {
     pub order: Order,
     /// Number of lost samples and missed activations with unknown latency.
     pub unknown: u64,
+    /// Number of lost samples that are known not to be above the largest sample.
+    pub bounded: u64,
     /// The samples of each CPU, if there are several.
     pub cpus: Vec<(Cpu, Distribution)>,
     /// Causes of the explained peaks.

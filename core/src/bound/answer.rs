@@ -47,7 +47,7 @@ pub struct Observed {
     pub samples: u64,
     /// `theta * samples`, the equivalent number of independent activations. `null`: `theta` is not known.
     pub effective_samples: Option<u64>,
-    /// Extremal index: 1 for independent samples, 1/k for clusters of k; of plain values in clusters, its lower 95 % limit.
+    /// Extremal index: 1 for independent samples, 1/k for clusters of k; of samples in clusters its lower 95 % limit.
     pub theta: Option<f64>,
     /// The largest sample.
     pub max_ns: f64,

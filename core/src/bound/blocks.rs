@@ -4,9 +4,10 @@ use super::analyse::{conclude, level_asked, Order, Request};
 use super::answer::{Answer, Extrapolated, Gate, Gev, Observed, PathBound, FORMAT, VERSION};
 use super::gate::{condition, tested_or_not};
 use super::gev::{self, Fit, Fixed};
-use super::tail::Distribution;
+use super::observed::times_above;
+use super::tail::{Distribution, Rounding};
 use super::{mechanisms, order};
-use crate::numbers::{counted, scientific_rounded_up};
+use crate::numbers::{counted, four_digits, scientific_rounded_up};
 use crate::stats::{clusters, model_free};
 
 /// Minimum number of blocks of the cross-check, if there are as many values.
@@ -49,9 +50,10 @@ impl Blocks {
             (0..parts.len()).max_by(|a, b| (parts[*a] - whole).abs().total_cmp(&(parts[*b] - whole).abs()));
         worst.map_or(String::new(), |at| {
             format!(
-                "; tenth {} of the time differs most: mean of maxima {:.1} against {whole:.1}",
+                "; tenth {} of the time differs most: mean of maxima {} against {}",
                 at + 1,
-                parts[at]
+                four_digits(parts[at]),
+                four_digits(whole)
             )
         })
     }
@@ -87,7 +89,7 @@ impl Blocks {
         let overlap = tested
             && other.0.is_none_or(|from| high.is_none_or(|high| from <= high))
             && other.1.is_none_or(|to| to >= low);
-        let shown = |end: Option<f64>| end.map_or("open".to_owned(), |end| format!("{end:.1}"));
+        let shown = |end: Option<f64>| end.map_or("open".to_owned(), |end| four_digits(end));
         let detail =
             format!("level by {} block maxima [{}, {}]", self.maxima.len(), shown(other.0), shown(other.1));
         (Some(condition("block maxima", overlap, detail)), Some(described(&self.maxima, &fit, request)))
@@ -113,11 +115,31 @@ fn described(maxima: &[f64], fit: &Fit, request: &Request) -> Gev {
     }
 }
 
-/// Extremal index of a run at the level that a fifth of the blocks reach: within blocks from the number with an
+/// Extremal index of a run from the number of blocks that reach a level: within blocks from the number with an
 /// exceedance, across blocks from their gaps. `None` if it is not identifiable.
 pub(super) fn extremal_index(all: &Distribution, maxima: &[f64], per_block: f64) -> Option<f64> {
     let share = |edge: f64| super::tail::total(&all.excesses(edge)) as f64 / all.samples as f64;
     clusters::of_maxima(maxima, per_block, |level| all.grid.edge_from(level), share)
+}
+
+/// Extremal index of block maxima, and the assumption of their observed statement. `None`: too few to test it.
+fn independence(maxima: &[f64], box_test: Option<(f64, f64)>) -> (Option<f64>, &'static str) {
+    let Some((_, p)) = box_test else {
+        return (None, "per block, assuming independent blocks: too few to test it");
+    };
+    if p >= 0.01 {
+        return (Some(1.0), "per block, for this workload and this configuration");
+    }
+    let level = Distribution::of_values(maxima, Rounding::Exact)
+        .and_then(|all| all.threshold_for(all.samples / 5))
+        .unwrap_or(f64::MAX);
+    let times = times_above(maxima, level);
+    let theta = order::extremal_index(&times)
+        .map_or(0.0, |theta| clusters::of_few(theta * times.len() as f64, theta));
+    (
+        Some(theta),
+        "per block, for this workload and this configuration; clusters of high blocks counted once each",
+    )
 }
 
 /// The answer from block maxima alone: `level` and `samples` then count blocks. `None` without maxima.
@@ -130,7 +152,12 @@ pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<
     let above = maxima.iter().filter(|v| **v > at).count() as u64;
     let kpss = order::kpss(maxima);
     let box_test = order::ljung_box(maxima, 10);
-    let independent = box_test.is_some_and(|(_, p)| p >= 0.01);
+    let (theta, reason) = independence(maxima, box_test);
+    // Each cluster of blocks counts once.
+    let (all, late) = match theta {
+        Some(theta) => (((theta * n as f64) as u64).max(1), (theta * above as f64).ceil() as u64),
+        None => (n, above),
+    };
     let mut answer = Answer {
         format: FORMAT.to_owned(),
         version: VERSION,
@@ -138,14 +165,14 @@ pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<
         unit: "as given".to_owned(),
         observed: Observed {
             samples: n,
-            effective_samples: independent.then_some(n),
-            theta: independent.then_some(1.0),
+            effective_samples: theta.map(|_| all),
+            theta,
             max_ns: max,
             level_ns: at,
             above,
-            probability_upper: model_free::upper_limit(n, above, request.confidence),
+            probability_upper: model_free::upper_limit(all, late.min(all), request.confidence),
             confidence: request.confidence,
-            reason: "per block, for this workload and this configuration".to_owned(),
+            reason: reason.to_owned(),
         },
         bound: PathBound::none("no path analysis: block maxima do not hold its terms"),
         extrapolated: Extrapolated::none(level),

@@ -232,6 +232,7 @@ mod tests {
             distribution: Distribution::of_values(&values, Rounding::Exact).unwrap(),
             order: Order::Values(values),
             unknown: 0,
+            bounded: 0,
             cpus: Vec::new(),
             mechanisms: Vec::new(),
         }

@@ -23,18 +23,14 @@ pub(super) fn times_above(values: &[f64], threshold: f64) -> Vec<f64> {
     values.iter().enumerate().filter(|(_, v)| **v > threshold).map(|(at, _)| at as f64).collect()
 }
 
-/// `theta` of values that come in clusters, reduced to the lower 95 % limit of the number of clusters, as of a Poisson
-/// variable (E. B. Wilson and M. M. Hilferty, PNAS 17, 1931): a hundred exceedances may be five clusters, which do not tell
-/// their rate well.
-fn of_few_clusters(input: &Input, threshold: Option<f64>, theta: f64) -> f64 {
-    let (Order::Values(values), Some(threshold), true) =
-        (&input.order, threshold, theta < clusters::INDEPENDENT)
-    else {
-        return theta;
-    };
-    let found = (theta * times_above(values, threshold).len() as f64).max(1.0);
-    let lower = (1.0 - 1.0 / (9.0 * found) - 1.645 / (3.0 * found.sqrt())).max(0.0).powi(3);
-    theta * lower
+/// [`clusters::of_few`] of plain values in clusters.
+fn limited(input: &Input, threshold: Option<f64>, theta: f64) -> f64 {
+    match (&input.order, threshold) {
+        (Order::Values(values), Some(threshold)) if theta < clusters::INDEPENDENT => {
+            clusters::of_few(theta * times_above(values, threshold).len() as f64, theta)
+        }
+        _ => theta,
+    }
 }
 
 /// The statement for the deadline, or for the largest sample.
@@ -56,10 +52,16 @@ pub(super) fn observed(
         Order::Maxima { values, .. } => values,
         _ => &blocks.maxima,
     };
-    let theta = theta.map(|theta| of_few_clusters(input, threshold, theta));
+    let theta = theta.map(|theta| limited(input, threshold, theta));
     let theta = clusters::at_level(theta, maxima, level, seen, all.samples);
-    let (samples, above) = (all.samples.saturating_add(input.unknown), seen.saturating_add(input.unknown));
-    let activations = Activations { all: samples, missed: 0, above, unknown: input.unknown };
+    // Lost samples below the largest one may be above a lower level.
+    let (below, unknown) = match level < all.max {
+        true => (0, input.unknown.saturating_add(input.bounded)),
+        false => (input.bounded, input.unknown),
+    };
+    let samples = all.samples.saturating_add(unknown).saturating_add(below);
+    let above = seen.saturating_add(unknown);
+    let activations = Activations { all: samples, missed: 0, above, unknown };
     // Each cluster counts once, in samples and in exceedances.
     let effective = theta.map(|theta| model_free::effective(activations, theta));
     let (n, k) = effective.unwrap_or((samples, above));
@@ -69,17 +71,17 @@ pub(super) fn observed(
             "assuming independent late samples: too few exceedances to test it".to_owned()
         }
         _ => {
-            "for this workload and this configuration; clusters of late samples counted once each".to_owned()
+            "for this workload and this configuration; clusters of late samples counted once each, later ones assumed to be no longer".to_owned()
         }
     };
-    let reason = match input.unknown {
+    let reason = match unknown {
         0 => reason,
         1 => format!("{reason}; 1 of those above was lost or missed; its latency is unknown"),
         n => format!("{reason}; {n} of those above were lost or missed; their latencies are unknown"),
     };
     Observed {
         samples,
-        effective_samples: effective.map(|(n, _)| n.saturating_sub(input.unknown)),
+        effective_samples: effective.map(|(n, _)| n.saturating_sub(unknown)),
         theta,
         max_ns: all.max,
         level_ns: level,

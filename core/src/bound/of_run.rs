@@ -37,6 +37,12 @@ pub fn intervals(run: &Run, quantity: Quantity) -> BTreeSet<Option<Ns>> {
     run.of(quantity).map(|series| series.interval_ns).collect()
 }
 
+/// Number of series with samples: each has activations of its own.
+#[must_use]
+pub fn threads(run: &Run, quantity: Quantity) -> usize {
+    run.of(quantity).filter(|series| series.histogram.count() > 0).count()
+}
+
 /// `run` with the series of `quantity` reduced to `cpus`.
 #[must_use]
 pub fn selected(run: &Run, quantity: Quantity, cpus: &[Cpu]) -> Run {
@@ -95,6 +101,7 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
     let mut all: Option<Histogram> = None;
     let mut by_cpu: BTreeMap<Cpu, Histogram> = BTreeMap::new();
     let (mut unknown, mut maxima, mut why) = (0u64, Vec::new(), None);
+    let mut lost: Vec<(u64, Option<Ns>)> = Vec::new();
     let stretch = longest_stretch(runs.iter().flat_map(|run| run.of(quantity).filter(wanted)));
     for run in runs {
         let series: Vec<&Series> = run.of(quantity).filter(wanted).collect();
@@ -105,8 +112,8 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
             // Missed activations with unknown latency, and lost samples. If a file does not have the count, at least
             // one may be missing.
             let missed = if replayed.is_some() { 0 } else { one.missed.unwrap_or(1) };
-            let lost = if one.lost_below_max { 0 } else { one.lost };
-            unknown = unknown.saturating_add(missed).saturating_add(lost);
+            unknown = unknown.saturating_add(missed);
+            lost.push((one.lost, one.lost_at_most()));
             if let Some(cpu) = one.cpu {
                 match by_cpu.get_mut(&cpu) {
                     Some(sum) => sum.merge(histogram)?,
@@ -128,6 +135,12 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
     }
     let distribution =
         all.as_ref().and_then(Distribution::of_histogram).ok_or(NoInput::NoSample(quantity.name()))?;
+    let is_bounded = |most: Option<Ns>| most.is_some_and(|most| most.0 as f64 <= distribution.max);
+    let sum = |bounded: bool| {
+        let those = lost.iter().filter(|(_, most)| is_bounded(*most) == bounded);
+        those.fold(0u64, |sum, (lost, _)| sum.saturating_add(*lost))
+    };
+    let (bounded, unknown) = (sum(true), unknown.saturating_add(sum(false)));
     let silent = |cpu: &&Cpu| by_cpu.get(cpu).is_none_or(|histogram| histogram.count() == 0);
     if let Some(cpu) = cpus.unwrap_or_default().iter().find(silent) {
         return Err(NoInput::NoCpu(*cpu));
@@ -151,7 +164,7 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
     let mechanisms = mechanisms::of_peaks(
         peaks.filter(|peak| peak.quantity == quantity && cpus.is_none_or(|cpus| cpus.contains(&peak.cpu))),
     );
-    Ok(Input { about, unit: "ns".to_owned(), distribution, order, unknown, cpus: each, mechanisms })
+    Ok(Input { about, unit: "ns".to_owned(), distribution, order, unknown, bounded, cpus: each, mechanisms })
 }
 
 /// Samples of threads that left their CPU: the latencies on that CPU are not known.
@@ -232,5 +245,32 @@ mod tests {
         run.conditions.during.left_cpu.push(left);
         let unknown = |cpus: Option<&[Cpu]>| input(&[&run], Quantity::Cyclic, cpus).unwrap().unknown;
         assert_eq!((unknown(None), unknown(Some(&[Cpu(1)])), unknown(Some(&[Cpu(0)]))), (7, 7, 0));
+    }
+
+    #[test]
+    fn lost_samples_below_the_largest_one_may_be_above_a_lower_deadline() {
+        // As in a histogram of another tool with an overflow class: 100 samples beyond it, of which only the largest is known.
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        (0..900).for_each(|n| histogram.record(Ns(5_000 + n)));
+        histogram.record(Ns::from_ms(5));
+        let mut run = Run::new(Conditions::default());
+        let series = Series::new(Quantity::Cyclic, Some(Cpu(0)), histogram);
+        run.series.push(Series { missed: Some(0), lost: 99, lost_below_max: true, ..series });
+        let said = |deadline: Option<Ns>| {
+            let input = input(&[&run], Quantity::Cyclic, None).unwrap();
+            let deadline = deadline.map(|ns| ns.0 as f64);
+            let request = crate::bound::analyse::Request { deadline, ..Default::default() };
+            let answer = crate::bound::analyse::analyse(&input, &request);
+            let complete = answer.gates.iter().find(|gate| gate.name == "complete").unwrap();
+            assert!(!complete.passed, "{}", complete.detail);
+            (answer.observed.samples, answer.observed.above)
+        };
+        assert_eq!(said(None), (1_000, 0));
+        assert_eq!(said(Some(Ns::from_ms(5))), (1_000, 0));
+        assert_eq!(said(Some(Ns::from_us(100))), (1_000, 100));
+        run.series[0].lost_below_max = false;
+        run.series[0].lost_within_ns = Some(Ns::from_ms(6));
+        let unknown = input(&[&run], Quantity::Cyclic, None).unwrap();
+        assert_eq!((unknown.unknown, unknown.bounded), (99, 0));
     }
 }

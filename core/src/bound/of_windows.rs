@@ -74,6 +74,7 @@ impl Windows {
             distribution,
             order: Order::Maxima { values, per_block },
             unknown: self.lost,
+            bounded: 0,
             cpus: Vec::new(),
             mechanisms: Vec::new(),
         };

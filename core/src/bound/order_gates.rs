@@ -8,20 +8,20 @@ use super::observed::times_above;
 use super::special::poisson_at_least;
 use super::tail::{total, Distribution, Rounding};
 use super::{blocks, gpd, order};
-use crate::numbers::counted;
+use crate::numbers::{counted, four_digits};
 use crate::time::Cpu;
 
 /// Gates over all samples.
 pub(super) fn order_gates(input: &Input, blocks: &blocks::Blocks) -> Vec<Gate> {
     let mut gates = Vec::new();
-    let lost = input.unknown;
+    let lost = input.unknown.saturating_add(input.bounded);
     gates.push(condition(
         "complete",
         lost == 0,
         match lost {
             0 => "no sample lost, no activation missed, none taken on another CPU".to_owned(),
             n => format!(
-                "at least {} without a latency of the CPU: any may be the worst; measure without losses",
+                "at least {} without a latency of the CPU: they may be among the largest; measure without losses",
                 counted(n, "activation")
             ),
         },
@@ -123,8 +123,10 @@ pub(super) fn holdout_gate(order: &Order, threshold: f64) -> Gate {
     }
     let predicted = threshold + gpd::level(&fit, t);
     let seen = second.iter().filter(|v| **v > predicted).count() as u64;
-    let detail =
-        format!("{seen} of the second half above {predicted:.1}, which the first half predicts 5 times");
+    let detail = format!(
+        "{seen} of the second half above {}, which the first half predicts 5 times",
+        four_digits(predicted)
+    );
     tested("hold-out", poisson_at_least(seen, 5.0), detail)
 }
 

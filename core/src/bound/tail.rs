@@ -52,8 +52,9 @@ impl Rounding {
         match self {
             Rounding::Exact => Cell { lo: value, hi: value, count: 1 },
             Rounding::Width(width) => {
-                // A value on an edge belongs to the class above it, even if the division ends one ulp below.
-                let lo = (value / width + 1e-9).floor() * width;
+                // A value on an edge belongs to the class above it, even if the division ends some ulps below.
+                let classes = value / width;
+                let lo = (classes + (4.0 * f64::EPSILON * classes.abs()).max(1e-9)).floor() * width;
                 Cell { lo, hi: lo + width, count: 1 }
             }
             Rounding::Classes(layout) => {
@@ -183,6 +184,10 @@ mod tests {
             let value = f64::from(k) * 0.1;
             assert!((Rounding::Width(0.1).cell(value).lo - value).abs() < 1e-9, "{value}");
             assert!((Rounding::Width(0.1).edge_from(value) - value).abs() < 1e-9, "{value}");
+        }
+        for k in (1u64..3_000).map(|k| k * 7_919 + 12_345_678_901) {
+            let value: f64 = format!("{}.{}", k / 10, k % 10).parse().unwrap();
+            assert!((Rounding::Width(0.1).cell(value).lo - value).abs() < 0.01, "{value}");
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn resolution_gate(all: &Distribution, tail: &Tail) -> Gate {
         _ => None,
     };
     match step.filter(|step| tail.fit.sigma < 5.0 * step) {
-        Some(step) => condition("resolution", false, format!("values are rounded to about {step}, too coarse for a tail of scale {:.3}: give --class-width {step}", tail.fit.sigma)),
+        Some(step) => condition("resolution", false, format!("values are rounded to about {step}, too coarse for a tail of scale {:.3e}: give --class-width {step}", tail.fit.sigma)),
         None => condition("resolution", true, "values are fine enough, or enter as classes".to_owned()),
     }
 }
@@ -48,7 +48,8 @@ fn spacing(cells: &[Cell]) -> Option<f64> {
     let tied = total(cells) - cells.len() as u64;
     let mut gaps: Vec<f64> = cells.windows(2).map(|pair| pair[1].lo - pair[0].lo).collect();
     gaps.sort_by(f64::total_cmp);
-    let step = (gaps.get(gaps.len() / 10)? * 1e9).round() / 1e9;
+    // A few digits: differences of decimal fractions are not exact in binary.
+    let step: f64 = format!("{:.5e}", gaps.get(gaps.len() / 10)?).parse().ok()?;
     (tied as f64 > 0.02 * total(cells) as f64 && step.is_finite() && step > 0.0).then_some(step)
 }
 

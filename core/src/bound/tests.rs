@@ -14,6 +14,7 @@ fn of(values: &[f64], request: &Request) -> Answer {
         distribution: Distribution::of_values(values, Rounding::Exact).unwrap(),
         order: Order::Values(values.to_vec()),
         unknown: 0,
+        bounded: 0,
         cpus: Vec::new(),
         mechanisms: Vec::new(),
     };
@@ -107,6 +108,7 @@ fn drift_mixture_and_a_histogram_alone_are_refused_by_name() {
         distribution: Distribution::of_values(&values, Rounding::Width(1.0)).unwrap(),
         order: Order::Unknown("a histogram alone".to_owned()),
         unknown: 0,
+        bounded: 0,
         cpus: Vec::new(),
         mechanisms: Vec::new(),
     };
@@ -128,6 +130,7 @@ fn one_sample_equal_samples_and_lost_ones_give_no_extrapolation() {
         distribution: Distribution::of_values(&values, Rounding::Exact).unwrap(),
         order: Order::Values(values),
         unknown: 3,
+        bounded: 0,
         cpus: Vec::new(),
         mechanisms: Vec::new(),
     };
@@ -186,6 +189,7 @@ fn samples_are_extrapolated_only_by_the_users_word_and_never_over_several_causes
         distribution: Distribution::of_values(&values, Rounding::Exact).unwrap(),
         order: Order::Values(values),
         unknown: 0,
+        bounded: 0,
         cpus: Vec::new(),
         mechanisms: Vec::new(),
     };
@@ -234,6 +238,7 @@ fn a_burst_in_one_tenth_of_the_time_and_one_bad_cpu_are_named() {
         distribution: part(&all.concat()),
         order: Order::Values(all.concat()),
         unknown: 0,
+        bounded: 0,
         cpus: all.iter().zip(0..).map(|(values, cpu)| (crate::time::Cpu(cpu), part(values))).collect(),
         mechanisms: Vec::new(),
     };
