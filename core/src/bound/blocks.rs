@@ -89,7 +89,7 @@ impl Blocks {
         let overlap = tested
             && other.0.is_none_or(|from| high.is_none_or(|high| from <= high))
             && other.1.is_none_or(|to| to >= low);
-        let shown = |end: Option<f64>| end.map_or("open".to_owned(), |end| four_digits(end));
+        let shown = |end: Option<f64>| end.map_or("open".to_owned(), four_digits);
         let detail =
             format!("level by {} block maxima [{}, {}]", self.maxima.len(), shown(other.0), shown(other.1));
         (Some(condition("block maxima", overlap, detail)), Some(described(&self.maxima, &fit, request)))
