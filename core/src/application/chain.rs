@@ -155,8 +155,9 @@ impl Chain {
         }
     }
 
-    /// The chain as a task with the response times of the chain.
-    pub fn report(&self, deadline: Option<Ns>) -> Task {
+    /// The chain as a task with the response times of the chain. `tasks`: the recorded threads; one of the chain that may
+    /// poll for its job does so within the response times of the chain.
+    pub fn report(&self, deadline: Option<Ns>, tasks: &[Task]) -> Task {
         let mut whole = self.clone();
         whole.link(None, deadline);
         whole.followed.threads = whole.stages.iter().flat_map(|stage| stage.threads.clone()).collect();
@@ -168,6 +169,13 @@ impl Chain {
             series
         });
         let activations = series.as_ref().map_or(0, |series| series.histogram.count());
+        let first = self.stages.first().map(|stage| stage.threads.as_slice()).unwrap_or_default();
+        let of = |tids: &[Tid], figure: fn(&Task) -> Option<Ns>| {
+            let inferred = tasks.iter().filter(|task| !task.is_chosen && tids.contains(&task.thread.tid));
+            inferred.filter_map(figure).max()
+        };
+        let polls_from_ns = of(&whole.followed.threads, |task| task.polls_from_ns);
+        let polls_every_ns = of(first, |task| task.polls_every_ns);
         Task {
             thread,
             is_chosen: true,
@@ -177,6 +185,8 @@ impl Chain {
             activations,
             series: series.into_iter().collect(),
             chain: Some(whole.followed),
+            polls_from_ns,
+            polls_every_ns,
             ..Sums::new(None).report(None, &Places::default(), false)
         }
     }
@@ -219,7 +229,31 @@ mod tests {
             chain.add("a", &[seen(1, None, r, r + 15)], None);
         }
         chain.blocked("a", Tid(1), Mono(2_000 * MS));
-        chain.report(Some(Ns(40 * MS)))
+        chain.report(Some(Ns(40 * MS)), &[])
+    }
+
+    #[test]
+    fn late_jobs_of_a_chain_with_a_thread_that_may_poll_are_in_doubt() {
+        let mut chain = Chain::new(&["a", "b"].map(str::to_owned));
+        chain.blocked("a", Tid(1), Mono(0));
+        chain.blocked("b", Tid(2), Mono(0));
+        for k in 1..=10 {
+            let r = k * 100;
+            chain.add("a", &[seen(1, None, r, r + 51)], None);
+            chain.add("b", &[seen(2, Some(1), r + 50, r + 52)], None);
+        }
+        let deadline = Ns(40 * MS);
+        let of = |tid, is_chosen| {
+            let mut polls = Sums::new(None).report(None, &Places::default(), false);
+            polls.thread.tid = Tid(tid);
+            (polls.polls_from_ns, polls.is_chosen) = (Some(Ns(9)), is_chosen);
+            chain.report(Some(deadline), &[polls])
+        };
+        for tid in [1, 2] {
+            assert!(of(tid, false).is_late_by_doubt_alone(deadline));
+            assert!(!of(tid, true).is_late_by_doubt_alone(deadline), "its jobs start at its wait");
+        }
+        assert!(!of(3, false).is_late_by_doubt_alone(deadline), "not in the chain");
     }
 
     #[test]
@@ -248,7 +282,7 @@ mod tests {
         chain.blocked("b", Tid(2), Mono(0));
         chain.add("a", &[seen(1, None, 100, 120)], None);
         chain.add("b", &[seen(2, Some(1), 105, 110), seen(2, Some(1), 115, 150)], None);
-        let max = chain.report(None).of(Quantity::Response).unwrap().histogram.max();
+        let max = chain.report(None, &[]).of(Quantity::Response).unwrap().histogram.max();
         assert_eq!(max, Some(Ns(50 * MS)));
     }
 
@@ -262,7 +296,7 @@ mod tests {
             chain.add("b", &[seen(2, Some(1), k * 10 + 1, k * 10 + 4)], None);
             assert!(chain.stages.iter().all(|stage| stage.jobs.len() <= KEPT));
         }
-        let task = chain.report(None);
+        let task = chain.report(None, &[]);
         assert_eq!((task.activations, task.chain.unwrap().broken), (199_999, 0));
     }
 
@@ -273,7 +307,7 @@ mod tests {
         chain.add("a", &[seen(1, None, 10, 12), seen(1, None, 990, 992)], None);
         chain.blocked("b", Tid(2), Mono(50 * MS));
         chain.blocked("a", Tid(1), Mono(1_000 * MS));
-        let followed = chain.report(Some(Ns(40 * MS))).chain.unwrap();
+        let followed = chain.report(Some(Ns(40 * MS)), &[]).chain.unwrap();
         assert_eq!((followed.cut_off, followed.broken), (2, 0));
     }
 }

@@ -16,6 +16,7 @@ use super::misses::Finished;
 use super::part::{joined, Part};
 use super::paused::Paused;
 use super::places::{call_of, Id, Places};
+use super::point::Place;
 use super::several::Several;
 use super::sums::Sums;
 use super::task::Task;
@@ -262,15 +263,16 @@ impl Log {
     }
 
     fn report_decided(&self) -> Task {
-        let main = self.main.map(|main| self.places.get(main).name);
-        let is_chosen = self.chosen.as_deref().zip(main).is_some_and(|(pattern, main)| fits(pattern, &main));
+        let main = self.main.map(|main| self.places.get(main));
+        let fits = |(pattern, main): (&str, &Place)| fits(pattern, &main.name);
+        let is_chosen = self.chosen.as_deref().zip(main.as_ref()).is_some_and(fits);
         let mut task = self.sums.report(self.main, &self.places, self.lost_since.is_some());
         if task.activations == 0 {
             task.released_by.extend(self.created_by);
         }
         Task {
             is_chosen,
-            polls_from_ns: self.main.and_then(|main| self.paused.polls_from(&self.places.get(main))),
+            polls_from_ns: main.filter(|_| !is_chosen).and_then(|main| self.paused.polls_from(&main)),
             unfinished: self.unfinished.clone(),
             outside_ns: self.candidates.outside(),
             other_turns: self.candidates.report(&self.places),

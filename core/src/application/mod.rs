@@ -303,8 +303,9 @@ impl Tasks {
         let active = self.logs.values().chain(&self.ended).filter(|log| !log.is_empty());
         let mut tasks: Vec<Task> = active.flat_map(|log| log.report(self.name)).collect();
         tasks.extend(self.others.report());
-        let of_chain = |chain: &Chain| chain.report(self.deadlines.while_running(&chain.name()));
-        tasks.extend(self.chain.as_ref().map(of_chain));
+        let of_chain = |chain: &Chain| chain.report(self.deadlines.while_running(&chain.name()), &tasks);
+        let of_chain = self.chain.as_ref().map(of_chain);
+        tasks.extend(of_chain);
         for wait in waits {
             let deadline = self.deadlines.while_running(&wait.thread.comm);
             wait.add_to_tasks(&mut tasks, deadline, end);

@@ -6,7 +6,8 @@
 use super::places::Places;
 use super::sums::Sums;
 use super::task::Task;
-use crate::series::Thread;
+use crate::series::{Quantity, Thread};
+use crate::time::Ns;
 use crate::trace::activation::Activation;
 
 /// Their name, which an ordinary thread is unlikely to have.
@@ -54,12 +55,15 @@ impl Others {
 
 /// Drops the fields that describe one thread.
 fn anonymous(task: Task) -> Task {
-    // Doubts about the limits of its jobs do not show in response times: they become time outside jobs.
+    // Doubts about the limits of its jobs do not show in response times: they become time outside jobs. Misses are only
+    // those that are certain.
+    let (misses, miss_max_ns, in_doubt) = certain_misses(&task);
     let several = task.several_waits.filter(|_| task.timer_driven).map(|several| several.longest_ns);
     let off_period = task.off_period_ns.filter(|_| task.period.is_some());
     let jobs = task.several_jobs.map(|several| several.longest_ns);
     let unfinished = task.late_end().map(|end| end.after_ns);
-    let outside_ns = [task.outside_ns, several, off_period, jobs, unfinished].into_iter().flatten().max();
+    let doubts = [task.outside_ns, several, off_period, jobs, unfinished, in_doubt];
+    let outside_ns = doubts.into_iter().flatten().max();
     let thread = Thread { comm: OTHERS.to_owned(), ..Thread::default() };
     let mut series = task.series;
     series.iter_mut().for_each(|series| series.thread = Some(thread.clone()));
@@ -82,10 +86,24 @@ fn anonymous(task: Task) -> Task {
         several_waits: None,
         off_period_ns: None,
         several_jobs: None,
+        polls_from_ns: None,
+        misses,
+        miss_max_ns,
         is_chosen: false,
         series,
         ..task
     }
+}
+
+/// Number of certain misses, the largest lateness, and the longest response time if it is in doubt.
+fn certain_misses(task: &Task) -> (u64, Option<Ns>, Option<Ns>) {
+    let held = task.deadline_ns.filter(|_| task.thread.comm != OTHERS);
+    let Some(deadline) = held.filter(|&deadline| task.is_late_by_doubt_alone(deadline)) else {
+        return (task.misses, task.miss_max_ns, None);
+    };
+    let waited = task.waited_beyond(deadline).map(|waited| waited.saturating_sub(deadline));
+    let longest = task.of(Quantity::Response).and_then(|series| series.histogram.max());
+    (u64::from(waited.is_some()), waited, longest)
 }
 
 fn add(sum: &mut Task, task: Task) {
@@ -119,7 +137,29 @@ fn add(sum: &mut Task, task: Task) {
 mod tests {
     use super::*;
     use crate::application::{SeveralJobs, SeveralWaits};
-    use crate::time::Ns;
+    use crate::histogram::{Histogram, Layout};
+    use crate::series::Series;
+
+    #[test]
+    fn late_jobs_of_a_thread_that_may_poll_count_as_misses_only_where_it_waited_for_a_cpu() {
+        let (deadline, late) = (Ns::from_ms(40), Ns::from_ms(51));
+        let of = |polls_from_ns| {
+            let mut histogram = Histogram::new(Layout::LATENCY);
+            (0..10).for_each(|_| histogram.record(late));
+            let mut task = Sums::new(Some(deadline)).report(None, &Places::default(), false);
+            task.series = vec![Series::new(Quantity::Response, None, histogram)];
+            (task.deadline_ns, task.polls_from_ns) = (Some(deadline), polls_from_ns);
+            (task.misses, task.miss_max_ns) = (10, Some(Ns::from_ms(11)));
+            let mut others = Others::default();
+            others.fold(task.clone());
+            others.fold(task);
+            let sum = others.report().unwrap();
+            (sum.misses, sum.miss_max_ns, sum.outside_ns)
+        };
+        assert_eq!(of(None), (20, Some(Ns::from_ms(11)), None));
+        assert_eq!(of(Some(Ns(5))), (0, None, Some(late)));
+        assert_eq!(of(Some(Ns::from_ms(45))), (2, Some(Ns::from_ms(5)), Some(late)));
+    }
 
     #[test]
     fn a_doubt_about_a_thread_that_makes_room_is_kept() {

@@ -28,30 +28,32 @@ pub(super) struct Paused {
     others: u64,
     jobs: Ns,
     waits: Ns,
-    /// The longest time from the end of a wait until it ran.
+    /// Time from the end of the wait before the current job until it ran, and the longest one of all jobs.
+    start: Ns,
     longest_start: Ns,
 }
 
 impl Paused {
-    /// Resets the figures.
+    /// Resets the figures. The current job counts in the new window.
     pub fn begin_window(&mut self) {
         self.longest_start = Ns::ZERO;
     }
 
     /// Jobs were lost.
     pub fn forget(&mut self) {
-        (self.last, self.before) = (None, None);
+        (self.last, self.before, self.start) = (None, None, Ns::ZERO);
     }
 
     /// A job ended.
     pub fn finished(&mut self, response: Ns) {
         self.jobs = self.jobs + response;
         self.last = Some(response);
+        self.longest_start = self.longest_start.max(std::mem::take(&mut self.start));
     }
 
     /// The main wait after it ended after `waited`, and the thread ran after `start` more.
     pub fn waited(&mut self, waited: Ns, start: Ns) {
-        self.longest_start = self.longest_start.max(start);
+        self.start = start;
         self.waits = self.waits + waited;
         let Some(response) = self.last.take() else { return };
         let Some((job, wait)) = self.before.replace((response, waited)) else { return };
@@ -65,7 +67,7 @@ impl Paused {
     /// The longest time from the end of a wait in `main` until it ran, if its jobs may have been released later than that
     /// end.
     pub fn polls_from(&self, main: &Place) -> Option<Ns> {
-        self.may_poll(main).then_some(self.longest_start)
+        self.may_poll(main).then_some(self.longest_start.max(self.start))
     }
 
     fn may_poll(&self, main: &Place) -> bool {
@@ -122,6 +124,19 @@ mod tests {
         let works = dice().take(200).map(|dice| 1_000 + dice % 40_000).collect::<Vec<_>>();
         let half = works.windows(2).map(|work| ((100_000 - work[0]) / 2 + work[1], (100_000 - work[1]) / 2));
         assert!(may_poll(half.collect()));
+    }
+
+    #[test]
+    fn a_wait_for_a_cpu_counts_in_the_window_in_which_its_job_ends() {
+        let relative = Place::of(Point { operation: 0, ..SLEEP }, name);
+        let mut paused = after([(9_000, 1_000)]);
+        paused.waited(Ns(MS), Ns(7));
+        paused.begin_window();
+        assert_eq!(paused.polls_from(&relative), Some(Ns(7)), "in progress");
+        paused.finished(Ns(MS));
+        assert_eq!(paused.polls_from(&relative), Some(Ns(7)));
+        paused.begin_window();
+        assert_eq!(paused.polls_from(&relative), Some(Ns(0)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::chain::Followed;
 use super::deadlines::AppliedDeadline;
 use super::faulting::Faulting;
+use super::others::OTHERS;
 use super::point::Class;
 use super::unfinished::{State, Unfinished};
 use crate::peak::Peak;
@@ -103,7 +104,8 @@ pub struct Task {
     pub polls_every_ns: Option<Ns>,
     /// Longest time from the end of its wait in `waits_in` until it ran. Present only if that end does not prove a release (a
     /// relative sleep that does not keep a period, a mutex, a page fault): the thread may poll for its job after it, and a late
-    /// job is a doubt if half of the jobs take more than half of the deadline.
+    /// job is a doubt if half of the jobs take more than half of the deadline. Of a chain: the longest of its threads that
+    /// may poll.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polls_from_ns: Option<Ns>,
     /// Its worst wake-up, with its context.
@@ -229,15 +231,15 @@ pub struct SeveralJobs {
 }
 
 impl Task {
-    /// Whether no job that exceeded `deadline` is certain: each may be several jobs in time, or was released later. A
-    /// thread that waited for a CPU for longer was late all the same.
+    /// Whether no response time that exceeded `deadline` is certain: each may be of several jobs in time, or of a job
+    /// that was released later. [`OTHERS`] count only late jobs that are certain; the response times of all are together.
     #[must_use]
     pub fn is_late_by_doubt_alone(&self, deadline: Ns) -> bool {
         let response = self.of(Quantity::Response);
         let late = response.map_or(0, |series| series.histogram.count_from(deadline + Ns(1)));
         let several =
             self.several_jobs.is_some_and(|several| several.turns == several.late && late <= several.turns);
-        several || self.may_poll_until(deadline)
+        several || self.may_poll_until(deadline) || self.thread.comm == OTHERS
     }
 
     /// Whether its late jobs may have polled for their release. A thread that spins until its next period, or for a flag,
@@ -246,7 +248,14 @@ impl Task {
     pub fn may_poll_until(&self, deadline: Ns) -> bool {
         let typical = self.of(Quantity::Response).and_then(|series| series.histogram.quantile(0.5));
         let spins = typical.is_none_or(|typical| typical > Ns(deadline.0 / 2));
-        spins && !self.is_chosen && self.polls_from_ns.is_some_and(|started| started <= deadline)
+        let inferred = !self.is_chosen || self.chain.is_some();
+        spins && inferred && self.polls_from_ns.is_some()
+    }
+
+    /// The longest wait for a CPU above `deadline` of a thread that may poll: that job was late all the same.
+    #[must_use]
+    pub fn waited_beyond(&self, deadline: Ns) -> Option<Ns> {
+        self.polls_from_ns.filter(|&waited| waited > deadline && self.may_poll_until(deadline))
     }
 
     /// Its largest latency.

@@ -228,13 +228,20 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns, poo
         response.is_some_and(|max| max > deadline)
     };
     let certain = |task: &&Task| {
-        task.misses > 0 && pools.unties(task).is_none() && !task.is_late_by_doubt_alone(deadline)
+        let counted = task.thread.comm == OTHERS || !task.is_late_by_doubt_alone(deadline);
+        task.misses > 0 && pools.unties(task).is_none() && counted
     };
-    for task in tasks.iter().filter(certain).filter(|task| !seen_late(task)) {
+    let unsaid = |task: &&Task| !seen_late(task) || task.thread.comm == OTHERS;
+    for task in tasks.iter().filter(certain).filter(unsaid) {
         let most = task.miss_max_ns.map(|most| format!(", by {most} at most")).unwrap_or_default();
         let their = if task.misses == 1 { "its" } else { "their" };
         let jobs = counted(task.misses, "job");
         verdict.fails(format!("{}: {jobs} missed {their} deadline{most}", task.thread));
+    }
+    let tied = tasks.iter().filter(|task| pools.unties(task).is_none());
+    for (task, waited) in tied.filter_map(|task| Some((task, task.waited_beyond(deadline)?))) {
+        let (waited, deadline) = waited.told_apart(deadline);
+        verdict.fails(format!("{}: a job waited for a CPU for {waited}, deadline {deadline}", task.thread));
     }
     for (task, end) in tasks.iter().filter_map(|task| Some((task, task.late_end()?))) {
         let reason = format!("{}: {end}", task.thread);

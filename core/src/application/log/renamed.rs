@@ -71,6 +71,7 @@ impl Log {
             self.candidates.begin_window();
             self.cycles.begin_window();
             self.several.begin_window();
+            self.paused.begin_window();
             self.names.earlier.push(earlier);
         }
         self.set_due(due);

@@ -99,6 +99,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     let polled = own > deadline && task.may_poll_until(deadline);
     doubts.extend(polled.then(|| may_poll(task, shown(own))));
     // The event it polls for may have come just after it went to sleep.
+    let inferred = (!task.is_chosen || task.chain.is_some()).then_some(task);
     let sleeps = inferred.and_then(|task| task.polls_every_ns);
     if let Some(every) = sleeps.filter(|&every| !polled && every + own > deadline) {
         doubts.push(format!(
@@ -143,6 +144,14 @@ pub(super) fn measured_from<'a>(tasks: impl Iterator<Item = &'a Task>) -> Option
 
 /// Doubt on late jobs of a thread that may have polled for their release.
 fn may_poll(task: &Task, longest: String) -> String {
+    if task.chain.is_some() {
+        return format!(
+            "{}: it took up to {longest}, but the end of a wait of one of its threads does not prove a release: that thread \
+             may have polled for its job after it. If that wait starts a job, give --activation; otherwise mark the jobs with \
+             the tracer (lathunt explain --between)",
+            task.thread
+        );
+    }
     let wait = task.waits_in.as_deref().unwrap_or("its main place");
     format!(
         "{}: from one wait in {wait} to the next, it took up to {longest}, but the end of that wait does not prove a release: \
