@@ -213,9 +213,9 @@ fn pipes_beside_a_trace_are_not_waited_for() {
 fn a_file_that_becomes_shorter_while_it_is_read_ends_the_command_with_a_line() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("text");
-    fs::write(&path, "  a-1  [000]  1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n").unwrap();
+    let line = "  a-1  [000]  1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n";
+    fs::write(&path, line.repeat(1_500_000)).unwrap(); // it takes a second to read
     let file = fs::File::options().write(true).open(&path).unwrap();
-    file.set_len(1 << 30).unwrap(); // it takes a second to read
     let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
     command.args(["explain", "text", "--summary"]).current_dir(place.path());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

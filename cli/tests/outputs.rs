@@ -22,7 +22,7 @@ fn two_runs() -> tempfile::TempDir {
     for (name, cpus) in [("a", 2), ("b", 3)] {
         fs::create_dir(directory.path().join(name)).unwrap();
         let file = directory.path().join(name).join("run.lathunt.json");
-        let mut run = example::run(cpus, 60_000);
+        let mut run = example::run(cpus, 120_000);
         run.series.iter_mut().for_each(|series| series.missed = Some(0));
         fs::write(file, run.to_json()).unwrap();
     }
