@@ -230,12 +230,16 @@ impl Walk<'_, '_> {
             (Asked::End, Waker::Thread(other)) => {
                 (format!("{subject} was blocked {{}}{} until {other} woke it, which ended there", reason.text), String::new(), String::new())
             }
+            (Asked::Page { place, .. }, Waker::Thread(other)) if self.provides_pages(stretch.ended_by) => {
+                (format!("{subject} was blocked {{}} in a page fault on {place}, until {other} provided the page (userfaultfd)"), String::new(), String::new())
+            }
             (Asked::Page { place, is_file }, _) => (
                 format!("{subject} was blocked {{}} in a page fault on {place}"),
                 "page fault".to_owned(),
                 match is_file {
-                    false => "lock the memory (mlockall), so that it is not swapped out, and touch it before it is needed".to_owned(),
-                    true => "lock and touch the mapped file before it is needed (mlockall, MAP_POPULATE, MAP_LOCKED), or read it in a thread of its own".to_owned(),
+                    Some(false) => "lock the memory (mlockall), so that it is not swapped out, and touch it before it is needed".to_owned(),
+                    Some(true) => "lock and touch the mapped file before it is needed (mlockall, MAP_POPULATE, MAP_LOCKED), or read it in a thread of its own".to_owned(),
+                    None => "lock and touch the memory, or the file that is mapped there, before it is needed (mlockall, MAP_POPULATE, MAP_LOCKED): it was read from a disk".to_owned(),
                 },
             ),
             (_, Waker::Thread(other)) if grace::drives(&other.comm) => {

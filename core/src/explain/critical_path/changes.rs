@@ -9,8 +9,8 @@ use super::Walk;
 use crate::explain::thread::Stretch;
 use crate::explain::wait::is_stopper;
 use crate::series::Thread;
-use crate::time::{Mono, Ns, Prio, Tid};
-use crate::trace::event::{Event, Kind as What};
+use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+use crate::trace::event::{Event, Kind as What, LeftAs};
 
 /// Maximum time from a call that changes the affinity to the migration: the stopper thread may have to run first.
 const MOVING: Ns = Ns::from_ms(10);
@@ -54,8 +54,40 @@ impl fmt::Display for Mover {
     }
 }
 
-/// `to which admin/7 (sched_setaffinity) had moved it …`: its affinity or cpuset was changed.
-pub(super) struct Moved(pub String);
+/// A thread was moved to the CPU on which it waits: its affinity or cpuset was changed.
+pub(super) struct Moved {
+    /// By whom.
+    pub by: Thread,
+    /// By which call.
+    pub how: String,
+    /// The CPU on which it was before.
+    pub from: Cpu,
+    /// That one was free meanwhile: without the change it would have run there.
+    pub was_free: bool,
+}
+
+impl fmt::Display for Moved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Moved { by, how, from, .. } = self;
+        write!(f, "to which {by} ({how}) had moved it from CPU {from}")
+    }
+}
+
+impl Moved {
+    /// `moved by admin`, if that is why it waited.
+    pub fn cause(&self) -> Option<String> {
+        self.was_free.then(|| format!("moved to a busy CPU by {}", self.by.comm))
+    }
+
+    /// What to do about it, where `busy` is the thread on the new CPU.
+    pub fn advice(&self, thread: &str, busy: &str) -> String {
+        let Moved { by, how, from, .. } = self;
+        let by = &by.comm;
+        format!(
+            "{by} moved {thread} ({how}) from CPU {from}, which was free, to the CPU of {busy}: leave {thread} there, or keep {busy} off the CPUs that {by} gives it"
+        )
+    }
+}
 
 impl Walk<'_, '_> {
     /// Changes of the priority of `thread` during its wait, in order; `prio` is that at its start. A change that made
@@ -152,6 +184,15 @@ impl Walk<'_, '_> {
     pub(super) fn mover(&self, tid: Tid, index: u32) -> Option<Mover> {
         let event = self.record.event(index);
         let from = Mono(event.at.0.saturating_sub(MOVING.0));
+        // A thread that sleeps is moved when it wakes.
+        let slept =
+            self.record.events_of(tid, self.since, event.at).rev().find_map(|(_, event)| match event.kind {
+                What::Switch { prev, left_as, .. } if prev.tid == tid => {
+                    Some(if matches!(left_as, LeftAs::Blocked(_)) { event.at } else { from })
+                }
+                _ => None,
+            });
+        let from = from.min(slept.unwrap_or(from));
         if let Some((_, name, by)) = self.call_on(tid, (from, event.at), &["sched_setaffinity"]) {
             return Some(Mover::Call { by, name });
         }
@@ -208,14 +249,28 @@ impl Walk<'_, '_> {
         ranks.is_some_and(|(moved, there)| moved.is_realtime() && there < moved)
     }
 
-    /// By which thread and from which CPU it was moved, if the wait starts with a migration.
-    pub(super) fn moved_there(&self, thread: &Thread, stretch: &Stretch) -> Option<Moved> {
-        let Some(What::Migrate { from, .. }) = self.began(stretch) else { return None };
-        let (by, how) = match self.mover(thread.tid, stretch.began_by?)? {
+    /// Whether `thread` was moved to `cpu` on which it waits, by a change of its affinity or cpuset: at the start of the wait,
+    /// or earlier in the interval and without a move since then.
+    pub(super) fn moved_there(
+        &self,
+        thread: &Thread,
+        prio: Option<Prio>,
+        stretch: &Stretch,
+        cpu: Cpu,
+    ) -> Option<Moved> {
+        let moves = self.record.events_of(thread.tid, self.since, Mono(stretch.begin.0 + 1)).rev();
+        let mut moves = moves.filter_map(|(index, event)| match event.kind {
+            What::Migrate { task, from, to } if task.tid == thread.tid => Some((index, from, to)),
+            _ => None,
+        });
+        let (index, from, _) = moves.next().filter(|(.., to)| *to == cpu)?;
+        let (by, how) = match self.mover(thread.tid, index)? {
             Mover::Call { by, name } => (by, name),
             Mover::Cpuset(by) => (by, CPUSET.to_owned()),
             Mover::Offline(_) | Mover::Scheduler(_) => return None,
         };
-        Some(Moved(format!("to which {by} ({how}) had moved it from CPU {from}")))
+        let below = prio.filter(|prio| prio.is_realtime());
+        let was_free = by.tid != thread.tid && self.is_free(from, stretch.begin, stretch.end, below);
+        Some(Moved { by, how, from, was_free })
     }
 }

@@ -26,14 +26,14 @@ pub(super) struct Elsewhere {
 
 impl Elsewhere {
     /// With the migration before the wait, if there was one.
-    pub fn after(moved: Option<Moved>, elsewhere: Option<Elsewhere>) -> Option<Elsewhere> {
-        let Some(Moved(moved)) = moved else { return elsewhere };
+    pub fn after(moved: Option<&Moved>, elsewhere: Option<Elsewhere>) -> Option<Elsewhere> {
+        let Some(moved) = moved else { return elsewhere };
         let (when, why) = match elsewhere {
             Some(Elsewhere { when, is_unknown: true, .. }) => {
                 (format!("{moved}, {when}"), ": its affinity was changed".to_owned())
             }
             Some(Elsewhere { when, why, .. }) => (format!("{moved}, {when}"), why),
-            None => (moved, String::new()),
+            None => (moved.to_string(), String::new()),
         };
         Some(Elsewhere { when, why, is_unknown: false })
     }
@@ -167,7 +167,7 @@ impl Walk<'_, '_> {
     }
 
     /// Whether `cpu` was idle nearly all the time, or ran only tasks below priority `below`.
-    fn is_free(&self, cpu: Cpu, a: Mono, b: Mono, below: Option<Prio>) -> bool {
+    pub(super) fn is_free(&self, cpu: Cpu, a: Mono, b: Mono, below: Option<Prio>) -> bool {
         let slices = self.record.slices(cpu, a, b);
         let is_below = |task: TaskRef| below.zip(task.prio).is_some_and(|(below, prio)| prio > below);
         let free: Ns = slices

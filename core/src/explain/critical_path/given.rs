@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::clauses::Weight;
+use super::queued::Own;
 use super::stacked::is_stacked;
 use super::Walk;
 use crate::explain::record::describe::device;
@@ -80,7 +81,7 @@ impl Walk<'_, '_> {
         };
         let mut parts = Vec::new();
         let mut from = a;
-        let mut kind = "request";
+        let (mut kind, mut own) = (if sector == u64::MAX { "flush" } else { "request" }, None);
         if let Some(index) = issued {
             let event = self.record.event(index);
             if let What::BlockIssue { rwbs: Some(rwbs), nr_sector: issued, .. } = event.kind {
@@ -94,7 +95,10 @@ impl Walk<'_, '_> {
                 };
             }
             let at = event.at.clamp(a, b);
+            own = self.own_requests(thread, (dev, sector), index, (a, entry.clamp(a, b)));
+            let waited = own.as_ref().is_some_and(|own| own.waited) && !self.lossy;
             match self.linked.actor(index).filter(|_| at > a) {
+                _ if waited => {}
                 Some(issuer) if issuer.tid != thread.tid => {
                     parts.push(self.until(&issuer, "issues the request", (a, at), depth));
                 }
@@ -107,14 +111,19 @@ impl Walk<'_, '_> {
                 )),
                 _ => {}
             }
-            from = at;
+            from = if waited { a } else { at };
         } else {
             self.ask("block_rq_issue");
         }
         let done = entry.clamp(from, b);
         let irq = &self.disk_interrupt(complete, from, irq);
-        let what = match kind {
-            "flush" => format!("flush of the write cache of device {}", device(dev)),
+        let is = if own.as_ref().is_some_and(|own| own.count > 1) { "are" } else { "is" };
+        let what = match (kind, own) {
+            ("flush", _) => format!("flush of the write cache of device {}", device(dev)),
+            (_, Some(Own { count: count @ 2.., sectors, .. })) => format!(
+                "{count} disk {kind}s of {thread} ({sectors} sectors together, the last at sector {sector}) of device {}",
+                device(dev)
+            ),
             _ => format!("disk {kind} of {nr_sector} sectors at sector {sector} of device {}", device(dev)),
         };
         if let Some(below) = issued.and_then(|index| self.below(index, done)) {
@@ -127,7 +136,7 @@ impl Walk<'_, '_> {
             let text = format!("the {what} took {{}} until {irq} (block I/O){others}");
             self.say(Weight::Blame, net, text, format!("block I/O: device {}", device(dev)),
             "the device took this long: keep disk I/O out of the interval, or use a faster device or an I/O scheduler for it");
-            let label = format!("{what} is in flight (block I/O)");
+            let label = format!("{what} {is} in flight (block I/O)");
             parts.push(self.awaited(&what, label, from, done, &[issued, Some(complete)]));
         }
         let label = format!(
@@ -155,7 +164,7 @@ impl Walk<'_, '_> {
             for (index, event) in self.record.events_on(cpu, since, done) {
                 let What::BlockIssue { dev: on, .. } = event.kind else { continue };
                 let others = |who: &Thread| who.tid != thread.tid && !self.path.contains(&who.tid);
-                let who = self.linked.actor(index).filter(others);
+                let who = self.linked.owner(index).filter(others);
                 if let Some(who) = who.filter(|_| on == dev) {
                     *of.entry(who.to_string()).or_default() += 1;
                 }

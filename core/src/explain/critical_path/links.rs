@@ -17,6 +17,9 @@ use crate::trace::event::{Event, Kind, LeftAs, Sym, TaskRef};
 /// Maximum time from sending a packet to loopback to the arrival of its segments, ns.
 const SEGMENTING: u64 = 200_000;
 
+/// Maximum time of a request in the queue of its device, ns.
+const QUEUED: u64 = 100_000_000;
+
 /// Number of events searched back for a change of a thread's priority.
 const FEW: usize = 64;
 
@@ -34,6 +37,7 @@ pub struct Links {
     works: HashMap<u64, Vec<u32>>,
     executing: HashMap<Tid, Vec<u32>>,
     requests: HashMap<(u32, u64), Vec<u32>>,
+    inserts: HashMap<(u32, u64), Vec<u32>>,
     calls: HashMap<u64, Vec<u32>>,
     sent_to: HashMap<Cpu, Vec<u32>>,
     packets: HashMap<u64, Vec<u32>>,
@@ -83,6 +87,7 @@ impl Links {
                 }
             }
             Kind::BlockIssue { dev, sector, .. } => put(&mut self.requests, (dev, sector), index),
+            Kind::BlockInsert { dev, sector, .. } => put(&mut self.inserts, (dev, sector), index),
             Kind::CsdQueue { csd, target_cpu, .. } => {
                 put(&mut self.calls, csd, index);
                 put(&mut self.sent_to, target_cpu, index);
@@ -232,10 +237,27 @@ impl<'r, 'w> Linked<'r, 'w> {
         last(self.record, &self.links.works, &work, at).next().map(|(index, _)| index)
     }
 
-    /// The issue of the request to the driver.
+    /// The issue of the request to the driver. A flush of the write cache is issued at sector 0, and completes at the last one.
     #[must_use]
     pub fn issued(&self, dev: u32, sector: u64, at: Mono) -> Option<u32> {
+        if sector == u64::MAX {
+            let is_flush = |event: &Event| matches!(event.kind, Kind::BlockIssue { nr_sector: 0, .. });
+            let mut issues = last(self.record, &self.links.requests, &(dev, 0), at);
+            return issues.find(|(_, event)| is_flush(event)).map(|(index, _)| index);
+        }
         last(self.record, &self.links.requests, &(dev, sector), at).next().map(|(index, _)| index)
+    }
+
+    /// The thread whose request was issued at `issued`: a worker of the block layer may issue it later.
+    #[must_use]
+    pub fn owner(&self, issued: u32) -> Option<Thread> {
+        let Event { at, kind: Kind::BlockIssue { dev, sector, .. }, .. } = *self.record.event(issued) else {
+            return None;
+        };
+        let from = Mono(at.0.saturating_sub(QUEUED));
+        let inserts = last(self.record, &self.links.inserts, &(dev, sector), at);
+        let mut recent = inserts.take_while(|(_, event)| event.at >= from);
+        recent.find_map(|(index, _)| self.actor(index)).or_else(|| self.actor(issued))
     }
 
     /// The sending of the cross-CPU call.
@@ -283,6 +305,13 @@ impl<'r, 'w> Linked<'r, 'w> {
     /// System calls, faults and lock waits of `tid` before `at`, latest first; only those in its own context.
     pub fn doings(&self, tid: Tid, at: Mono) -> impl Iterator<Item = (u32, &Event)> + '_ {
         last(self.record, &self.links.doings, &tid, at)
+    }
+
+    /// As `doings`, from `at` on, earliest first.
+    pub fn doings_from(&self, tid: Tid, at: Mono) -> impl Iterator<Item = (u32, &Event)> + '_ {
+        let list = self.links.doings.get(&tid).map_or(&[][..], Vec::as_slice);
+        let from = list.partition_point(|&index| self.record.event(index).at < at);
+        list[from..].iter().map(|&index| (index, self.record.event(index)))
     }
 
     /// Markers, requests to disks, signals and new threads of `tid` in `[a, b]`, latest first; only those in its own context.

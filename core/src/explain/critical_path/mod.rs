@@ -6,7 +6,7 @@
 //!
 //! One topic per file: `running` on the CPU, `own` computation, `waiting` for a CPU and why not `elsewhere`, `idle` CPUs,
 //! `changes` of priority, scheduling `classes`, `throttled` threads, `blocked` time and its `reason`, `wakers`, `given` work
-//! items, requests, packets and calls, `timers`, `softirqs` deferred to a thread, RCU `grace` periods, `stacked` devices,
+//! items, requests (and those `queued` at a device), packets and calls, `timers`, `softirqs` deferred to a thread, RCU `grace` periods, `stacked` devices,
 //! `sources` of interrupts, `missing` events, waits woken in `vain`, `spins` for another CPU, `roundtrip`s of two threads and
 //! the `answer` of one, `links` between events, `locks` of the kernel, `clauses` of the sentence.
 
@@ -24,6 +24,7 @@ mod links;
 mod locks;
 mod missing;
 mod own;
+mod queued;
 mod reason;
 mod roundtrip;
 mod running;
@@ -51,8 +52,10 @@ use crate::trace::window::Window;
 pub use answer::{explain_answer, Answer, SENDING};
 use clauses::{Clause, Clauses, Weight};
 use links::Linked;
+use reason::Asked;
 pub use roundtrip::{explain_roundtrip, RoundTrip};
 use running::Hidden;
+use vain::Went;
 
 /// Maximum depth of the chain. Each step is one to three levels of the tree, and readers of JSON accept 128 of objects and
 /// arrays together.
@@ -64,6 +67,8 @@ struct Walk<'r, 'w> {
     linked: Linked<'r, 'w>,
     /// The thread of the interval.
     root: Thread,
+    /// Start of the interval.
+    since: Mono,
     shares: Vec<Share>,
     clauses: Clauses,
     /// The previous CPU of a thread that is about to run on another.
@@ -162,6 +167,7 @@ impl<'r, 'w> Walk<'r, 'w> {
             record,
             linked: Linked::new(record),
             root: root.clone(),
+            since: begin,
             shares: Vec::new(),
             clauses: Clauses::default(),
             moved: None,
@@ -227,9 +233,9 @@ impl Walk<'_, '_> {
         let went_on = self.waits_that_went_on(thread.tid, &stretches);
         let mut before: Option<Cpu> = None;
         let mut parts = Vec::with_capacity(stretches.len());
-        for (stretch, last) in stretches.iter().zip(went_on) {
+        for (stretch, went) in stretches.iter().zip(went_on) {
             self.moved = before.filter(|&from| stretch.state == State::Running && stretch.cpu != Some(from));
-            parts.push(self.stretch(thread, stretch, last.map(|last| &stretches[last]), depth));
+            parts.push(self.stretch(thread, stretch, (went, &stretches), depth));
             if stretch.state == State::Running || matches!(self.began(stretch), Some(What::Switch { .. })) {
                 before = stretch.cpu.or(before);
             }
@@ -238,12 +244,12 @@ impl Walk<'_, '_> {
         parts
     }
 
-    /// One part of the time of `thread`; `last`: the last part of a wait that went on.
+    /// One part of the time of `thread`; `went`: whether a wait went on, in which of `all`.
     fn stretch(
         &mut self,
         thread: &Thread,
         stretch: &Stretch,
-        last: Option<&Stretch>,
+        (went, all): (Went, &[Stretch]),
         depth: usize,
     ) -> Segment {
         let cpu = stretch.cpu.map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
@@ -270,7 +276,15 @@ impl Walk<'_, '_> {
                 let reason = self.reason(thread.tid, stretch, bits);
                 let label = format!("{thread} BLOCKED{}", reason.text);
                 asked = reason.proof;
-                let vain = last.and_then(|last| self.woken_in_vain(thread, (stretch, last), &reason, depth));
+                let vain = match went {
+                    // A stop, or a wait in a call whose start is missing.
+                    _ if self.lossy && reason.what == Asked::Unknown && self.makes_calls(thread.tid) => {
+                        self.perhaps_in_vain(thread, stretch, &reason)
+                    }
+                    Went::OnTo(last) => self.woken_in_vain(thread, (stretch, &all[last]), &reason, depth),
+                    Went::Unsure => self.perhaps_in_vain(thread, stretch, &reason),
+                    Went::Ended => None,
+                };
                 (Kind::Blocked, label, vain.unwrap_or_else(|| self.blocked(thread, stretch, &reason, depth)))
             }
             State::Unborn => {

@@ -1,6 +1,7 @@
 //! A thread's own activity while it ran: system calls, page faults and signal handlers.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use super::blocked::signal_name;
 use super::Walk;
@@ -16,6 +17,15 @@ const FEW: u32 = 8;
 const TELLING_FAULT: Ns = Ns::from_us(20);
 /// Minimum time of an unusual system call.
 const TELLING_CALL: Ns = Ns::from_us(50);
+
+/// Time to clear a huge page.
+const CLEARS: RangeInclusive<Ns> = Ns::from_us(30)..=Ns::from_ms(2);
+
+/// System calls that take the lock of the mappings of a process (mmap_lock, for writing).
+const CHANGE_MAPPINGS: [&str; 13] = [
+    "mmap", "munmap", "mremap", "mprotect", "brk", "madvise", "mlock", "munlock", "mlockall", "clone",
+    "clone3", "fork", "vfork",
+];
 
 /// Predicate on the kind of an event.
 type Is = fn(&What) -> bool;
@@ -36,6 +46,34 @@ struct Handled {
     count: u32,
     is_bound: bool, // upper limit: only the sending of the signal is recorded, not its delivery
     by: Option<Thread>,
+}
+
+/// First writes that may each have cleared a huge page.
+#[derive(Default)]
+struct HugeFaults {
+    net: Ns,
+    /// Their places, in huge pages of 2 MB.
+    pages: Vec<u64>,
+    /// One of them was too short or too long, or two were in one place.
+    are_others: bool,
+}
+
+impl HugeFaults {
+    fn add(&mut self, net: Ns, address: u64, error_code: u32) {
+        let page = address >> 21;
+        self.are_others |= error_code & 3 != 2 || !CLEARS.contains(&net) || self.pages.contains(&page);
+        self.net = self.net + net;
+        self.pages.push(page);
+    }
+
+    fn said(&self) -> Option<String> {
+        let (net, count) = (self.net, self.pages.len());
+        (count > 1 && !self.are_others).then(|| {
+            format!(
+                ", up to {net} of it in {count} page faults, each the first write to another 2 MB of memory: huge pages, each of which the kernel clears; the ends of the faults are not recorded"
+            )
+        })
+    }
 }
 
 impl Walk<'_, '_> {
@@ -112,6 +150,42 @@ impl Walk<'_, '_> {
         most.map(|(net, call)| (call, net))
     }
 
+    /// The thread that, all the while that `thread` was in `call`, ran on another CPU in a call that takes the same lock: that of
+    /// the mappings of a process. A thread that spins for it has no event of that.
+    pub(super) fn changes_mappings_too(
+        &self,
+        thread: &Thread,
+        stretch: &Stretch,
+        call: &str,
+    ) -> Option<(Thread, String)> {
+        if !CHANGE_MAPPINGS.contains(&call) || self.lossy {
+            return None;
+        }
+        let within = self.linked.doings(thread.tid, stretch.end).take(10_000);
+        let mut until = stretch.end;
+        let mut longest = (Ns::ZERO, stretch.begin);
+        for (_, event) in within.take_while(|(_, event)| event.at >= stretch.begin) {
+            if matches!(event.kind, What::SysEnter { id, .. } if self.record.call_name(id) == call) {
+                longest = longest.max((until.since(event.at), event.at));
+            }
+            until = event.at;
+        }
+        let (net, begin) = longest;
+        let end = begin + net;
+        let others = self.record.cpus().filter(|cpu| Some(*cpu) != stretch.cpu);
+        others.filter(|_| net >= TELLING_CALL).find_map(|cpu| {
+            let slices = self.record.slices(cpu, begin, end);
+            let most = slices.iter().max_by_key(|slice| slice.length())?;
+            let Context::Thread(tid) = most.context else { return None };
+            let of = |slice: &&Slice| slice.context == Context::Thread(tid);
+            let ran: Ns = slices.iter().filter(of).map(Slice::length).sum();
+            let (_, id, _) = self.linked.in_call(tid, Mono(begin.0 + net.0 / 2))?;
+            let theirs = self.record.call_name(id);
+            let is_it = ran.0 * 4 >= net.0 * 3 && CHANGE_MAPPINGS.contains(&theirs.as_str());
+            is_it.then(|| (self.record.thread_by_id(tid, begin), theirs))
+        })
+    }
+
     /// Handlers of one signal that took a large part of its time and ended in the span: since the delivery or, if that
     /// is not recorded, at most since the sending.
     pub(super) fn handler(&self, thread: &Thread, stretch: &Stretch) -> Option<String> {
@@ -156,6 +230,7 @@ impl Walk<'_, '_> {
     pub(super) fn long_fault(&self, thread: &Thread, stretch: &Stretch, rest: Ns) -> Option<String> {
         let mut next = stretch.end;
         let mut longest: Option<(Ns, u64, u32)> = None;
+        let mut huge = HugeFaults::default();
         let mut count = 0;
         for (_, event) in self.linked.doings(thread.tid, stretch.end).take(10_000) {
             if event.at < stretch.begin {
@@ -172,8 +247,12 @@ impl Walk<'_, '_> {
                 let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
                 let net: Ns = own.map(Slice::length).sum();
                 longest = longest.max(Some((net, address, error_code)));
+                huge.add(net, address, error_code);
             }
             next = event.at;
+        }
+        if let Some(said) = huge.said().filter(|_| huge.net.0 * 2 >= rest.0) {
+            return Some(said);
         }
         let (net, address, error_code) =
             longest.filter(|(net, ..)| count <= FEW && net.0 * 2 >= rest.0 && *net >= TELLING_FAULT)?;

@@ -24,8 +24,8 @@ pub(super) enum Asked {
     Futex { address: u64, inherits: bool, mutex: bool },
     /// The end of a thread (pthread_join): the kernel clears its id at this address and wakes the waiter.
     End,
-    /// A page: `place` names file, device, inode and offset if known; `is_file`: certainly or probably of a file.
-    Page { place: String, is_file: bool },
+    /// A page: `place` names file, device, inode and offset if known; `is_file`: whether it is of a file, if known.
+    Page { place: String, is_file: Option<bool> },
     /// A lock in the kernel.
     Lock,
     /// Nothing: it was stopped, in this way.
@@ -154,7 +154,7 @@ impl Walk<'_, '_> {
             }
             _ => match fault {
                 Some(fault) => fault,
-                None => self.frozen(tid, stretch).unwrap_or(Reason {
+                None => self.frozen(tid, stretch).filter(|_| !self.lossy).unwrap_or(Reason {
                     text: String::new(),
                     what: Asked::Unknown,
                     proof: None,
@@ -211,7 +211,7 @@ impl Walk<'_, '_> {
 
     /// Whether the waking at `index` is by a thread that provides pages: in an ioctl of userfaultfd, of type 0xaa
     /// (include/uapi/linux/userfaultfd.h).
-    fn provides_pages(&self, index: Option<u32>) -> bool {
+    pub(super) fn provides_pages(&self, index: Option<u32>) -> bool {
         let by = index.and_then(|index| Some((self.linked.actor(index)?, self.record.event(index).at)));
         let call = by.and_then(|(by, at)| self.linked.in_call(by.tid, at));
         call.is_some_and(|(_, id, args)| self.record.call_name(id) == "ioctl" && args[1] >> 8 & 0xff == 0xaa)
@@ -299,9 +299,25 @@ impl Walk<'_, '_> {
             Since::Fetches => true,
             Since::Nothing => file.is_some(),
         };
-        let place = self.page(file, address);
-        let is_file =
-            file.is_some() || !matches!(self.mapped(address), Some((Mapped::Memory(_) | Mapped::Huge, _)));
+        let mut place = self.page(file, address);
+        // Faults on files have an event of their own, where others have it.
+        let has_files = || {
+            !self.lossy
+                && self
+                    .record
+                    .window
+                    .events
+                    .iter()
+                    .any(|event| matches!(event.kind, What::FilemapFault { .. }))
+        };
+        let is_file = match self.mapped(address) {
+            _ if file.is_some() => Some(true),
+            Some((mapped, _)) => Some(matches!(mapped, Mapped::File(_))),
+            None => has_files().then_some(false),
+        };
+        if fetches && is_file == Some(false) {
+            place.push_str(" that was swapped out");
+        }
         let text = format!(" in a page fault on {place}");
         Some(Fault { reason: Reason { text, what: Asked::Page { place, is_file }, proof }, fetches })
     }

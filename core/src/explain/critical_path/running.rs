@@ -182,8 +182,13 @@ impl Walk<'_, '_> {
                 (Some(_), _) => ("its own signal handler".to_owned(), "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it".to_owned()),
                 (None, None) => self.own_doing(call.as_ref()),
             };
-            let in_call =
-                call.map(|(call, net)| format!(", {} of it in the system call {call}", net.min(rest)));
+            let in_call = call.map(|(call, net)| {
+                let other = self.changes_mappings_too(thread, stretch, &call);
+                let other = other.map_or(String::new(), |(other, theirs)| {
+                    format!(", while {other} was in {theirs}: if it is of the same process, it spun for the lock of its mappings, which no event shows")
+                });
+                format!(", {} of it in the system call {call}{other}", net.min(rest))
+            });
             let handler = handler.or(fault).or(in_call).unwrap_or_default();
             let text = format!("{subject} ran {{}} itself{moved}{handler}");
             self.say(Weight::Own, rest, text, cause, advice);

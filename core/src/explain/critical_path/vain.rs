@@ -2,94 +2,191 @@
 //!
 //! A condition that does not hold yet, a signal in the midst of a call, a descriptor that is not ready: what ends such a
 //! wait is the last waking, and its waker is followed through all of it. Not for locks, whose earlier holders did hold them,
-//! nor for calls that consumed something before they were called again.
+//! nor for calls that consumed something before they were called again. A call that a signal interrupted has neither taken
+//! its lock nor consumed anything.
+//!
+//! Where events are missing and one of them may have shown that a wait went on, nobody is said to have ended it.
 
 use super::clauses::Weight;
-use super::reason::Reason;
+use super::missing::UNREPORTED;
+use super::reason::{Asked, Reason};
 use super::wakers::Waker;
 use super::Walk;
-use crate::explain::segment::Segment;
+use crate::explain::segment::{Kind, Segment};
 use crate::explain::thread::{State, Stretch};
 use crate::series::Thread;
-use crate::time::{Ns, Tid};
+use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
 
-/// Maximum own time between two waits for the same thing: more is work on what the first wait was for.
+/// Maximum own time between two waits for the same thing: more is work on what the first wait was for. That of the
+/// handler of a signal does not count.
 const BRIEF: Ns = Ns::from_us(100);
 
+/// Number of calls examined after a wait.
+const FEW: usize = 256;
+
 /// Results of a call that a signal interrupted: -EINTR, and -ERESTARTSYS to -ERESTART_RESTARTBLOCK (include/linux/errno.h).
-const EINTR: i64 = -4;
-const RESTARTED: [i64; 4] = [-512, -513, -514, -516];
+const INTERRUPTED: [i64; 5] = [-4, -512, -513, -514, -516];
+
+/// State bit of a sleep that signals end (include/linux/sched.h: TASK_INTERRUPTIBLE).
+const INTERRUPTIBLE: u32 = 1;
 
 /// A system call: name and arguments.
 type Call = (String, [u64; 6]);
 
+/// Whether a wait was over after its waking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Went {
+    /// Nothing shows that it was not.
+    Ended,
+    /// It went on until the end of the part at this place.
+    OnTo(usize),
+    /// Events that would show it are missing.
+    Unsure,
+}
+
+/// The calls of a thread after a wait.
+#[derive(Default)]
+struct After {
+    /// The result of the call that waited, if that is the next event.
+    result: Option<i64>,
+    /// The last return from the handler of a signal.
+    handled: Option<Mono>,
+    /// The first call other than returns from handlers.
+    next: Option<Call>,
+    /// The names of these.
+    others: Vec<String>,
+}
+
+impl After {
+    fn is_interrupted(&self) -> bool {
+        self.result.is_some_and(|result| INTERRUPTED.contains(&result))
+    }
+}
+
 impl Walk<'_, '_> {
-    /// For each of `stretches` of a thread that is a wait which went on, the place of its last part.
-    pub(super) fn waits_that_went_on(&self, tid: Tid, stretches: &[Stretch]) -> Vec<Option<usize>> {
-        let mut last = vec![None; stretches.len()];
-        let mut next: Option<usize> = None;
+    /// For each of `stretches` of a thread: whether it is a wait that went on.
+    pub(super) fn waits_that_went_on(&self, tid: Tid, stretches: &[Stretch]) -> Vec<Went> {
+        let mut went = vec![Went::Ended; stretches.len()];
+        // The waits after it, the first one last.
+        let mut waits: Vec<(usize, Option<Call>)> = Vec::new();
         for place in (0..stretches.len()).rev() {
-            if !matches!(stretches[place].state, State::Blocked(_)) {
-                continue;
-            }
-            let Some(call) = self.call_at(tid, &stretches[place]).filter(|call| !is_mutex(call)) else {
-                // A lock that has to be taken again on the way is not another wait.
-                next = next.filter(|_| self.call_at(tid, &stretches[place]).is_some());
-                continue;
+            let State::Blocked(bits) = stretches[place].state else { continue };
+            let call = self.call_at(tid, &stretches[place]);
+            let next = waits.last().map(|(next, _)| *next);
+            let after = self.calls_after(tid, stretches[place].end, next.map(|next| stretches[next].begin));
+            let again = call.as_ref().and_then(|call| self.again(tid, stretches, place, call, &waits));
+            let until = again.or(next).unwrap_or(stretches.len());
+            let is_followed =
+                stretches[place + 1..until].iter().all(|between| between.state != State::Unknown);
+            let may_go_on = || match again {
+                // Else it may have consumed something, in a call that is missing.
+                Some(_) => !(after.is_interrupted() && is_followed),
+                None => !is_followed || self.may_go_on(tid, call.as_ref(), &after, next.is_some()),
             };
-            if let Some(then) = next {
-                let end = last[then].unwrap_or(then);
-                let between = &stretches[place + 1..then];
-                let to = (&stretches[then], &stretches[end]);
-                if self.goes_on(tid, (&stretches[place], &call), between, to) {
-                    last[place] = Some(end);
-                }
-            }
-            next = Some(place);
+            let can_be = bits == 0 || bits & INTERRUPTIBLE != 0;
+            went[place] = match again.map(|then| (then, went[then])) {
+                _ if self.lossy && can_be && may_go_on() => Went::Unsure,
+                Some((_, Went::Unsure)) => Went::Unsure,
+                Some((_, Went::OnTo(end))) => Went::OnTo(end),
+                Some((then, Went::Ended)) => Went::OnTo(then),
+                None => Went::Ended,
+            };
+            waits.push((place, call));
         }
-        last
+        went
     }
 
     fn call_at(&self, tid: Tid, stretch: &Stretch) -> Option<Call> {
         let (_, id, args) = self.linked.in_call(tid, stretch.begin)?;
-        let name = if self.record.is_futex(id) { "futex".to_owned() } else { self.record.call_name(id) };
-        Some((name, args))
+        Some((self.name_of(id), args))
     }
 
-    /// Whether the wait `from`, in `call`, went on in `to`, the last part of which is `last`.
-    fn goes_on(
+    fn name_of(&self, id: i32) -> String {
+        if self.record.is_futex(id) {
+            "futex".to_owned()
+        } else {
+            self.record.call_name(id)
+        }
+    }
+
+    /// The calls of `tid` from `from` on, up to the next wait at `until`.
+    fn calls_after(&self, tid: Tid, from: Mono, until: Option<Mono>) -> After {
+        let of = self.linked.in_call(tid, Mono(from.0.saturating_sub(1))).map(|(_, id, _)| id);
+        let mut after = After::default();
+        let mut is_first = true;
+        let within = self.linked.doings_from(tid, from).take(FEW);
+        for (_, event) in within.take_while(|(_, event)| until.is_none_or(|until| event.at <= until)) {
+            match event.kind {
+                What::SysExit { id, .. } if self.name_of(id) == "rt_sigreturn" => {
+                    after.handled = Some(event.at)
+                }
+                // Not all recordings name the call of an exit.
+                What::SysExit { id, ret } if is_first && (id < 0 || of.is_none_or(|of| of == id)) => {
+                    after.result = Some(ret);
+                }
+                What::SysEnter { id, args } => match self.name_of(id) {
+                    name if name == "rt_sigreturn" => {
+                        after.handled = Some(event.at);
+                        (after.next, after.others) = (None, Vec::new());
+                    }
+                    name => {
+                        after.others.push(name.clone());
+                        after.next.get_or_insert((name, args));
+                    }
+                },
+                _ => continue,
+            }
+            is_first = false;
+        }
+        after
+    }
+
+    /// The wait in which that of `stretches[place]`, in `call`, went on; `waits`: those after it, the first one last.
+    fn again(
         &self,
         tid: Tid,
-        (from, call): (&Stretch, &Call),
-        between: &[Stretch],
-        (to, last): (&Stretch, &Stretch),
-    ) -> bool {
-        let Some(again) = self.call_at(tid, to) else { return false };
-        let runs = || between.iter().filter(|stretch| stretch.state == State::Running);
-        if runs().map(Stretch::length).sum::<Ns>() > BRIEF {
-            return false;
-        }
-        let (mut result, mut other) = (None, false);
-        let within = self.linked.doings(tid, to.begin).take(256);
-        for (_, event) in within.take_while(|(_, event)| event.at >= from.end) {
-            match event.kind {
-                What::SysExit { ret, .. } => result = Some(ret),
-                What::SysEnter { id, .. } => {
-                    let name = self.record.call_name(id);
-                    other |= !["futex", "rt_sigreturn", "restart_syscall"].contains(&name.as_str())
-                        && name != again.0;
+        stretches: &[Stretch],
+        place: usize,
+        call: &Call,
+        waits: &[(usize, Option<Call>)],
+    ) -> Option<usize> {
+        let from = &stretches[place];
+        let next = waits.last().map(|(next, _)| stretches[*next].begin);
+        let is_interrupted = self.calls_after(tid, from.end, next).is_interrupted();
+        for (then, again) in waits.iter().rev() {
+            let to = &stretches[*then];
+            let Some(again) = again else { return None };
+            let after = self.calls_after(tid, from.end, Some(to.begin));
+            let since = after.handled.filter(|_| is_interrupted).unwrap_or(from.end);
+            let known = ["futex", "restart_syscall", again.0.as_str()];
+            let is_it = match is_interrupted {
+                true => is_restart(call, again),
+                false => {
+                    !is_mutex(call)
+                        && is_same(call, again)
+                        && after.others.iter().all(|name| known.contains(&name.as_str()))
                 }
-                _ => {}
+            };
+            let between = &stretches[place + 1..*then];
+            if is_it {
+                return self.is_brief(tid, since, between, to).then_some(*then);
+            }
+            // A wait of the handler, or for a lock that has to be taken again on the way.
+            let is_on_the_way = is_interrupted && after.handled.is_none() || is_mutex(again);
+            if !is_on_the_way {
+                return None;
             }
         }
-        let interrupted = result.is_some_and(|ret| ret == EINTR || RESTARTED.contains(&ret))
-            && (again.0 == "restart_syscall" || again.0 == call.0 && again.1[0] == call.1[0]);
-        if other || !(interrupted || is_same(call, &again)) {
-            return false;
-        }
+        None
+    }
+
+    /// Whether a thread ran only briefly in `between`, from `since` on, and woke nobody there for whom it then waited.
+    fn is_brief(&self, tid: Tid, since: Mono, between: &[Stretch], then: &Stretch) -> bool {
+        let runs = || between.iter().filter(|stretch| stretch.state == State::Running);
+        let own: Ns = runs().map(|run| run.end.since(run.begin.max(since).min(run.end))).sum();
+        let waker = then.ended_by.and_then(|index| self.record.event(index).current);
         // What it released itself in between may be what its waker needed.
-        let waker = last.ended_by.and_then(|index| self.record.event(index).current);
         let woke = |stretch: &Stretch| {
             let Some(cpu) = stretch.cpu else { return true };
             self.record.events_on(cpu, stretch.begin, stretch.end).any(|(_, event)| {
@@ -97,7 +194,64 @@ impl Walk<'_, '_> {
                 event.current == Some(tid) && !event.level.is_interrupt() && Some(task.tid) == waker
             })
         };
-        !runs().any(woke)
+        own <= BRIEF && !runs().any(woke)
+    }
+
+    /// Whether a wait may have gone on although it seems to have ended, in a record that lost events: neither the result of
+    /// its call nor another call shows that it was over. `waits_again`: it waits again after `after`.
+    fn may_go_on(&self, tid: Tid, call: Option<&Call>, after: &After, waits_again: bool) -> bool {
+        let is_again = |next: &Call| call.is_none_or(|call| is_restart(call, next));
+        match (after.result, &after.next) {
+            (Some(_), next) if after.is_interrupted() => next.as_ref().is_none_or(is_again),
+            // Woken in vain, such a call returns nothing else.
+            (Some(_), None) => waits_again && call.is_none_or(|call| is_same(call, call)),
+            (Some(_), Some(_)) => false,
+            (None, _) if after.handled.is_some() => true,
+            (None, Some(next)) => is_again(next),
+            // It still waits in its call.
+            (None, None) => call.is_none() && self.makes_calls(tid),
+        }
+    }
+
+    /// Whether it is a thread of a program: those of the kernel make no calls.
+    pub(super) fn makes_calls(&self, tid: Tid) -> bool {
+        let mut calls = self.linked.doings(tid, self.record.until()).map(|(_, event)| event.kind);
+        calls.any(|kind| matches!(kind, What::SysEnter { .. } | What::SysExit { .. }))
+    }
+
+    /// The parts of `stretch`, a wait of `thread` that may have gone on after its waking; `None`: what woke it did end it.
+    pub(super) fn perhaps_in_vain(
+        &mut self,
+        thread: &Thread,
+        stretch: &Stretch,
+        reason: &Reason,
+    ) -> Option<Vec<Segment>> {
+        if matches!(reason.what, Asked::Stopped(_)) {
+            return None;
+        }
+        let waker = self.waker(thread, stretch);
+        let is_certain = match &waker {
+            Waker::OwnTimer { .. } | Waker::TimerOf { .. } => is_timeout(self.timer_function(&waker)),
+            Waker::Thread(_) | Waker::Packet { .. } | Waker::Wheel { .. } | Waker::Interrupt { .. } => false,
+            _ => true,
+        };
+        if is_certain {
+            return None;
+        }
+        let label = format!(
+            "{thread} blocked{}: whether its waking ended the wait is not certain: {UNREPORTED}",
+            reason.text
+        );
+        Some(vec![Segment::unexplained(Kind::Lost, label, stretch.begin, stretch.length())])
+    }
+
+    /// The function of a timer that woke a thread; empty if not recorded.
+    fn timer_function(&self, waker: &Waker) -> &str {
+        let (Waker::OwnTimer { firing, .. } | Waker::TimerOf { firing, .. }) = waker else { return "" };
+        match firing.expire.map(|(_, event)| event.kind) {
+            Some(What::TimerExpireEntry { function: Some(function), .. }) => self.record.text(function),
+            _ => "",
+        }
     }
 
     /// The parts of `stretch`, a wait of `thread` that went on to the end of `last`; `None`: as any other wait.
@@ -110,47 +264,60 @@ impl Walk<'_, '_> {
     ) -> Option<Vec<Segment>> {
         let (a, b) = (stretch.begin, stretch.end);
         let first = self.waker(thread, stretch);
-        let (by, signal) = match &first {
-            Waker::Thread(by) => (by.to_string(), self.signal(thread.tid, stretch).unwrap_or_default()),
-            Waker::TimerOf { who: Some(who), .. } => (format!("a timer of {who}"), String::new()),
-            Waker::OwnTimer { .. } | Waker::Timeout { .. } => ("its timeout".to_owned(), String::new()),
+        let signal = self.signal(thread.tid, stretch).unwrap_or_default();
+        let by = match &first {
+            Waker::Thread(by) => by.to_string(),
+            Waker::TimerOf { who: Some(who), .. } => format!("a timer of {who}"),
+            Waker::OwnTimer { .. } if !is_timeout(self.timer_function(&first)) => {
+                "a timer of its own".to_owned()
+            }
+            Waker::OwnTimer { .. } | Waker::Timeout { .. } => "its timeout".to_owned(),
+            Waker::TimerOf { .. } | Waker::Wheel { .. } => "a timer".to_owned(),
+            Waker::Packet { .. } => "a packet".to_owned(),
+            Waker::Interrupt { label, .. } => label.clone(),
             _ => return None,
         };
         let is_timer = |waker: &Waker| matches!(waker, Waker::OwnTimer { .. } | Waker::Timeout { .. });
         let then = self.waker(thread, last);
-        let who = match &then {
-            Waker::Thread(by) => Some(by.clone()),
-            Waker::Packet { sent: Some(sent), .. } => Some(self.linked.actor(*sent)?),
-            Waker::OwnTimer { .. } | Waker::Timeout { .. } => None,
-            _ => return None,
-        };
         let is_first = |who: &Thread| matches!(&first, Waker::Thread(by) if by.tid == who.tid);
+        let ended_by = match &then {
+            Waker::Thread(by) => Some(by.clone()),
+            Waker::Packet { sent: Some(sent), .. } => self.linked.actor(*sent),
+            _ => None,
+        };
         if is_timer(&first) && is_timer(&then)
-            || who.as_ref().is_some_and(|who| is_first(who) || self.path.contains(&who.tid))
+            || ended_by.is_some_and(|who| is_first(&who) || self.path.contains(&who.tid))
         {
             return None;
         }
-        let text = format!(
-            "{} was blocked {{}}{}, where {by} woke it{signal} in vain: it waited there again",
-            self.subject(thread, depth),
-            reason.text
-        );
-        let net = stretch.length();
-        match (who, then) {
-            (Some(who), _) => {
-                self.say(Weight::Frame, net, text, String::new(), "");
-                Some(self.life(&who, a, b, depth + 1))
-            }
-            (None, Waker::Timeout { proof }) => Some(self.timeout(thread, (a, b), proof, depth)),
-            (None, _) => Some(vec![self.sleep(
-                thread,
-                (a, b),
-                &[stretch.ended_by, last.ended_by],
-                &reason.text,
-                depth,
-            )]),
+        if !is_timer(&then) {
+            let text = format!(
+                "{} was blocked {{}}{}, where {by} woke it{signal} in vain: it waited there again",
+                self.subject(thread, depth),
+                reason.text
+            );
+            self.say(Weight::Frame, stretch.length(), text, String::new(), "");
         }
+        Some(match then {
+            Waker::OwnTimer { .. } => {
+                let proofs = [stretch.ended_by, last.ended_by];
+                vec![self.sleep(thread, (a, b), &proofs, &reason.text, depth)]
+            }
+            then => self.given_by(then, last.ended_by, thread, (a, b), &reason.text, depth),
+        })
     }
+}
+
+/// Whether a timer with this function ends the sleep that set it; others send a signal.
+fn is_timeout(function: &str) -> bool {
+    function.is_empty() || function == "hrtimer_wakeup"
+}
+
+/// Whether `again` is `call`, made again after a signal.
+fn is_restart(call: &Call, again: &Call) -> bool {
+    again.0 == "restart_syscall"
+        || call.0 == "restart_syscall"
+        || again.0 == call.0 && again.1[0] == call.1[0]
 }
 
 /// A lock of the program: glibc waits for a contended mutex with 2, and with inheritance by calls of its own.

@@ -1,6 +1,7 @@
 //! Runnable but not running: the tasks on the CPU and their priorities, and why no other CPU ran the thread.
 
 use super::blocked::{fair_advice, Inherits};
+use super::changes::Moved;
 use super::classes::{by_deadline, is_deadline, LetIn};
 use super::clauses::{Clause, Weight, WHY};
 use super::elsewhere::Elsewhere;
@@ -69,6 +70,7 @@ impl Walk<'_, '_> {
             tally(self.record, Self::phase(depth, Phase::Waiting), cpu, &self.record.slices(cpu, a, b));
         let mut parts = counted.gaps;
         let throttled = self.throttled(thread, prio, stretch, cpu);
+        let moved = self.moved_there(thread, prio, stretch, cpu);
         let mut said_elsewhere = false;
         for mut share in counted.shares {
             let label = match share.context {
@@ -96,11 +98,12 @@ impl Walk<'_, '_> {
                     {
                         let elsewhere = self.elsewhere(thread, prio, stretch, cpu);
                         said_elsewhere = elsewhere.is_some();
-                        let elsewhere = Elsewhere::after(self.moved_there(thread, stretch), elsewhere);
-                        let (other, throttled) = (elsewhere.as_ref(), throttled.as_ref());
-                        self.held(thread, &share, &holder, other, throttled, (stretch, prio), depth)
+                        let elsewhere = Elsewhere::after(moved.as_ref(), elsewhere);
+                        let why = (elsewhere.as_ref(), throttled.as_ref(), moved.as_ref());
+                        self.held(thread, &share, &holder, why, (stretch, prio), depth)
                     } else {
-                        self.held(thread, &share, &holder, None, throttled.as_ref(), (stretch, prio), depth)
+                        let why = (None, throttled.as_ref(), moved.as_ref());
+                        self.held(thread, &share, &holder, why, (stretch, prio), depth)
                     }
                 }
                 Context::Idle(_) => {
@@ -204,8 +207,7 @@ impl Walk<'_, '_> {
         thread: &Thread,
         share: &Share,
         holder: &Thread,
-        elsewhere: Option<&Elsewhere>,
-        throttled: Option<&Throttled>,
+        (elsewhere, throttled, moved): (Option<&Elsewhere>, Option<&Throttled>, Option<&Moved>),
         (stretch, prio): (&Stretch, Option<Prio>),
         depth: usize,
     ) -> String {
@@ -296,11 +298,19 @@ impl Walk<'_, '_> {
                 "find why {by} lowers the priority of {}, or do it when {} does not have to run",
                 thread.comm, thread.comm
             ),
+            (None, Role::Wins | Role::SharesFairly) => match moved.filter(|moved| moved.cause().is_some()) {
+                Some(moved) => moved.advice(&thread.comm, comm),
+                None => advice,
+            },
             _ => advice,
         };
         if !text.is_empty() {
+            let moved = moved
+                .and_then(Moved::cause)
+                .filter(|_| matches!(share.role, Role::Wins | Role::SharesFairly));
             let cause = match lowered_by.filter(|_| matches!(share.role, Role::Wins | Role::SharesFairly)) {
                 Some(by) => format!("priority lowered by {by}"),
+                None if moved.is_some() => moved.unwrap_or_default(),
                 None if inversion.is_empty() => format!("thread: {comm}"),
                 None => format!("priority inversion: {comm}"),
             };

@@ -88,3 +88,65 @@ fn a_call_that_a_signal_interrupts_and_that_is_made_again_is_one_wait() {
     let explanation = expect(&sleeps, INTERVAL, &["slept 755"], &["noisy", "giver"]);
     assert!(!explanation.cause.contains("noisy"), "{}", explanation.cause);
 }
+
+/// `events` where others were lost: two calls of another thread have no end.
+fn with_losses(events: &str) -> String {
+    let others = "
+          1 c2 switch idle > any/9
+          2 c2 call 39
+          3 c2 ret 39
+        100 c2 call 39
+        200 c2 call 39
+        300 c2 call 39
+    ";
+    let mut lines: Vec<&str> =
+        events.lines().chain(others.lines()).filter(|line| !line.trim().is_empty()).collect();
+    lines.sort_by_key(|line| line.split_whitespace().next().unwrap().parse::<u32>().unwrap());
+    lines.join("\n")
+}
+
+#[test]
+fn a_signal_ends_no_wait_for_a_lock_and_its_handler_may_do_what_it_likes() {
+    for (op, value) in [(128, 2), (134, 0)] {
+        let lock = CONDITION.replace("4096 393 0", &format!("4096 {op} {value}"));
+        let lock = lock.replace("4100 393 0", &format!("4096 {op} {value}"));
+        let handler = "520 c1 ret 202 -512\n521 c1 call 1 9\n522 c1 ret 1\n527 c1 call 15\n528 c1 ret 15";
+        let lock = lock.replace("520 c1 ret 202", handler);
+        let said = ["where noisy/70 (RT 60) woke it in vain", "giver/60 (RT 40) ran for"];
+        expect(&lock, INTERVAL, &said, &["held by noisy"]);
+        // A handler that computes for long.
+        let long = lock.replace("527 c1", "660 c1").replace("528 c1", "661 c1").replace("530 c1", "662 c1");
+        let long = long.replace("540 c1", "664 c1");
+        expect(&long, INTERVAL, &said, &["held by noisy"]);
+    }
+}
+
+#[test]
+fn where_events_are_missing_nobody_ended_a_wait_that_may_have_gone_on() {
+    let reads =
+        CONDITION.replace("call 202 4096 393 0", "call 0 3").replace("call 202 4100 393 0", "call 0 3");
+    let reads = reads.replace("520 c1 ret 202", "520 c1 ret 0 -512\n522 c1 call 15\n524 c1 ret 15");
+    let reads = reads.replace("910 c1 ret 202", "910 c1 ret 0 1").replace("call 202 4100 129", "call 1 9");
+    let whole = with_losses(&reads);
+    expect(&whole, INTERVAL, &["in read, where noisy/70 (RT 60) woke it in vain"], &["until noisy"]);
+    let unsure = ["whether its waking ended the wait is not certain: the trace lost events"];
+    for lost in [
+        &["520 c1 ret 0 -512"][..],
+        &["520 c1 ret 0 -512", "522 c1 call 15"],
+        &["520 c1 ret 0 -512", "522 c1 call 15", "524 c1 ret 15"],
+        &["520 c1 ret 0 -512", "530 c1 call 0 3"],
+    ] {
+        let thin = lost.iter().fold(whole.clone(), |text, line| text.replace(line, ""));
+        expect(&thin, INTERVAL, &unsure, &["until noisy", "in vain"]);
+    }
+    // The result of the call shows that it was over; so does another call.
+    let over =
+        with_losses(&reads.replace("ret 0 -512", "ret 0 1").replace("522 c1 call 15\n524 c1 ret 15", ""));
+    expect(&over, INTERVAL, &["until noisy/70 (RT 60) woke it"], &unsure);
+    let moved_on = over.replace("520 c1 ret 0 1", "520 c1 call 1 9\n522 c1 ret 1");
+    expect(&moved_on, INTERVAL, &["until noisy/70 (RT 60) woke it"], &unsure);
+    // What it read may be missing, between two calls that do not consume anything.
+    let polls = CONDITION.replace("call 202 4096 393 0", "call 7 8192 2");
+    let polls = polls.replace("call 202 4100 393 0", "call 7 8192 2").replace("ret 202", "ret 7 1");
+    expect(&with_losses(&polls), INTERVAL, &unsure, &["until noisy", "in vain"]);
+}

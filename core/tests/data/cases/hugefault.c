@@ -1,0 +1,3 @@
+// hugefault: FIFO-80 "control" (CPU 0) writes first to one byte of its memory (1st, 2nd: one small page), then to 4 huge pages of it (3rd: the kernel clears 2 MB for each)
+#include "markers.h"
+enum{N=3}; int main(void){ who("control"); pin(0); fifo(80); size_t h=2<<20; char*p=mmap(0,8*h,PROT_READ|PROT_WRITE,MAP_PRIVATE|MAP_ANONYMOUS,-1,0); char*q=(char*)(((uintptr_t)p+h-1)&~(h-1)); if(madvise(q,4*h,MADV_HUGEPAGE)) perror("madvise"); char*s=mmap(0,8*4096,PROT_READ|PROT_WRITE,MAP_PRIVATE|MAP_ANONYMOUS,-1,0); madvise(s,8*4096,MADV_NOHUGEPAGE); ns_t T0=now()+300*MS; for(int i=0;i<N;i++){ until(T0+i*60*MS); mark(600,i); if(i==2) for(int k=0;k<4;k++) ((volatile char*)q)[k*h]=1; else ((volatile char*)s)[i*4096]=1; mark(601,i);} return 0; }
