@@ -16,7 +16,6 @@ use super::misses::Finished;
 use super::part::{joined, Part};
 use super::paused::Paused;
 use super::places::{call_of, Id, Places};
-use super::point::Place;
 use super::several::Several;
 use super::sums::Sums;
 use super::task::Task;
@@ -264,8 +263,8 @@ impl Log {
 
     fn report_decided(&self) -> Task {
         let main = self.main.map(|main| self.places.get(main));
-        let fits = |(pattern, main): (&str, &Place)| fits(pattern, &main.name);
-        let is_chosen = self.chosen.as_deref().zip(main.as_ref()).is_some_and(fits);
+        let is_chosen =
+            self.chosen.as_deref().zip(main.as_ref()).is_some_and(|(of, main)| fits(of, &main.name));
         let mut task = self.sums.report(self.main, &self.places, self.lost_since.is_some());
         if task.activations == 0 {
             task.released_by.extend(self.created_by);

@@ -90,12 +90,17 @@ fn may_release(place: &Place) -> bool {
     super::candidates::may_begin_jobs(place) && !place.is_relative_sleep()
 }
 
-/// Whether more activations may show that `main`, a relative sleep, is within jobs: too few waits for the intervals between
-/// releases elsewhere.
-pub(super) fn may_poll(main: Id, at: &[Id], places: &Places) -> bool {
+/// Whether more activations may show that `main` is within jobs: too few waits for the intervals between releases elsewhere,
+/// of any kind if `main` is a relative sleep, else of absolute sleeps.
+pub(super) fn may_be_within(main: Id, at: &[Id], places: &Places) -> bool {
     let few = |place: Id| at.iter().filter(|&&of| of == place).count() <= FEW + 1;
-    let elsewhere = |&place: &Id| place != main && may_release(&places.get(place)) && few(place);
-    places.get(main).is_relative_sleep() && at.iter().any(elsewhere)
+    let (polls, sleeps) = (places.get(main).is_relative_sleep(), places.get(main).is_absolute_sleep());
+    let elsewhere = |&id: &Id| {
+        let place = places.get(id);
+        let releases = (polls && may_release(&place)) || (!sleeps && place.is_absolute_sleep());
+        id != main && releases && few(id)
+    };
+    at.iter().any(elsewhere)
 }
 
 /// Intervals between the ends of waits in `place`, ns.

@@ -1,7 +1,7 @@
 //! Activations of a thread before its main wait is known.
 
 use super::super::candidates::may_begin_jobs;
-use super::super::main_wait::{main_wait, may_poll};
+use super::super::main_wait::{main_wait, may_be_within};
 use super::super::places::Id;
 use super::super::point::Class;
 use super::{Log, LEARNING};
@@ -23,7 +23,8 @@ impl Log {
         let places = self.learnt_places(name);
         main_wait(&self.learning, &places, &self.places, None).is_some_and(|main| {
             let place = self.places.get(main);
-            (place.class == Class::Lock || may_begin_jobs(&place)) && !may_poll(main, &places, &self.places)
+            (place.class == Class::Lock || may_begin_jobs(&place))
+                && !may_be_within(main, &places, &self.places)
         })
     }
 

@@ -221,3 +221,23 @@ fn a_job_that_polls_with_short_sleeps_starts_at_its_release_and_not_at_one_of_th
     let any = of(EVENT, Via::Thread, 30, false);
     assert!(any.misses == 0 || any.is_late_by_doubt_alone(Ns::from_ms(40)), "{:?}", any.several_jobs);
 }
+
+#[test]
+fn a_job_with_many_waits_starts_at_its_sleep_until_an_absolute_time() {
+    const CHILD: Point = Point { syscall: 61, argument: 0, operation: 0, compat: false, site: 0 };
+    let calls = |point: Point| if point.syscall == 61 { Some("wait4") } else { name(point) };
+    for waits in [2, 30, 41, 60] {
+        let mut tasks = Tasks::new(4, Some(Ns::from_ms(40)), calls);
+        for number in 1..=30_u64 {
+            let at = number * 100 * MS;
+            tasks.add(&activation(at, Via::Timer, CHILD));
+            for wait in 1..=waits {
+                let next = if wait == waits { SLEEP } else { CHILD };
+                tasks.add(&activation(at + wait * MS / 10, Via::Thread, next));
+            }
+        }
+        let task = tasks.report().remove(0);
+        let longest = task.of(Quantity::Response).and_then(|of| of.histogram.max()).unwrap();
+        assert!(task.misses == 0 && longest < Ns::from_ms(22), "{waits}: {longest}");
+    }
+}

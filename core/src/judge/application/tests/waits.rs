@@ -59,7 +59,10 @@ fn a_late_job_of_a_thread_that_may_have_polled_for_it_is_a_doubt_unless_it_waite
     let starved = judged(&starved);
     assert_eq!((starved.outcome, starved.failures), (Some(Outcome::Fail), 1));
     assert!(starved.reasons[0].contains("waited for a CPU for 1.100 ms"), "{starved:?}");
-    assert!(said(&starved, "took up to 1.200 ms, but the end of that wait"), "only one job is certain: {starved:?}");
+    assert!(
+        said(&starved, "took up to 1.200 ms, but the end of that wait"),
+        "only one job is certain: {starved:?}"
+    );
     assert_eq!(judged(&exception).outcome, Some(Outcome::Fail));
     let misses = Task { misses: 3, series: Vec::new(), ..late.clone() };
     assert_eq!(judged(&misses).outcome, Some(Outcome::Inconclusive));
