@@ -1,4 +1,0 @@
-// aio: FIFO-80 "control" (CPU 0) submits a read with O_DIRECT (io_submit) and waits in io_getevents with a timeout
-#include "markers.h"
-#include <linux/aio_abi.h>
-enum{N=3}; int main(void){ aio_context_t c=0; syscall(SYS_io_setup,8,&c); int f=open("/tmp/aio_file",O_RDWR|O_CREAT|O_TRUNC,0600); static char b[8<<20] __attribute__((aligned(4096))); memset(b,1,sizeof b); write(f,b,sizeof b); fsync(f); close(f); f=open("/tmp/aio_file",O_RDONLY|O_DIRECT); memlock(); who("control"); pin(0); fifo(80); ns_t T0=now()+300*MS; for(int i=0;i<N;i++){ until(T0+i*60*MS); mark(600,i); struct iocb q={.aio_lio_opcode=IOCB_CMD_PREAD,.aio_fildes=f,.aio_buf=(uint64_t)b,.aio_nbytes=i==2?sizeof b:4096}; struct iocb*p=&q; syscall(SYS_io_submit,c,1,&p); struct io_event e; struct timespec w={1,0}; syscall(SYS_io_getevents,c,1,1,&e,&w); mark(601,i);} unlink("/tmp/aio_file"); return 0; }
