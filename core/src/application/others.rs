@@ -58,7 +58,7 @@ fn anonymous(task: Task) -> Task {
     // Doubts about the limits of its jobs do not show in response times: they become time outside jobs. Misses are only
     // those that are certain.
     let (misses, miss_max_ns, in_doubt) = certain_misses(&task);
-    let several = task.several_waits.filter(|_| task.timer_driven).map(|several| several.longest_ns);
+    let several = task.waits_in_one_job().map(|several| several.longest_ns);
     let off_period = task.off_period_ns.filter(|_| task.period.is_some());
     let jobs = task.several_jobs.map(|several| several.longest_ns);
     let unfinished = task.late_end().map(|end| end.after_ns);

@@ -258,6 +258,13 @@ impl Task {
         self.polls_from_ns.filter(|&waited| waited > deadline && self.may_poll_until(deadline))
     }
 
+    /// Signs that a job contains several of its waits. Events may come at any time; at regular times only every so many
+    /// waits, they are a sign as well.
+    #[must_use]
+    pub fn waits_in_one_job(&self) -> Option<SeveralWaits> {
+        self.several_waits.filter(|several| self.timer_driven || several.waits.is_some())
+    }
+
     /// Its largest latency.
     #[must_use]
     pub fn largest(&self) -> Ns {

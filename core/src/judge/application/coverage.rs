@@ -70,18 +70,16 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     // The rest depends on where jobs start.
     let inferred = (!task.is_chosen).then_some(task);
     doubts.extend(inferred.iter().flat_map(|task| other_turns(task, deadline)));
-    if let Some(several) = inferred
-        .and_then(|task| task.several_waits)
-        .filter(|of| task.timer_driven && of.longest_ns > deadline)
-    {
+    if let Some(several) = inferred.and_then(Task::waits_in_one_job).filter(|of| of.longest_ns > deadline) {
         let how = match several.waits {
             Some(waits) => format!("at regular times only every {waits} waits"),
             None => "at irregular times".to_owned(),
         };
         let longest = shown(several.longest_ns);
         let plain = plain(wait);
+        let by = if task.timer_driven { "timers end" } else { "other threads or interrupts end" };
         doubts.push(format!(
-            "{name}: timers end its wait in {wait} {how}: if these waits belong to one job, a job took up to {longest}. If each \
+            "{name}: {by} its wait in {wait} {how}: if these waits belong to one job, a job took up to {longest}. If each \
              of them starts a job, give --activation '{plain}'; otherwise mark the jobs with the tracer (lathunt explain \
              --between)"
         ));

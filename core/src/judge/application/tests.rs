@@ -184,6 +184,15 @@ fn work_that_no_response_time_covers_is_a_doubt() {
         },
         "at regular times only every 2 waits: if these waits belong to one job, a job took up to 1000.001 µs",
     );
+    // Other threads release it, regularly only every two waits; without such a number, events just come at any time.
+    let by_threads = |waits| {
+        let mut run = whole.clone();
+        run.tasks[0].timer_driven = false;
+        run.tasks[0].several_waits = Some(SeveralWaits { waits, longest_ns: Ns::from_ms(93) });
+        judge_recording(&run, &asked(true)).outcome
+    };
+    assert_eq!(by_threads(Some(2)), Some(Outcome::Inconclusive));
+    assert_eq!(by_threads(None), Some(Outcome::Pass));
     whole.tasks[0].several_waits = several(DEADLINE);
     (whole.tasks[0].waits_in, whole.conditions.during.clock_set_ns) =
         (Some("clock_nanosleep TIMER_ABSTIME".to_owned()), Some(vec![5_000_000]));
