@@ -10,6 +10,8 @@ mod injected;
 mod old_files;
 #[path = "record/slack.rs"]
 mod slack;
+#[path = "record/sources.rs"]
+mod sources;
 #[path = "record/truths.rs"]
 mod truths;
 #[path = "record/variables.rs"]
