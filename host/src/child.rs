@@ -98,9 +98,11 @@ impl HeldChild {
         }
     }
 
-    /// Its exit status, once it has ended.
+    /// Its exit status, once it has ended. A stop is no end, which [`Child::try_wait`] takes it for while it is traced.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+        let change = self.change(libc::WEXITED | libc::WNOHANG | libc::WNOWAIT)?;
+        let ends = [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED].contains(&change);
+        ends.then(|| self.child.try_wait().ok().flatten()).flatten()
     }
 
     /// Whether we trace it.
@@ -112,12 +114,19 @@ impl HeldChild {
 
     /// Consumes its initial stop, if it has happened; never its end, which [`HeldChild::ended`] waits for.
     fn has_stopped(&self) -> bool {
-        // SAFETY: zeros are valid for this plain struct, which is valid to write; the child is ours. Without a stop, the id
+        self.change(libc::WSTOPPED | libc::WNOHANG).is_some()
+    }
+
+    /// The change of its state that waitid() with these flags returns, as its `si_code`. A stop while it is traced is returned
+    /// whatever the flags (`wait_task_stopped` in kernel/exit.c).
+    fn change(&self, flags: i32) -> Option<i32> {
+        // SAFETY: zeros are valid for this plain struct, which is valid to write; the child is ours. Without a change, the id
         // stays 0.
         unsafe {
             let mut info: libc::siginfo_t = std::mem::zeroed();
-            let flags = libc::WSTOPPED | libc::WNOHANG;
-            libc::waitid(libc::P_PID, self.child.id(), &mut info, flags) == 0 && info.si_pid() != 0
+            let changes =
+                libc::waitid(libc::P_PID, self.child.id(), &mut info, flags) == 0 && info.si_pid() != 0;
+            changes.then_some(info.si_code)
         }
     }
 
@@ -155,6 +164,15 @@ mod tests {
         assert!(child.held);
         let comm = std::fs::read_to_string(format!("/proc/{}/comm", child.tid())).unwrap();
         assert_eq!((comm.as_str(), child.ended()), ("sh\n", None));
+        // A second stop while it is traced, before the delivery of a signal.
+        // SAFETY: plain values; the child is ours and stopped.
+        unsafe {
+            libc::kill(child.tid().0, libc::SIGUSR1);
+            libc::ptrace(libc::PTRACE_CONT, child.tid().0, 0, 0);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(child.ended(), None);
+        assert!(child.has_stopped());
         child.go();
         let begun = Instant::now();
         let code = loop {
