@@ -331,3 +331,25 @@ fn a_thread_that_is_stopped_waits_for_no_page() {
     );
     assert!(task.blocking.iter().all(|one| one.class != Class::PageFault || one.max_ns < Ns::from_ms(200)));
 }
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_signal_while_the_program_still_runs_is_told() {
+    if !may_run("a_signal_while_the_program_still_runs_is_told", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let words = ["record", "-q", "-o", place.path().to_str().unwrap(), "--"];
+    let program = ["sh", "-c", "while :; do sleep 0.01; done"];
+    let recording = command(&[&words[..], &program].concat()).stdout(std::process::Stdio::null()).spawn();
+    let recording = recording.unwrap();
+    let begun = Instant::now();
+    while !place.path().join("run.lathunt.json").exists() && begun.elapsed() < Duration::from_secs(30) {
+        sleep(Duration::from_millis(50));
+    }
+    let pid = recording.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    recording.wait_with_output().unwrap();
+    let notes = read(place.path()).conditions.notes;
+    assert!(notes.iter().any(|note| note.ends_with("of COMMAND, which still ran (SIGTERM)")), "{notes:?}");
+}

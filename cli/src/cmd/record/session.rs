@@ -256,6 +256,10 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let mut run = session.run(&snapshot);
     run.complete = true;
     by_user.filter(|_| plan.until.is_none()).into_iter().for_each(|why| run.stopped(why));
+    // Of a program that runs until it is stopped, this is the end of the recording, but of another it is an early one.
+    let ended_before = child.is_some() && ending.is_none() && plan.duration.is_none();
+    let by_signal = ended_before.then(|| stopped::by_signal(elapsed, "COMMAND, which still ran")).flatten();
+    run.conditions.notes.extend(by_signal);
     plan.conclude(&mut run, elapsed);
     let stopped_at = session.stopped_at();
     run.conditions.notes.extend(stopped_at.clone());
