@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::fs::{fstat, openat, statat, AtFlags, FileType, Mode, OFlags, CWD};
+use rustix::fs::{fstat, openat, statat, AtFlags, FileType, Mode, OFlags, Stat, CWD};
 use rustix::io::Errno;
 
 use crate::signals;
@@ -52,7 +52,8 @@ pub fn open(path: &Path, waiting: fn(&Path)) -> io::Result<Input> {
             kind => Ok(of(stdin.into(), kind == FileType::RegularFile)),
         };
     }
-    let (found, kind) = find(path)?;
+    let found = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let kind = kind(&found)?;
     match kind {
         FileType::RegularFile | FileType::Fifo => {
             Ok(of(trusted::reopen(&found, Access::Read)?, kind == FileType::RegularFile))
@@ -62,17 +63,23 @@ pub fn open(path: &Path, waiting: fn(&Path)) -> io::Result<Input> {
 }
 
 /// Opens the regular file `path`, which the user has not named: it was found in a directory that may be another user's. Never
-/// waits.
+/// waits. A link is judged by the file that is open, so a swap in between deceives nobody.
 ///
 /// # Errors
 /// It does not exist, cannot be opened, is not a regular file, or [`leads_elsewhere`].
 pub fn regular(path: &Path) -> io::Result<File> {
-    if let Some(why) = leads_elsewhere(path)? {
+    let entry = openat(CWD, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let link = fstat(&entry)?;
+    let found = match is_link(&link) {
+        true => openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?,
+        false => entry,
+    };
+    if let Some(why) = elsewhere(&link, &fstat(&found)?) {
         return Err(refused(&why));
     }
-    match find(path)? {
-        (found, FileType::RegularFile) => trusted::reopen(&found, Access::Read),
-        (_, other) => Err(refused(&format!("it is {}, expected a regular file", called(other)))),
+    match kind(&found)? {
+        FileType::RegularFile => trusted::reopen(&found, Access::Read),
+        other => Err(refused(&format!("it is {}, expected a regular file", called(other)))),
     }
 }
 
@@ -82,20 +89,24 @@ pub fn regular(path: &Path) -> io::Result<File> {
 /// # Errors
 /// It does not exist.
 pub fn leads_elsewhere(path: &Path) -> io::Result<Option<String>> {
-    let link = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
-    if FileType::from_raw_mode(link.st_mode) != FileType::Symlink || trusted::is_trusted(link.st_uid) {
-        return Ok(None);
-    }
-    let owner = statat(CWD, path, AtFlags::empty())?.st_uid;
-    let told = || format!("it is a symbolic link of user {} to a file of user {owner}", link.st_uid);
-    Ok((owner != link.st_uid).then(told))
+    Ok(elsewhere(&statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?, &statat(CWD, path, AtFlags::empty())?))
 }
 
-fn find(path: &Path) -> io::Result<(OwnedFd, FileType)> {
-    let found = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let stat = fstat(&found)?;
-    trusted::readable_by_caller(&found)?;
-    Ok((found, FileType::from_raw_mode(stat.st_mode)))
+/// As [`leads_elsewhere`]; `link`: the entry, `target`: what it leads to, or the entry itself.
+fn elsewhere(link: &Stat, target: &Stat) -> Option<String> {
+    let (maker, owner) = (link.st_uid, target.st_uid);
+    let is_theirs = is_link(link) && !trusted::is_trusted(maker) && owner != maker;
+    is_theirs.then(|| format!("it is a symbolic link of user {maker} to a file of user {owner}"))
+}
+
+fn is_link(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
+}
+
+/// The kind of a file that the caller may read.
+fn kind(found: &OwnedFd) -> io::Result<FileType> {
+    trusted::readable_by_caller(found)?;
+    Ok(FileType::from_raw_mode(fstat(found)?.st_mode))
 }
 
 fn called(kind: FileType) -> &'static str {

@@ -2,8 +2,8 @@
 //! does not need for that, so no parser runs with root's rights.
 //!
 //! Dropped are capabilities except those for files; system calls that start programs, open sockets, signal, load, mount or
-//! change the mode of a file (`calls`); writing anywhere but to the results (Landlock, since Linux 5.13). Each as far as this kernel supports it. An
-//! ordinary user drops only capabilities: such a process can do no more than its user can.
+//! change the mode of a file (`calls`); writing anywhere but to the results (Landlock, since Linux 5.13). Each as far as this
+//! kernel supports it. An ordinary user drops only capabilities: such a process can do no more than its user can.
 
 mod calls;
 
