@@ -87,16 +87,7 @@ impl Record {
                 (Distribution::of_histogram(&histogram).unwrap(), order)
             }
         };
-        Input {
-            about: String::new(),
-            unit: if self == Record::Run { "ns" } else { "as given" }.to_owned(),
-            distribution,
-            order,
-            unknown: 0,
-            bounded: 0,
-            cpus: Vec::new(),
-            mechanisms: Vec::new(),
-        }
+        Input::new(if self == Record::Run { "ns" } else { "as given" }, distribution, order)
     }
 }
 

@@ -240,16 +240,7 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Analysed> {
     };
     let distribution =
         Distribution::of_values(&values, grid).ok_or_else(|| anyhow!("cannot read {shown}: no numbers"))?;
-    let input = Input {
-        about,
-        unit: "as given".to_owned(),
-        distribution,
-        order: Order::Values(values),
-        unknown: 0,
-        bounded: 0,
-        cpus: Vec::new(),
-        mechanisms: Vec::new(),
-    };
+    let input = Input { about, ..Input::new("as given", distribution, Order::Values(values)) };
     let request = request(args);
     Ok(Analysed { answer: analyse(&input, &request), basis: Some((input, request)) })
 }

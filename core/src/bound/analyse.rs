@@ -112,6 +112,21 @@ pub struct Input {
 }
 
 impl Input {
+    /// Complete samples, of which no more is known. `unit`: `ns` or `as given`.
+    #[must_use]
+    pub fn new(unit: &str, distribution: Distribution, order: Order) -> Input {
+        Input {
+            about: String::new(),
+            unit: unit.to_owned(),
+            distribution,
+            order,
+            unknown: 0,
+            bounded: 0,
+            cpus: Vec::new(),
+            mechanisms: Vec::new(),
+        }
+    }
+
     /// A level with its unit.
     fn level(&self, level: f64) -> String {
         match self.unit.as_str() {

@@ -226,16 +226,11 @@ mod tests {
     fn exponential(samples: usize) -> Input {
         let mut random = Random::new(7);
         let values: Vec<f64> = (0..samples).map(|_| 10.0 * random.exponential()).collect();
-        Input {
-            about: "simulated".to_owned(),
-            unit: "as given".to_owned(),
-            distribution: Distribution::of_values(&values, Rounding::Exact).unwrap(),
-            order: Order::Values(values),
-            unknown: 0,
-            bounded: 0,
-            cpus: Vec::new(),
-            mechanisms: Vec::new(),
-        }
+        Input::new(
+            "as given",
+            Distribution::of_values(&values, Rounding::Exact).unwrap(),
+            Order::Values(values),
+        )
     }
 
     #[test]

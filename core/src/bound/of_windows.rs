@@ -70,13 +70,8 @@ impl Windows {
             from.zip(to).map_or(String::new(), |(from, to)| format!(" from {} to {}", from.0, to.1));
         let input = Input {
             about: format!("{about}, {}{between}", counted(values.len() as u64, "window")),
-            unit: "ns".to_owned(),
-            distribution,
-            order: Order::Maxima { values, per_block },
             unknown: self.lost,
-            bounded: 0,
-            cpus: Vec::new(),
-            mechanisms: Vec::new(),
+            ..Input::new("ns", distribution, Order::Maxima { values, per_block })
         };
         let mut answer = analyse(&input, request);
         answer.gates.insert(0, condition("configuration", false, NO_CONFIGURATION.to_owned()));

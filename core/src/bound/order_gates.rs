@@ -21,7 +21,7 @@ pub(super) fn order_gates(input: &Input, blocks: &blocks::Blocks) -> Vec<Gate> {
         match lost {
             0 => "no sample lost, no activation missed, none taken on another CPU".to_owned(),
             n => format!(
-                "at least {} without a latency of the CPU: they may be among the largest; measure without losses",
+                "the latencies of at least {} are not known: they may be among the largest; measure without losses",
                 counted(n, "activation")
             ),
         },

@@ -8,16 +8,11 @@ use super::random::Random;
 use super::tail::{Distribution, Rounding};
 
 fn of(values: &[f64], request: &Request) -> Answer {
-    let input = Input {
-        about: "test".to_owned(),
-        unit: "as given".to_owned(),
-        distribution: Distribution::of_values(values, Rounding::Exact).unwrap(),
-        order: Order::Values(values.to_vec()),
-        unknown: 0,
-        bounded: 0,
-        cpus: Vec::new(),
-        mechanisms: Vec::new(),
-    };
+    let input = Input::new(
+        "as given",
+        Distribution::of_values(values, Rounding::Exact).unwrap(),
+        Order::Values(values.to_vec()),
+    );
     analyse(&input, request)
 }
 
@@ -102,16 +97,11 @@ fn drift_mixture_and_a_histogram_alone_are_refused_by_name() {
     }
     refused(&of(&mixed, &quick()), "homogeneity");
     let values = tail_values(20_000, 11, 0.0);
-    let input = Input {
-        about: String::new(),
-        unit: "ns".to_owned(),
-        distribution: Distribution::of_values(&values, Rounding::Width(1.0)).unwrap(),
-        order: Order::Unknown("a histogram alone".to_owned()),
-        unknown: 0,
-        bounded: 0,
-        cpus: Vec::new(),
-        mechanisms: Vec::new(),
-    };
+    let input = Input::new(
+        "ns",
+        Distribution::of_values(&values, Rounding::Width(1.0)).unwrap(),
+        Order::Unknown("a histogram alone".to_owned()),
+    );
     let answer = analyse(&input, &quick());
     refused(&answer, "order");
     assert!(answer.observed.probability_upper.is_some() && answer.observed.effective_samples.is_none());
@@ -125,14 +115,8 @@ fn one_sample_equal_samples_and_lost_ones_give_no_extrapolation() {
     }
     let values = tail_values(20_000, 12, 0.0);
     let mut input = Input {
-        about: String::new(),
-        unit: "ns".to_owned(),
-        distribution: Distribution::of_values(&values, Rounding::Exact).unwrap(),
-        order: Order::Values(values),
         unknown: 3,
-        bounded: 0,
-        cpus: Vec::new(),
-        mechanisms: Vec::new(),
+        ..Input::new("ns", Distribution::of_values(&values, Rounding::Exact).unwrap(), Order::Values(values))
     };
     let answer = analyse(&input, &quick());
     assert_eq!(answer.observed.above, 3, "a lost sample may be the worst");
@@ -183,16 +167,8 @@ fn profile_limits_cover_the_level_that_they_claim() {
 #[test]
 fn samples_are_extrapolated_only_by_the_users_word_and_never_over_several_causes() {
     let values = tail_values(40_000, 7, 0.0);
-    let mut input = Input {
-        about: String::new(),
-        unit: "ns".to_owned(),
-        distribution: Distribution::of_values(&values, Rounding::Exact).unwrap(),
-        order: Order::Values(values),
-        unknown: 0,
-        bounded: 0,
-        cpus: Vec::new(),
-        mechanisms: Vec::new(),
-    };
+    let mut input =
+        Input::new("ns", Distribution::of_values(&values, Rounding::Exact).unwrap(), Order::Values(values));
     let answer = analyse(&input, &Request { assume_no_new: false, ..quick() });
     assert!(
         answer.extrapolated.reason.contains("--assume-no-new-mechanism"),
@@ -233,14 +209,8 @@ fn a_burst_in_one_tenth_of_the_time_and_one_bad_cpu_are_named() {
     let worse: Vec<f64> = all[1].iter().map(|v| v * 1.5).collect();
     let part = |values: &[f64]| Distribution::of_values(values, Rounding::Exact).unwrap();
     let mut input = Input {
-        about: String::new(),
-        unit: "as given".to_owned(),
-        distribution: part(&all.concat()),
-        order: Order::Values(all.concat()),
-        unknown: 0,
-        bounded: 0,
         cpus: all.iter().zip(0..).map(|(values, cpu)| (crate::time::Cpu(cpu), part(values))).collect(),
-        mechanisms: Vec::new(),
+        ..Input::new("as given", part(&all.concat()), Order::Values(all.concat()))
     };
     assert!(gate(&analyse(&input, &quick()), "one kind of CPU").passed);
     input.cpus[1].1 = part(&worse);

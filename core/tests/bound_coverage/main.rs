@@ -65,16 +65,7 @@ fn recorded(case: Case, values: Vec<f64>) -> Input {
             (Distribution::of_histogram(&histogram).unwrap(), order)
         }
     };
-    Input {
-        about: String::new(),
-        unit: if case.recorded == Recorded::Run { "ns" } else { "as given" }.to_owned(),
-        distribution,
-        order,
-        unknown: 0,
-        bounded: 0,
-        cpus: Vec::new(),
-        mechanisms: Vec::new(),
-    }
+    Input::new(if case.recorded == Recorded::Run { "ns" } else { "as given" }, distribution, order)
 }
 
 fn measure(case: Case, runs: u64) -> Count {
