@@ -248,8 +248,13 @@ impl Task {
     pub fn may_poll_until(&self, deadline: Ns) -> bool {
         let typical = self.of(Quantity::Response).and_then(|series| series.histogram.quantile(0.5));
         let spins = typical.is_none_or(|typical| typical > Ns(deadline.0 / 2));
-        let inferred = !self.is_chosen || self.chain.is_some();
-        spins && inferred && self.polls_from_ns.is_some()
+        spins && self.has_inferred_starts() && self.polls_from_ns.is_some()
+    }
+
+    /// Whether the recorder has chosen the waits at which jobs start, at least of one thread of a chain.
+    #[must_use]
+    pub fn has_inferred_starts(&self) -> bool {
+        !self.is_chosen || self.chain.is_some()
     }
 
     /// The longest wait for a CPU above `deadline` of a thread that may poll: that job was late all the same.

@@ -6,6 +6,7 @@
 mod fed;
 #[cfg(test)]
 mod fed_tests;
+mod kept;
 mod losses;
 #[cfg(test)]
 mod losses_tests;
@@ -34,13 +35,12 @@ use crate::trace::source::Source;
 use crate::trace::syscall_names::SyscallTable;
 
 use fed::Feeding;
+pub use kept::MOST;
 use losses::Gaps;
 use named::Called;
 pub use question::{Found, FoundInterval, Question, Whose};
 use unanswerable::{is_call, unanswerable};
 
-/// Maximum number of intervals kept: the worst ones.
-pub const MOST: usize = 100_000;
 /// Maximum number of losses kept.
 const MOST_LOSSES: usize = 10_000;
 /// Maximum number of events with a lasting effect.
@@ -364,50 +364,6 @@ impl<'s> Search<'s> {
         }
     }
 
-    fn keep(&mut self, begun: Begun, tid: Tid, event: &Event) {
-        self.keep_until(begun, tid, event, false);
-    }
-
-    /// `unfinished`: `event` is only the end of the trace.
-    fn keep_until(&mut self, begun: Begun, tid: Tid, event: &Event, unfinished: bool) {
-        if tid == Tid::IDLE {
-            return;
-        }
-        let interval = FoundInterval {
-            tid,
-            comm: self.comm(tid),
-            begun_by: (begun.tid != tid).then_some(begun.tid),
-            key: begun.key,
-            cpu: event.cpu,
-            begin: begun.at,
-            end: event.at.max(begun.at),
-            spans_loss: begun.at < self.lost_until,
-            unfinished,
-        };
-        match &self.whose.comm {
-            Some(_) if self.whose.tid.is_none_or(|wanted| wanted == tid) => self.keep_by_name(interval),
-            Some(_) => {}
-            None if self.whose.fits(tid, &interval.comm) => self.accept(interval),
-            None => {}
-        }
-    }
-
-    fn accept(&mut self, interval: FoundInterval) {
-        self.found.count += 1;
-        self.found.spanning_losses += u64::from(interval.spans_loss);
-        self.found.unfinished += u64::from(interval.unfinished);
-        self.found.intervals.push(interval);
-        if self.found.intervals.len() >= MOST + MOST / 16 {
-            self.mark_losses();
-            sort(&mut self.found.intervals);
-            self.found.intervals.truncate(MOST);
-        }
-    }
-
-    fn mark_losses(&mut self) {
-        self.found.spanning_losses += self.gaps.mark(&mut self.found.intervals);
-    }
-
     fn finish(mut self) -> Found {
         self.choose_all();
         if let (Question::IrqToThread(_, tid), 0) = (self.question, self.found.count) {
@@ -433,21 +389,9 @@ impl<'s> Search<'s> {
         }
         self.found.silent =
             self.silences.found(end).map(|silence| silence.told(&self.comm(silence.moved.0))).collect();
-        // Names may be known only later than the interval.
-        let mut intervals = std::mem::take(&mut self.found.intervals);
-        for interval in intervals.iter_mut().filter(|interval| interval.comm.is_empty()) {
-            interval.comm = self.comm(interval.tid);
-        }
-        self.found.intervals = intervals;
-        self.mark_losses();
-        sort(&mut self.found.intervals);
-        self.found.intervals.truncate(MOST);
+        self.name_kept();
+        self.drop_shortest();
         self.found.mappings = self.mappings.into_known();
         self.found
     }
-}
-
-fn sort(intervals: &mut [FoundInterval]) {
-    intervals
-        .sort_by_key(|interval| (interval.spans_loss, std::cmp::Reverse(interval.total()), interval.begin));
 }

@@ -107,7 +107,7 @@ pub fn ctf(source: &dyn Source, trace: &Path, directory: &Path) -> Result<()> {
     let mut made = Vec::new();
     let written = put_ctf(source, trace, &output, &mut made);
     if written.is_err() {
-        // Without them the directory would be refused next time, and with them it is no trace.
+        // A part of a trace cannot be read, and a directory that is not empty is refused the next time.
         made.iter().for_each(|name| drop(output.remove(name)));
     }
     written

@@ -84,7 +84,7 @@ impl Moved {
         let Moved { by, how, from, .. } = self;
         let by = &by.comm;
         format!(
-            "{by} moved {thread} ({how}) from CPU {from}, which was free, to the CPU of {busy}: leave {thread} there, or keep {busy} off the CPUs that {by} gives it"
+            "{by} moved {thread} ({how}) from CPU {from}, which was free, to the CPU of {busy}: leave {thread} on CPU {from}, or keep {busy} off its new CPUs"
         )
     }
 }

@@ -20,22 +20,33 @@ pub(super) struct Elsewhere {
     pub when: String,
     /// Why they did not, from its separator on: `: it is pinned to CPU 0`. Said once in a sentence.
     pub why: String,
-    /// Whether the reason is not recorded.
-    is_unknown: bool,
+    /// Kind of the reason.
+    pub reason: Because,
+}
+
+/// Kinds of reasons why no other CPU ran a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Because {
+    /// Its affinity, or any other that is recorded.
+    Known,
+    /// Not recorded.
+    Unknown,
+    /// The other CPU was taken offline.
+    Offline,
 }
 
 impl Elsewhere {
     /// With the migration before the wait, if there was one.
     pub fn after(moved: Option<&Moved>, elsewhere: Option<Elsewhere>) -> Option<Elsewhere> {
         let Some(moved) = moved else { return elsewhere };
-        let (when, why) = match elsewhere {
-            Some(Elsewhere { when, is_unknown: true, .. }) => {
-                (format!("{moved}, {when}"), ": its affinity was changed".to_owned())
+        let (when, why, reason) = match elsewhere {
+            Some(Elsewhere { when, reason: Because::Unknown, .. }) => {
+                (format!("{moved}, {when}"), ": its affinity was changed".to_owned(), Because::Known)
             }
-            Some(Elsewhere { when, why, .. }) => (format!("{moved}, {when}"), why),
-            None => (moved.to_string(), String::new()),
+            Some(Elsewhere { when, why, reason }) => (format!("{moved}, {when}"), why, reason),
+            None => (moved.to_string(), String::new(), Because::Known),
         };
-        Some(Elsewhere { when, why, is_unknown: false })
+        Some(Elsewhere { when, why, reason })
     }
 }
 
@@ -72,14 +83,14 @@ impl Walk<'_, '_> {
                 return away.into_iter().next().map(|(_, gone)| Elsewhere {
                     when: format!("while {gone}"),
                     why,
-                    is_unknown: false,
+                    reason: Because::Offline,
                 });
             }
         };
         let why = self.why_not(thread, prio, stretch, cpu);
-        let is_unknown = why.is_none();
+        let reason = if why.is_some() { Because::Known } else { Because::Unknown };
         let why = why.unwrap_or_else(|| ": why it was not migrated is not recorded (its affinity was changed, migration was disabled, or the scheduler was late)".to_owned());
-        Some(Elsewhere { when, why, is_unknown })
+        Some(Elsewhere { when, why, reason })
     }
 
     /// Why a thread that waits for `cpu` was not run by another one, which was free; `None`: not recorded.

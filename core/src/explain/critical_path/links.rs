@@ -38,6 +38,8 @@ pub struct Links {
     executing: HashMap<Tid, Vec<u32>>,
     requests: HashMap<(u32, u64), Vec<u32>>,
     inserts: HashMap<(u32, u64), Vec<u32>>,
+    /// Faults on mapped files are recorded.
+    has_file_faults: bool,
     calls: HashMap<u64, Vec<u32>>,
     sent_to: HashMap<Cpu, Vec<u32>>,
     packets: HashMap<u64, Vec<u32>>,
@@ -76,6 +78,7 @@ impl Links {
         if let Kind::SignalGenerate { task, .. } = event.kind {
             put(&mut self.signals, task.tid, index);
         }
+        self.has_file_faults |= matches!(event.kind, Kind::FilemapFault { .. });
         match event.kind {
             Kind::HrtimerStart { timer, .. } | Kind::WheelTimerStart { timer, .. } => {
                 put(&mut self.timers, timer, index);
@@ -246,6 +249,12 @@ impl<'r, 'w> Linked<'r, 'w> {
             return issues.find(|(_, event)| is_flush(event)).map(|(index, _)| index);
         }
         last(self.record, &self.links.requests, &(dev, sector), at).next().map(|(index, _)| index)
+    }
+
+    /// Whether faults on mapped files are recorded, as events of their own.
+    #[must_use]
+    pub fn has_file_faults(&self) -> bool {
+        self.links.has_file_faults
     }
 
     /// The thread whose request was issued at `issued`: a worker of the block layer may issue it later.

@@ -60,6 +60,9 @@ struct HugeFaults {
 
 impl HugeFaults {
     fn add(&mut self, net: Ns, address: u64, error_code: u32) {
+        if self.are_others {
+            return;
+        }
         let page = address >> 21;
         self.are_others |= error_code & 3 != 2 || !CLEARS.contains(&net) || self.pages.contains(&page);
         self.net = self.net + net;

@@ -300,20 +300,10 @@ impl Walk<'_, '_> {
             Since::Nothing => file.is_some(),
         };
         let mut place = self.page(file, address);
-        // Faults on files have an event of their own, where others have it.
-        let has_files = || {
-            !self.lossy
-                && self
-                    .record
-                    .window
-                    .events
-                    .iter()
-                    .any(|event| matches!(event.kind, What::FilemapFault { .. }))
-        };
         let is_file = match self.mapped(address) {
             _ if file.is_some() => Some(true),
             Some((mapped, _)) => Some(matches!(mapped, Mapped::File(_))),
-            None => has_files().then_some(false),
+            None => (!self.lossy && self.linked.has_file_faults()).then_some(false),
         };
         if fetches && is_file == Some(false) {
             place.push_str(" that was swapped out");

@@ -185,7 +185,7 @@ impl Walk<'_, '_> {
             let in_call = call.map(|(call, net)| {
                 let other = self.changes_mappings_too(thread, stretch, &call);
                 let other = other.map_or(String::new(), |(other, theirs)| {
-                    format!(", while {other} was in {theirs}: if it is of the same process, it spun for the lock of its mappings, which no event shows")
+                    format!(", while {other} was in {theirs}: if it is of the same process, it spun for the lock of its mappings (mmap_lock), which no event shows")
                 });
                 format!(", {} of it in the system call {call}{other}", net.min(rest))
             });

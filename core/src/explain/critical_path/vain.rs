@@ -75,7 +75,9 @@ impl Walk<'_, '_> {
             let call = self.call_at(tid, &stretches[place]);
             let next = waits.last().map(|(next, _)| *next);
             let after = self.calls_after(tid, stretches[place].end, next.map(|next| stretches[next].begin));
-            let again = call.as_ref().and_then(|call| self.again(tid, stretches, place, call, &waits));
+            let again = call
+                .as_ref()
+                .and_then(|call| self.again(tid, stretches, place, (call, after.is_interrupted()), &waits));
             let until = again.or(next).unwrap_or(stretches.len());
             let is_followed =
                 stretches[place + 1..until].iter().all(|between| between.state != State::Unknown);
@@ -148,12 +150,10 @@ impl Walk<'_, '_> {
         tid: Tid,
         stretches: &[Stretch],
         place: usize,
-        call: &Call,
+        (call, is_interrupted): (&Call, bool),
         waits: &[(usize, Option<Call>)],
     ) -> Option<usize> {
         let from = &stretches[place];
-        let next = waits.last().map(|(next, _)| stretches[*next].begin);
-        let is_interrupted = self.calls_after(tid, from.end, next).is_interrupted();
         for (then, again) in waits.iter().rev() {
             let to = &stretches[*then];
             let Some(again) = again else { return None };

@@ -4,7 +4,7 @@ use super::blocked::{fair_advice, Inherits};
 use super::changes::Moved;
 use super::classes::{by_deadline, is_deadline, LetIn};
 use super::clauses::{Clause, Weight, WHY};
-use super::elsewhere::Elsewhere;
+use super::elsewhere::{Because, Elsewhere};
 use super::running::{interrupt_advice, Hidden};
 use super::throttled::Throttled;
 use super::Walk;
@@ -214,6 +214,7 @@ impl Walk<'_, '_> {
         let (cpu, waiting_since) = (share.cpu, stretch.begin);
         let subject = self.subject(thread, depth);
         let inversion = if share.net < WORTH_MOVING { String::new() } else { self.inversion(holder, depth) };
+        let is_offline = elsewhere.is_some_and(|elsewhere| elsewhere.reason == Because::Offline);
         let why = elsewhere.map_or(String::new(), |elsewhere| elsewhere.why.clone());
         let when = elsewhere.map_or(String::new(), |elsewhere| format!(", {}", elsewhere.when));
         // In the sentence the reason is filled in later, once.
@@ -260,7 +261,7 @@ impl Walk<'_, '_> {
                 );
                 let raise = format!("raise {} above {comm}, or keep {comm} off CPU {cpu}", thread.comm);
                 let advice = match (inversion.is_empty(), self.waits_for.last()) {
-                    (true, _) if elsewhere.contains("was taken offline") => {
+                    (true, _) if is_offline => {
                         format!("take no CPU offline while {} has to run, or keep {comm} off CPU {cpu}", thread.comm)
                     }
                     (true, _) if is_deadline(holder) => by_deadline(thread, comm),

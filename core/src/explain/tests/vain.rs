@@ -67,12 +67,17 @@ fn the_holders_of_a_lock_and_the_senders_of_what_was_consumed_ended_the_first_wa
     expect(&released, INTERVAL, &["woken by noisy"], &unsaid);
 }
 
-#[test]
-fn a_call_that_a_signal_interrupts_and_that_is_made_again_is_one_wait() {
+/// As [`CONDITION`], with a read that a signal of noisy interrupts.
+fn interrupted_reads() -> String {
     let reads =
         CONDITION.replace("call 202 4096 393 0", "call 0 3").replace("call 202 4100 393 0", "call 0 3");
     let reads = reads.replace("520 c1 ret 202", "520 c1 ret 0 -512\n522 c1 call 15\n524 c1 ret 15");
-    let reads = reads.replace("910 c1 ret 202", "910 c1 ret 0 1").replace("call 202 4100 129", "call 1 9");
+    reads.replace("910 c1 ret 202", "910 c1 ret 0 1").replace("call 202 4100 129", "call 1 9")
+}
+
+#[test]
+fn a_call_that_a_signal_interrupts_and_that_is_made_again_is_one_wait() {
+    let reads = interrupted_reads();
     let said = ["in read, where noisy/70 (RT 60) woke it in vain", "until giver/60 (RT 40) woke it"];
     expect(&reads, INTERVAL, &said, &["until noisy"]);
     let other = reads.replace("530 c1 call 0 3", "530 c1 call 0 4");
@@ -123,10 +128,7 @@ fn a_signal_ends_no_wait_for_a_lock_and_its_handler_may_do_what_it_likes() {
 
 #[test]
 fn where_events_are_missing_nobody_ended_a_wait_that_may_have_gone_on() {
-    let reads =
-        CONDITION.replace("call 202 4096 393 0", "call 0 3").replace("call 202 4100 393 0", "call 0 3");
-    let reads = reads.replace("520 c1 ret 202", "520 c1 ret 0 -512\n522 c1 call 15\n524 c1 ret 15");
-    let reads = reads.replace("910 c1 ret 202", "910 c1 ret 0 1").replace("call 202 4100 129", "call 1 9");
+    let reads = interrupted_reads();
     let whole = with_losses(&reads);
     expect(&whole, INTERVAL, &["in read, where noisy/70 (RT 60) woke it in vain"], &["until noisy"]);
     let unsure = ["whether its waking ended the wait is not certain: the trace lost events"];

@@ -97,8 +97,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     let polled = own > deadline && task.may_poll_until(deadline);
     doubts.extend(polled.then(|| may_poll(task, shown(own))));
     // The event it polls for may have come just after it went to sleep.
-    let inferred = (!task.is_chosen || task.chain.is_some()).then_some(task);
-    let sleeps = inferred.and_then(|task| task.polls_every_ns);
+    let sleeps = task.polls_every_ns.filter(|_| task.has_inferred_starts());
     if let Some(every) = sleeps.filter(|&every| !polled && every + own > deadline) {
         doubts.push(format!(
             "{name}: it sleeps {every} between its jobs; the release of the event that it polls for is not visible, and may be {} \
