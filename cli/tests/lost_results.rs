@@ -1,6 +1,7 @@
 //! A result is never lost silently: stdout that is closed or full, and a disk that is full.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -263,7 +264,11 @@ fn every_signal_that_would_kill_ends_a_measurement_with_its_results_and_is_named
             let mut command = Command::new(BINARY);
             command.args(words.split(' ')).args(["-o", &format!("stopped-{n}")]);
             command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-            (n, *words, *signal, *name, command.current_dir(place.path()).spawn().unwrap())
+            // Ignored signals are inherited: a shell's job in the background ignores SIGQUIT, one of nohup SIGHUP.
+            let signal = *signal;
+            // SAFETY: signal() is safe in a child between fork and exec.
+            unsafe { command.pre_exec(move || Ok(drop(libc::signal(signal, libc::SIG_DFL)))) };
+            (n, *words, signal, *name, command.current_dir(place.path()).spawn().unwrap())
         })
         .collect();
     for (.., child) in &started {
