@@ -52,23 +52,32 @@ pub fn lines(text: &str, is_ours: impl Fn(&str) -> bool) -> Cow<'_, str> {
 }
 
 /// Disables commands that CI systems read from logs: the first character of `::` at the start of a line (GitHub, Gitea)
-/// and of `##[` and `##vso[` anywhere (Azure) is written as `\u{…}`. JSON is unchanged.
+/// and of `##[`, `##vso[` (Azure) and `##teamcity[` anywhere is written as an escape.
+///
+/// There is no exception for JSON: a text may look like it, and names in JSON are commands as well. `\u0023` is an escape
+/// of JSON too, no line of JSON starts with `::`, and `##` is in its strings only: the data are unchanged.
 #[must_use]
 pub fn no_commands(text: &str) -> Cow<'_, str> {
-    let is_data = text.trim_start().starts_with(['{', '[']);
-    if is_data || !(text.contains("::") || text.contains("##")) {
+    if !(text.contains("::") || text.contains("##")) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
     for line in text.split_inclusive('\n') {
-        let (indent, rest) = line.split_at(line.len() - line.trim_start().len());
+        let (indent, mut rest) = line.split_at(line.len() - line.trim_start().len());
         shown.push_str(indent);
-        match rest.strip_prefix("::") {
-            Some(rest) => shown.extend(["\\u{3a}:", rest]),
-            None => shown.push_str(rest),
+        if let Some(behind) = rest.strip_prefix("::") {
+            shown.push_str("\\u{3a}:");
+            rest = behind;
         }
+        while let Some(at) = rest.find("##") {
+            let name = rest[at + 2..].trim_start_matches(|c: char| c.is_ascii_alphabetic());
+            shown.push_str(&rest[..at]);
+            shown.push_str(if name.starts_with('[') { "\\u0023" } else { "#" });
+            rest = &rest[at + 1..];
+        }
+        shown.push_str(rest);
     }
-    Cow::Owned(shown.replace("##[", "\\u{23}#[").replace("##vso[", "\\u{23}#vso["))
+    Cow::Owned(shown)
 }
 
 /// Whether `c` is invisible or changes the display of other characters (categories Cc, Cf, Zl, Zp of Unicode 16, and
@@ -174,10 +183,39 @@ mod tests {
     fn a_name_at_the_begin_of_a_line_commands_no_ci_system() {
         assert_eq!(no_commands("a ::b\n  ::error::x\n"), "a ::b\n  \\u{3a}:error::x\n");
         assert_eq!(no_commands("::x"), "\\u{3a}:x");
-        assert_eq!(no_commands("x ##[error]y ##vso[z]"), "x \\u{23}#[error]y \\u{23}#vso[z]");
-        assert_eq!(no_commands("{\"name\": \"##[x]\"}"), "{\"name\": \"##[x]\"}");
+        assert_eq!(no_commands("x ##[error]y ##vso[z]"), "x \\u0023#[error]y \\u0023#vso[z]");
+        assert_eq!(no_commands("###[a ##teamcity[b ## c ##"), "#\\u0023#[a \\u0023#teamcity[b ## c ##");
+        assert_eq!(
+            no_commands("[x]\n::error::y"),
+            "[x]\n\\u{3a}:error::y",
+            "no exception by the first character"
+        );
         assert!(matches!(no_commands("std::x\n# y"), Cow::Owned(same) if same == "std::x\n# y"));
         assert!(matches!(no_commands("two\nlines"), Cow::Borrowed(_)));
+    }
+
+    proptest::proptest! {
+        /// Names from the parts of commands, in JSON and as the first text of an output.
+        #[test]
+        fn no_text_commands_a_ci_system_and_json_keeps_its_strings(name in r#"[:#\[{ \n\\"a-z]{0,3}(##|::|##vso\[|##\[|x){0,3}"#) {
+            let data = serde_json::json!([{ &name: &name }]);
+            for json in [data.to_string(), serde_json::to_string_pretty(&data).unwrap()] {
+                let shown = no_commands(&json);
+                proptest::prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), data.clone());
+                proptest::prop_assert!(commands(&shown).is_none(), "{}", shown);
+            }
+            for text in [name.clone(), format!("{{{name}"), format!("[\n{name}")] {
+                let shown = no_commands(&text);
+                proptest::prop_assert!(commands(&shown).is_none(), "{}", shown);
+            }
+        }
+    }
+
+    /// The first line that a CI system would obey.
+    fn commands(text: &str) -> Option<&str> {
+        text.lines().find(|line| {
+            line.trim_start().starts_with("::") || line.contains("##[") || line.contains("##vso[")
+        })
     }
 
     #[test]
