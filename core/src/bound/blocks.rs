@@ -8,6 +8,7 @@ use super::observed::times_above;
 use super::tail::{Distribution, Rounding};
 use super::{mechanisms, order};
 use crate::numbers::{counted, four_digits, scientific_rounded_up};
+use crate::stats::activations::Activations;
 use crate::stats::{clusters, model_free};
 
 /// Minimum number of blocks of the cross-check, if there are as many values.
@@ -153,11 +154,8 @@ pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<
     let kpss = order::kpss(maxima);
     let box_test = order::ljung_box(maxima, 10);
     let (theta, reason) = independence(maxima, box_test);
-    // Each cluster of blocks counts once.
-    let (all, late) = match theta {
-        Some(theta) => (((theta * n as f64) as u64).max(1), (theta * above as f64).ceil() as u64),
-        None => (n, above),
-    };
+    let blocks = Activations { all: n, missed: 0, above, unknown: 0 };
+    let (all, late) = theta.map_or((n, above), |theta| model_free::effective(blocks, theta));
     let mut answer = Answer {
         format: FORMAT.to_owned(),
         version: VERSION,

@@ -138,9 +138,10 @@ mod tests {
         assert_eq!((burst.observed.samples, burst.observed.above), (800_000, 250));
         let theta = burst.observed.theta.unwrap();
         assert!((0.15..0.3).contains(&theta), "clusters of five: {theta}");
-        // Of 50 clusters among 800 000 theta activations: 1.6449 deviations above 50 by the normal approximation.
-        let upper = burst.observed.probability_upper.unwrap() * 800_000.0 * theta;
-        assert!((theta * 250.0).ceil() < upper && upper < theta * 250.0 * 1.4, "{upper}");
+        // Of some 30 independent ones: 1.6449 deviations above their number by the normal approximation.
+        let share = theta / (2.0 - theta);
+        let upper = burst.observed.probability_upper.unwrap() * 800_000.0 * share;
+        assert!((share * 250.0).ceil() < upper && upper < share * 250.0 * 1.6, "{upper}");
         assert_eq!(burst.extrapolated.upper_ns, None);
         assert!(burst.extrapolated.reason.contains("configuration refused"), "{}", burst.extrapolated.reason);
         let lost = answer(&[row(0, 0, 0, 7), row(1, 0, 2, 0)], None);

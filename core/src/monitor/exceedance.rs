@@ -2,8 +2,8 @@
 //!
 //! The exact binomial upper limit of [`crate::stats::model_free`] over all windows of a span. Jobs are judged by the
 //! deadline that they had, latencies by a common one. Lost activations count as late, and so do all in the class that
-//! contains the deadline. Clusters count once, by the extremal index of the windows with late activations; if fewer
-//! than ten windows have any, or all do, late activations are assumed to be independent, and the output says so.
+//! contains the deadline. Clusters count once, by the extremal index of the counts of the windows; if fewer than ten windows
+//! have late activations, and these show no clusters, they are assumed to be independent, and the output says so.
 //!
 //! Why the monitor computes it: PromQL has no quantile of the beta distribution, so a rule over its counters cannot.
 
@@ -78,8 +78,8 @@ pub struct Limit {
     pub samples: u64,
     /// Those that were late or lost.
     pub above: u64,
-    /// Extremal index: a cluster counts once. `None`: too few windows have late activations, or all do; they are then
-    /// assumed to be independent.
+    /// Extremal index: a cluster counts once. `None`: too few windows have late activations, and these show no clusters; they
+    /// are then assumed to be independent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub theta: Option<f64>,
     /// Upper limit of the probability of a miss, at [`CONFIDENCE`].
@@ -244,13 +244,48 @@ mod tests {
         // Of a day 288 windows, 13 to 300, of which 29 are a tenth one.
         let [limit] = all.limits()[..] else { panic!("{:?}", all.limits()) };
         assert_eq!((limit.samples, limit.above, limit.deadline_ns), (288_000, 58, Ns::from_us(100)));
-        // Two come together. Garwood's limit of a Poisson mean after 31 events (58 theta, rounded up) is 41.8.
+        // Two come together; the lower limit of 29 clusters is 20.7. Garwood's limit of a Poisson mean after 14 events
+        // (58 theta / (2 - theta), rounded up) is 21.89.
         let theta = limit.theta.unwrap();
-        assert!((0.5..0.55).contains(&theta), "{theta}");
-        let mean = limit.probability_upper * 288_000.0 * theta;
-        assert!((41.6..42.0).contains(&mean), "{mean}");
+        assert!((0.36..0.4).contains(&theta), "{theta}");
+        let mean = limit.probability_upper * 288_000.0 * theta / (2.0 - theta);
+        assert!((21.8..22.0).contains(&mean), "{mean}");
         all.window(UnixMs(600 * FIVE_MIN));
         assert!(all.limits().is_empty(), "all are too old");
+    }
+
+    /// 288 windows of 30,000 activations; clusters of five late ones on average, of geometric sizes.
+    fn in_clusters(clusters: u64, random: &mut crate::random::Random) -> Vec<(u64, u64)> {
+        let mut windows = vec![(30_000, 0); 288];
+        let (mut at, mut left) = (-random.unit().ln(), clusters as f64);
+        while at < left {
+            let window = random.below(288) as usize;
+            windows[window].1 += 1;
+            while random.below(5) > 0 {
+                windows[window].1 += 1;
+            }
+            (left, at) = (left - at, -random.unit().ln());
+        }
+        windows
+    }
+
+    #[test]
+    fn limits_cover_clusters_in_few_windows_in_some_and_in_all_where_those_of_independent_ones_do_not() {
+        let mut random = crate::random::Random::new(11);
+        for (clusters, least) in [(3, 265), (15, 280), (60, 280), (2_000, 280)] {
+            let (mut covered, mut plain) = (0, 0);
+            for _ in 0..300 {
+                let windows = in_clusters(clusters, &mut random);
+                let above = windows.iter().map(|window| window.1).sum();
+                let all = Activations { all: 288 * 30_000, missed: 0, above, unknown: 0 };
+                let theta = crate::stats::clusters::index_of_counts(&windows);
+                let (n, k) = theta.map_or((all.all, above), |theta| effective(all, theta));
+                let truth = clusters as f64 * 5.0 / all.all as f64;
+                covered += u32::from(upper_limit(n, k, CONFIDENCE).unwrap() >= truth);
+                plain += u32::from(upper_limit(all.all, above, CONFIDENCE).unwrap() >= truth);
+            }
+            assert!(covered >= least && plain < 240, "{clusters} clusters: {covered}, {plain} of 300");
+        }
     }
 
     #[test]

@@ -42,8 +42,11 @@ pub fn index_by_blocks(blocks: u64, hit: u64, per_block: f64, zeta: f64) -> Opti
     Some((seen / independent).min(1.0))
 }
 
-/// Extremal index of the exceedances of a level, from blocks in time order: (samples, exceedances). `None` if fewer
-/// than ten blocks have an exceedance, or all do.
+/// Extremal index of the exceedances of a level, from blocks in time order: (samples, exceedances).
+///
+/// The smaller of two estimates: by the number of blocks with an exceedance, and by the dispersion of their counts, which shows
+/// clusters of varying size, a rate that varies with time, and clusters if all blocks have one. Of clusters, the lower 95 % limit.
+/// `None` without an exceedance, with fewer than two blocks, or if fewer than ten have one and these show no clusters.
 #[must_use]
 pub fn index_of_counts(blocks: &[(u64, u64)]) -> Option<f64> {
     let times: Vec<f64> =
@@ -51,11 +54,27 @@ pub fn index_of_counts(blocks: &[(u64, u64)]) -> Option<f64> {
     let (samples, above) =
         blocks.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0 as f64, sum.1 + one.1 as f64));
     let (hit, all) = (times.len() as u64, blocks.len() as u64);
-    if hit < FEWEST {
+    if hit == 0 || all < 2 || samples <= 0.0 {
         return None;
     }
-    let inside = index_by_blocks(all, hit, samples / all as f64, above / samples)?;
-    Some(inside * extremal_index(&times).unwrap_or(1.0))
+    let inside = index_by_blocks(all, hit, samples / all as f64, above / samples).unwrap_or(1.0);
+    let inside = inside.min(index_by_dispersion(blocks, above / samples));
+    let across = if hit < FEWEST { 1.0 } else { extremal_index(&times).unwrap_or(1.0) };
+    match inside * across {
+        theta if theta < INDEPENDENT => Some(of_few(across * hit as f64, theta)),
+        theta => Some(theta).filter(|_| hit >= FEWEST),
+    }
+}
+
+/// Extremal index of clusters of geometric sizes whose counts per block have the observed dispersion: Pearson's chi-square by its
+/// degrees of freedom, `(2 - theta) / theta`. `zeta`: share of all samples that exceed. 1 if the counts vary as independent ones.
+fn index_by_dispersion(blocks: &[(u64, u64)], zeta: f64) -> f64 {
+    let part = |&(samples, above): &(u64, u64)| match samples as f64 * zeta {
+        expected if expected > 0.0 => (above as f64 - expected).powi(2) / expected,
+        _ => 0.0,
+    };
+    let dispersion = blocks.iter().map(part).sum::<f64>() / (blocks.len() as f64 - 1.0);
+    (2.0 / (1.0 + dispersion)).min(1.0)
 }
 
 /// Minimum number of blocks with an exceedance for an estimate.
