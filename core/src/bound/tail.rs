@@ -119,7 +119,7 @@ impl Distribution {
             grid: Rounding::Classes(histogram.layout()),
             cells: cells.collect(),
             samples: histogram.count(),
-            max: histogram.max()?.0 as f64,
+            max: not_below(histogram.max()?.0),
         })
     }
 
@@ -156,6 +156,16 @@ impl Distribution {
     }
 }
 
+/// The smallest `f64` that is not below `value`: above 2^53, a maximum must not be rounded down.
+fn not_below(value: u64) -> f64 {
+    let near = value as f64;
+    if (near as u128) < u128::from(value) {
+        near.next_up()
+    } else {
+        near
+    }
+}
+
 /// Number of samples in `cells`.
 #[must_use]
 pub fn total(cells: &[Cell]) -> u64 {
@@ -165,6 +175,15 @@ pub fn total(cells: &[Cell]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_maximum_is_never_rounded_down() {
+        for value in [0, 1, (1 << 53) - 1, 1 << 53, (1 << 53) + 1, u64::MAX - 1, u64::MAX] {
+            assert!(not_below(value) as u128 >= u128::from(value), "{value}");
+        }
+        assert_eq!(not_below((1 << 53) + 1), 9_007_199_254_740_994.0);
+        assert_eq!(not_below(1 << 60) as u64, 1 << 60);
+    }
 
     #[test]
     fn ties_are_one_cell_and_a_threshold_counts_what_is_above() {
