@@ -102,6 +102,7 @@ impl Store {
         let directory = hold::place(path, foreign)?;
         let path = &hold::real(path)?;
         let hold = Hold::take(&directory, path)?;
+        let is_new = path.symlink_metadata().is_err();
         let mut found = Vec::new();
         let connection = match open(path) {
             Ok(connection) => connection,
@@ -110,6 +111,9 @@ impl Store {
                 open(path).map_err(|refusal| refusal.into_error(path))?
             }
             Err(refusal) => {
+                if is_new {
+                    refusal::remove(path); // a full disk: nothing of it is left there
+                }
                 if !hold.was_ours {
                     let _ = std::fs::remove_file(beside(path, "lock"));
                 }

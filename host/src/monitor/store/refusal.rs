@@ -102,6 +102,13 @@ pub(super) fn open(path: &Path) -> std::result::Result<Connection, Refusal> {
     Ok(connection)
 }
 
+/// Removes a database that could not be completed, with its journals. They may not exist.
+pub(super) fn remove(path: &Path) {
+    for ending in ["", "-wal", "-shm", "-journal"] {
+        let _ = std::fs::remove_file(format!("{}{ending}", path.display()));
+    }
+}
+
 /// Renames a damaged database with its journals.
 pub(super) fn set_aside(path: &Path, why: &str, now: UnixMs) -> Result<Event> {
     let digits: String = now.to_string().chars().filter(char::is_ascii_digit).collect();
