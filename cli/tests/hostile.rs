@@ -347,8 +347,23 @@ fn a_caller_who_closes_descriptors_or_sets_a_strange_environment_gets_the_same_r
     let script =
         format!("umask 0; exec {} record -D 200ms -o made -- /bin/true", env!("CARGO_BIN_EXE_lathunt"));
     let made = Command::new("/bin/sh").args(["-c", &script]).current_dir(place.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&made.stderr).into_owned();
-    assert!(made.status.code() == Some(1) && said.contains("everybody can replace files"), "{said}");
+    let told = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert!(made.status.code() == Some(1) && told.contains("everybody can replace files"), "{told}");
+    // As /usr/local on Debian: root:staff 2775.
+    let shared = place.path().join("made");
+    fs::create_dir_all(&shared).unwrap();
+    std::os::unix::fs::chown(&shared, Some(0), Some(50)).unwrap();
+    set_mode(&shared, 0o2775);
+    for words in ["cyclic -D 200ms -p 0 -q -o made/x", "monitor --listen off --database made/x.sqlite"] {
+        let output = lathunt(&words.split(' ').collect::<Vec<_>>(), place.path(), None);
+        assert_eq!(output.status.code(), Some(1), "{words}: {}", said(&output));
+        assert!(
+            said(&output).contains("group 50 can replace files in the directory made"),
+            "{}",
+            said(&output)
+        );
+    }
+    assert_eq!(fs::read_dir(&shared).unwrap().count(), 0);
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! `O_EXCL`) that then replaces the old one: after any failure or kill either the old or the new file exists.
 //!
 //! On the path to it, only links owned by this user, root, or the user who called sudo are followed: no other user may
-//! choose where root writes. A directory that is owned by others, or in which everybody can write and rename, is refused
-//! unless the caller allows it: its owner could replace the file before it is read.
+//! choose where root writes. A directory that is owned by others, or for root one in which others can write and rename, is
+//! refused unless the caller allows it: they could replace the file before it is read.
 //! Which files may be overwritten is decided elsewhere (`cli/src/file.rs`).
 
 mod below;
@@ -18,12 +18,12 @@ mod special;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    fstat, mkdirat, openat, readlinkat, renameat, statat, unlinkat, AtFlags, FileType, Mode, OFlags, Stat,
-    CWD,
+    fstat, getxattr, mkdirat, openat, readlinkat, renameat, statat, unlinkat, AtFlags, FileType, Mode,
+    OFlags, Stat, CWD,
 };
 use rustix::io::Errno;
 
@@ -212,11 +212,12 @@ impl Directory {
             let uid = stat.st_uid;
             return Err(refused(&format!("the directory {shown} belongs to user {uid}; {instead}")));
         }
-        let (everybody, sticky) = (stat.st_mode & 0o002 != 0, stat.st_mode & 0o1000 != 0);
-        if foreign == Foreign::Refused && everybody && !sticky && me() == 0 {
-            return Err(refused(&format!("everybody can replace files in the directory {shown}; {instead}")));
+        match replacers(&stat, || has_acl(&self.fd)) {
+            Some(others) if foreign == Foreign::Refused && me() == 0 => {
+                Err(refused(&format!("{others} can replace files in the directory {shown}; {instead}")))
+            }
+            _ => Ok(self),
         }
-        Ok(self)
     }
 
     /// A directory that was opened and verified elsewhere.
@@ -339,6 +340,29 @@ fn parts(path: &Path) -> Vec<OsString> {
         other => Some(other.as_os_str().to_owned()),
     };
     path.components().rev().filter_map(part).collect()
+}
+
+/// Who, besides its owner, can rename and replace files in a directory. Not a group with the number of the owner: root's own, or
+/// the private group of a user. The mode of the group is also the limit of an access control list, which can name anybody.
+fn replacers(stat: &Stat, has_acl: impl FnOnce() -> bool) -> Option<String> {
+    if stat.st_mode & 0o1000 != 0 {
+        return None; // sticky: only its owner can rename a file
+    }
+    if stat.st_mode & 0o002 != 0 {
+        return Some("everybody".to_owned());
+    }
+    let by_group = stat.st_mode & 0o020 != 0;
+    match by_group && stat.st_gid != stat.st_uid {
+        true => Some(format!("group {}", stat.st_gid)),
+        false => (by_group && has_acl()).then(|| "users of its access control list".to_owned()),
+    }
+}
+
+/// Whether the directory has an access control list, or that cannot be determined.
+fn has_acl(fd: impl AsFd) -> bool {
+    let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()); // the descriptor may be O_PATH
+    let found = getxattr(&path, "system.posix_acl_access", &mut [0u8; 0]);
+    !matches!(found, Err(Errno::NODATA | Errno::OPNOTSUPP))
 }
 
 fn kind(stat: &Stat) -> FileType {

@@ -74,3 +74,25 @@ fn own_links_are_followed_to_directories_and_files_and_a_loop_ends() {
     assert!(Directory::open(&at("real/file"), Foreign::Refused).is_err());
     assert!(Directory::open(&at("short/../real"), Foreign::Refused).is_ok());
 }
+
+#[test]
+fn a_directory_is_safe_if_only_its_owner_can_rename_files_in_it() {
+    let place = tempfile::tempdir().unwrap();
+    let mut stat = rustix::fs::stat(place.path()).unwrap();
+    let mut others = |mode: u32, uid: u32, gid: u32, acl: bool| {
+        (stat.st_mode, stat.st_uid, stat.st_gid) = (0o040_000 | mode, uid, gid);
+        replacers(&stat, || acl)
+    };
+    for (mode, uid, gid) in
+        [(0o755, 0, 50), (0o2755, 0, 50), (0o775, 0, 0), (0o775, 1000, 1000), (0o1777, 0, 0), (0o3775, 0, 50)]
+    {
+        assert_eq!(others(mode, uid, gid, false), None, "{mode:o} {uid} {gid}");
+    }
+    assert_eq!(others(0o2775, 0, 50, false).as_deref(), Some("group 50"));
+    assert_eq!(others(0o775, 1000, 100, false).as_deref(), Some("group 100"));
+    assert_eq!(others(0o777, 0, 0, false).as_deref(), Some("everybody"));
+    assert_eq!(others(0o775, 0, 0, true).as_deref(), Some("users of its access control list"));
+    assert_eq!(others(0o755, 0, 0, true), None, "the mode of the group limits the list");
+    let own = openat(CWD, place.path(), OFlags::PATH, Mode::empty()).unwrap();
+    assert!(!has_acl(own));
+}
