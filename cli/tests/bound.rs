@@ -102,6 +102,12 @@ fn bad_input_gets_one_line_and_a_short_run_no_number() {
     }
     fs::write(place.path().join("odd.txt"), "\u{feff}1\r\n2.5\r\n").unwrap();
     refused(place.path(), &["--values", "odd.txt", "--class-width", "1"], "2.5");
+    fs::write(place.path().join("long.txt"), "1".repeat(1 << 20)).unwrap();
+    refused(place.path(), &["--values", "long.txt"], "line 1 has 1048576 bytes");
+    fs::write(place.path().join("large.txt"), "1\n9007199254740993\n-9007199254740993\n").unwrap();
+    let output = bound(place.path(), &["--values", "large.txt"]);
+    let large = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(large.contains("largest 9.007199254740994e15 of 3"), "not rounded down: {large}");
     let output = bound(place.path(), &["--values", "odd.txt"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("largest 2.5 of 2 samples"), "{output:?}");
     refused(place.path(), &[], "see --help");
@@ -171,7 +177,15 @@ fn strictly_a_run_that_was_not_long_enough_is_inconclusive_also_where_it_is_read
 fn the_table_of_samples_needed_has_the_published_figure() {
     let place = tempfile::tempdir().unwrap();
     let text = String::from_utf8(bound(place.path(), &["--needed"]).stdout).unwrap();
-    assert!(text.contains("29957321") || text.contains("29957322"), "{text}");
+    assert!(text.contains("fewer than 1e-7") && text.contains("95 %:    29957322"), "{text}");
+    // ln(0.001) / ln(1 - 2.5e-7), rounded up; no column of another confidence takes its place.
+    let arguments = ["--needed", "--exceedance", "2.5e-7", "--confidence", "0.999", "--interval", "1ms"];
+    let text = String::from_utf8(bound(place.path(), &arguments).stdout).unwrap();
+    assert!(text.lines().count() == 2 && text.contains("fewer than 2.5e-7"), "{text}");
+    assert!(text.contains("99.9 %:    27631018      7.676 h"), "{text}");
+    let text = bound(place.path(), &["--needed", "--exceedance", "1e-30"]).stdout;
+    assert!(String::from_utf8_lossy(&text).contains("more than 2^63"));
+    refused(place.path(), &["--needed", "--deadline", "1ms"], "cannot be used with");
 }
 
 #[test]

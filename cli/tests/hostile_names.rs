@@ -71,7 +71,7 @@ fn inert(what: &str, text: &[u8]) -> bool {
         let found = text.find(*active).map(|at| text[at..].chars().take(40).collect::<String>());
         assert!(found.is_none(), "{what}: {active:?} in {found:?}");
     }
-    let is_log = what.starts_with('[') && !text.starts_with('{');
+    let is_log = what.starts_with('[');
     let own = |line: &str| {
         ["error", "warning", "notice"].iter().any(|level| line.starts_with(&format!("::{level} title=")))
     };

@@ -2,6 +2,7 @@
 
 mod database;
 mod pictures;
+mod values;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,10 +17,9 @@ use lathunt_core::bound::tail::{Distribution, Rounding};
 use lathunt_core::bound::text::text;
 use lathunt_core::bound::twice::twice;
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::printable;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
-use lathunt_core::stats::model_free::samples_needed;
+use lathunt_core::stats::model_free::{percent, samples_needed};
 use lathunt_core::time::Ns;
 use lathunt_host::restrict::{to_reading, Programs};
 
@@ -94,8 +94,8 @@ pub struct BoundArgs {
     /// Accept runs of different configurations; each is analysed separately
     #[arg(long, conflicts_with = "values")]
     mixed: bool,
-    /// Print the number of samples and hours that a claim needs, without a measurement
-    #[arg(long)]
+    /// Print the number of samples and hours that a claim needs, without a measurement; --exceedance selects the claim
+    #[arg(long, conflicts_with_all = ["per", "deadline", "threshold", "beyond", "assume_no_new_mechanism", "quantity", "cpus", "mixed", "json"])]
     needed: bool,
     /// Interval for --needed; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = units::interval, default_value = "1ms", requires = "needed")]
@@ -139,7 +139,7 @@ pub fn run(args: BoundArgs) -> Result<ExitCode> {
         bail!("--threshold {level}: must be a number");
     }
     if args.needed {
-        out::print(&needed(args.interval))?;
+        out::print(&needed(args.interval, args.exceedance, args.confidence))?;
         return Ok(ExitCode::SUCCESS);
     }
     args.plot.as_deref().map(pictures::supported).transpose()?;
@@ -198,29 +198,7 @@ fn request(args: &BoundArgs) -> Request {
 fn of_values(path: &Path, args: &BoundArgs) -> Result<Analysed> {
     let bytes = contents(path)?;
     let shown = path.display();
-    let text = std::str::from_utf8(&bytes).map_err(|_| anyhow!("cannot read {shown}: not UTF-8 text"))?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text); // a byte-order mark
-    let mut values = Vec::new();
-    for (at, line) in
-        text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-    {
-        match line.parse::<f64>() {
-            Ok(value) if value == 0.0 || SIZES.contains(&value.abs()) => values.push(value),
-            Ok(value) if value.is_finite() => bail!(
-                "cannot analyse {shown}: line {} is '{}', and sums of squares of such numbers cannot be represented; use a unit in which they are from 1e-100 to 1e100",
-                at + 1,
-                printable::line(line)
-            ),
-            _ => bail!(
-                "cannot read {shown}: line {} is '{}', not a finite number; write one number per line",
-                at + 1,
-                printable::line(line)
-            ),
-        }
-    }
-    if values.is_empty() {
-        bail!("cannot read {shown}: no numbers; write one per line");
-    }
+    let values = values::parse(&shown.to_string(), &bytes)?;
     let plural = if values.len() == 1 { "" } else { "s" };
     let about = format!("{} value{plural} of {shown}", values.len());
     if args.block_maxima {
@@ -244,9 +222,6 @@ fn of_values(path: &Path, args: &BoundArgs) -> Result<Analysed> {
     let request = request(args);
     Ok(Analysed { answer: analyse(&input, &request), basis: Some((input, request)) })
 }
-
-/// Magnitudes, besides 0, for which likelihoods can be computed.
-const SIZES: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 
 /// Within a millionth of a class, or two units in the last place: decimal fractions are not exact in binary.
 fn is_multiple(value: f64, width: f64) -> bool {
@@ -352,17 +327,26 @@ fn named(name: &str) -> Result<Quantity> {
         .map_err(|_| anyhow!("--quantity {name}: no such quantity; write for example cyclic or timer"))
 }
 
-/// Claim × confidence → samples and hours without an exceedance.
-fn needed(interval: Ns) -> String {
+/// Claim × confidence → samples and hours without an exceedance; `confidence` has a column of its own.
+fn needed(interval: Ns, claim: Option<f64>, confidence: f64) -> String {
     let mut text = format!(
         "independent samples without an exceedance, and the time they take at an interval of {interval}\n"
     );
-    for claim in [1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9] {
-        text += &format!("fewer than {claim:.0e}");
-        for confidence in [0.9, 0.95, 0.99] {
-            let samples = samples_needed(claim, confidence).unwrap_or(0);
-            let hours = (samples as f64 * interval.as_secs() / 3.6).ceil() / 1e3; // no shorter than needed
-            text += &format!("   {:>2.0} %: {samples:>11} {hours:>10.3} h", confidence * 100.0);
+    let claims = claim.map_or_else(|| vec![1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9], |claim| vec![claim]);
+    let mut confidences = vec![0.9, 0.95, 0.99, confidence];
+    confidences.sort_by(f64::total_cmp);
+    confidences.dedup();
+    for claim in claims {
+        text += &format!("fewer than {claim:e}");
+        for &confidence in &confidences {
+            let figures = match samples_needed(claim, confidence) {
+                Some(samples) => {
+                    let hours = (samples as f64 * interval.as_secs() / 3.6).ceil() / 1e3; // no shorter than needed
+                    format!("{samples:>11} {hours:>10.3} h")
+                }
+                None => "more than 2^63".to_owned(),
+            };
+            text += &format!("   {:>2} %: {figures}", percent(confidence));
         }
         text.push('\n');
     }
