@@ -278,7 +278,7 @@ mod tests {
                 let windows = in_clusters(clusters, &mut random);
                 let above = windows.iter().map(|window| window.1).sum();
                 let all = Activations { all: 288 * 30_000, missed: 0, above, unknown: 0 };
-                let theta = crate::stats::clusters::index_of_counts(&windows);
+                let theta = clusters::index_of_counts(&windows);
                 let (n, k) = theta.map_or((all.all, above), |theta| effective(all, theta));
                 let truth = clusters as f64 * 5.0 / all.all as f64;
                 covered += u32::from(upper_limit(n, k, CONFIDENCE).unwrap() >= truth);
