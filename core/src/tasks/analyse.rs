@@ -13,7 +13,7 @@ use crate::time::{Cpu, Ns};
 /// Overheads to add, measured or assumed by the caller; 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// One context switch; each job pays two.
+    /// One context switch; each job pays two, and two for each sleep inside.
     pub switch: Ns,
 }
 
@@ -65,6 +65,7 @@ pub fn analyse(set: &TaskSet, costs: Costs) -> Analysis {
     warnings.extend(sound::doubts(set));
     let protocols = protocols(set, &found.threads);
     let groups = processors(&found, &mut warnings);
+    across_processors(&mut found.threads, &groups, &mut warnings);
     let mut rows: Vec<Option<Row>> = vec![None; found.threads.len()];
     let mut edf = Edf { schedulable: true, utilisation: 0.0, fails_at: None };
     for group in groups {
@@ -82,7 +83,9 @@ pub fn analyse(set: &TaskSet, costs: Costs) -> Analysis {
 }
 
 fn costed(load: &Load, costs: Costs) -> Load {
-    Load { wcet: load.wcet + costs.switch + costs.switch, ..load.clone() }
+    let switches = load.suspensions.saturating_add(1).saturating_mul(2);
+    let wcet = load.wcet.0.saturating_add(costs.switch.0.saturating_mul(switches));
+    Load { wcet: Ns(wcet), ..load.clone() }
 }
 
 /// Indices of the threads of each processor.
@@ -104,6 +107,47 @@ fn processors(found: &Loads, warnings: &mut Vec<Warning>) -> Vec<Vec<usize>> {
     vec![(0..found.threads.len()).collect()]
 }
 
+/// Threads that may wait for one on another processor, or inherit its priority, are not analysed: how long it holds their
+/// mutex depends on the other processor.
+fn across_processors(threads: &mut [Load], groups: &[Vec<usize>], warnings: &mut Vec<Warning>) {
+    let mut users: BTreeMap<String, (usize, i64, bool)> = BTreeMap::new();
+    for (group, at) in groups.iter().enumerate().flat_map(|(group, all)| all.iter().map(move |at| (group, *at))) {
+        for section in &threads[at].sections {
+            let user = users.entry(section.mutex.clone()).or_insert((group, threads[at].level, false));
+            (user.1, user.2) = (user.1.max(threads[at].level), user.2 || user.0 != group);
+        }
+    }
+    users.retain(|_, (.., shared)| *shared);
+    for group in groups.iter().filter(|_| !users.is_empty()) {
+        // At the highest level of all its users, a holder also delays threads that do not use the mutex.
+        let of = |thread: &Load| {
+            let shared = thread.sections.iter().filter_map(|section| users.get(&section.mutex));
+            shared.map(|user| user.1).max().map(|ceiling| (thread.level, ceiling))
+        };
+        let held: Vec<(i64, i64)> = group.iter().filter_map(|at| of(&threads[*at])).collect();
+        for at in group {
+            let thread = &mut threads[*at];
+            let shared = thread.sections.iter().find(|section| users.contains_key(&section.mutex));
+            let why = match shared {
+                Some(section) => format!(
+                    "it shares mutex \"{}\" with a thread on another CPU: how long it waits is not known to the analysis",
+                    section.mutex
+                ),
+                None if held.iter().any(|(level, ceiling)| *level < thread.level && thread.level <= *ceiling) => {
+                    "a less urgent thread on its CPU shares a mutex with one on another CPU, which may raise its priority"
+                        .to_owned()
+                }
+                None => continue,
+            };
+            if thread.unknown.is_none() {
+                let place = format!("tasks.{}", thread.name);
+                warnings.push(Warning { name: "not-analysed", place, text: why.clone() });
+                thread.unknown = Some(why);
+            }
+        }
+    }
+}
+
 /// Rows of the threads of one processor, in their order.
 fn fixed_rows(
     threads: &[Load],
@@ -118,7 +162,7 @@ fn fixed_rows(
     order.retain(|at| worst_unknown.is_none_or(|level| threads[*at].level > level));
     order.sort_by_key(|at| (std::cmp::Reverse(threads[*at].level), *at));
     let sorted: Vec<fixed::Thread> =
-        order.iter().filter_map(|at| as_fixed(&threads[*at], blocked[*at].time)).collect();
+        order.iter().filter_map(|at| as_fixed(&threads[*at], &blocked[*at])).collect();
     let mut responses: Vec<Option<Ns>> = vec![None; threads.len()];
     for (at, response) in order.iter().zip(fixed::responses(&sorted)) {
         responses[*at] = response;
@@ -154,15 +198,16 @@ fn fixed_rows(
     rows
 }
 
-fn as_fixed(load: &Load, blocking: Ns) -> Option<fixed::Thread> {
+/// Blocking after a sleep also delays all threads below: it counts as work, as the sleep does.
+fn as_fixed(load: &Load, blocked: &blocking::Blocking) -> Option<fixed::Thread> {
     let period = load.period?;
     let deadline = load.deadline.unwrap_or(period);
     Some(fixed::Thread {
-        wcet: load.wcet,
+        wcet: Ns(load.wcet.0.saturating_add(blocked.after_sleeps.0)),
         period,
         deadline,
         jitter: load.jitter,
-        blocking,
+        blocking: blocked.time.saturating_sub(blocked.after_sleeps),
         level: load.level,
     })
 }
@@ -194,8 +239,13 @@ fn edf_of(
         say("edf-undecided", "EDF is not decided: the demand of a thread is not known");
         return (Edf { schedulable: false, utilisation, fails_at: None }, vec![None; threads.len()]);
     }
-    if blocking::are_too_many(threads) {
-        say("edf-undecided", "EDF is not decided: too many critical sections for this analysis");
+    let undecided = match threads {
+        _ if blocking::are_too_many(threads) => Some("too many critical sections for this analysis"),
+        _ if blocking::is_held_in_sleep(threads) => Some("a thread holds a mutex while it waits or sleeps"),
+        _ => None,
+    };
+    if let Some(why) = undecided {
+        say("edf-undecided", &format!("EDF is not decided: {why}"));
         return (Edf { schedulable: false, utilisation, fails_at: None }, vec![None; threads.len()]);
     }
     if protocols.values().any(|protocol| *protocol != Protocol::Ceiling) {
@@ -206,7 +256,13 @@ fn edf_of(
     if stated > Ns::ZERO {
         blocked = stated_blocking(threads, &blocked);
     }
-    let verdict = edf::check(&all, &blocked);
+    // After each sleep a thread may be blocked again, which also delays all with later deadlines.
+    let longest = blocked.iter().map(|(_, time)| time.0).max().unwrap_or_default();
+    let mut demand = all.clone();
+    for (thread, load) in demand.iter_mut().zip(threads) {
+        thread.wcet = Ns(thread.wcet.0.saturating_add(longest.saturating_mul(load.suspensions)));
+    }
+    let verdict = edf::check(&demand, &blocked);
     if verdict.schedulable.is_none() {
         say(
             "edf-undecided",
@@ -254,9 +310,10 @@ pub struct Margin {
 /// Sensitivity of each thread: bisection on its C, others unchanged, to 1 µs or a thousandth.
 #[must_use]
 pub fn margins(set: &TaskSet, costs: Costs) -> Vec<Margin> {
-    let found = loads(set);
+    let mut found = loads(set);
     let protocols = protocols(set, &found.threads);
     let groups = processors(&found, &mut Vec::new());
+    across_processors(&mut found.threads, &groups, &mut Vec::new());
     let mut margins: Vec<Option<Margin>> = vec![None; found.threads.len()];
     for group in groups {
         let threads: Vec<Load> = group.iter().map(|at| costed(&found.threads[*at], costs)).collect();

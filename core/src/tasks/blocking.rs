@@ -2,8 +2,12 @@
 //!
 //! Immediate ceiling and SRP: the longest single section (Baker 1991). Priority inheritance: one section of each
 //! lower-priority thread, or one of each mutex, whichever is less (Sha, Rajkumar & Lehoczky 1990); also of a mutex that is
-//! locked inside a section of the other ones. No protocol: bounded
-//! only if no thread has a level between those of the users; else the owner may wait for all of these (`unbounded`).
+//! locked inside a section of the other ones. No protocol: bounded only if no thread has a level between those of the
+//! users, and no user with a lower level than another one shares its own; else the owner may wait for all of these
+//! (`unbounded`).
+//!
+//! These bounds are for a thread that waits for nothing but mutexes. After each sleep inside a job it may be blocked again.
+//! A thread that may wait for an owner which sleeps or waits has no bound: meanwhile less urgent threads run, and lock others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +21,10 @@ const MOST_PAIRS: usize = 20_000_000;
 /// Blocking of one thread under fixed priorities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocking {
-    /// Blocking by sections, plus that stated in the file.
+    /// Blocking by sections, after each sleep again, plus that stated in the file.
     pub time: Ns,
+    /// The part of it that is due to sleeps; it also delays all threads below.
+    pub after_sleeps: Ns,
     /// Why it may be longer: one line.
     pub unbounded: Option<String>,
 }
@@ -30,12 +36,24 @@ pub fn are_too_many(threads: &[Load]) -> bool {
     threads.iter().map(of).sum::<usize>().saturating_mul(threads.len()) > MOST_PAIRS
 }
 
+/// Whether a thread waits or sleeps while it holds a mutex that others use.
+#[must_use]
+pub fn is_held_in_sleep(threads: &[Load]) -> bool {
+    let holders: Vec<&Load> = threads.iter().filter(|thread| !thread.sections.is_empty()).collect();
+    let waiting = waiting_owners(&holders);
+    let by_others = |thread: &&&Load| {
+        thread.sections.iter().any(|section| of_others(&waiting, section, thread).is_some())
+    };
+    holders.iter().any(|thread| by_others(&thread))
+}
+
 /// Blocking of each thread under fixed priorities, in order. `threads` are those of one processor.
 #[must_use]
 pub fn fixed(threads: &[Load], protocols: &BTreeMap<String, Protocol>) -> Vec<Blocking> {
+    let stated = |thread: &Load| Blocking { time: thread.blocking, ..Blocking::default() };
     let by_users = ceilings(threads, |thread| thread.level);
     if by_users.is_empty() {
-        return threads.iter().map(|thread| Blocking { time: thread.blocking, unbounded: None }).collect();
+        return threads.iter().map(stated).collect();
     }
     let mut ceilings = by_users.clone();
     let nested = nested(threads, protocols);
@@ -54,14 +72,21 @@ pub fn fixed(threads: &[Load], protocols: &BTreeMap<String, Protocol>) -> Vec<Bl
     let between = |floor: i64, ceiling: i64| {
         threads.iter().any(|thread| floor < thread.level && thread.level < ceiling)
     };
-    let open: BTreeSet<&str> =
-        shared.filter(|(_, floor, ceiling)| between(*floor, *ceiling)).map(|(mutex, ..)| mutex).collect();
+    let crowded = crowded(threads);
+    let is_open = |mutex: &str, floor: i64, ceiling: i64| {
+        between(floor, ceiling) || crowded.get(mutex).is_some_and(|level| *level < ceiling)
+    };
+    let open: BTreeSet<&str> = shared
+        .filter(|(mutex, floor, ceiling)| is_open(mutex, *floor, *ceiling))
+        .map(|(mutex, ..)| mutex)
+        .collect();
     let holders: Vec<&Load> = threads.iter().filter(|thread| !thread.sections.is_empty()).collect();
     if are_too_many(threads) {
         let why = "too many critical sections for this analysis";
-        let open = |thread: &Load| Blocking { time: thread.blocking, unbounded: Some(why.to_owned()) };
+        let open = |thread: &Load| Blocking { unbounded: Some(why.to_owned()), ..stated(thread) };
         return threads.iter().map(open).collect();
     }
+    let waiting = waiting_owners(&holders);
     let one = |thread: &Load| {
         let found = of_one(thread, &holders, protocols, &ceilings, &open);
         let locked = thread.sections.iter().find(|section| stuck.contains(section.mutex.as_str()));
@@ -71,9 +96,54 @@ pub fn fixed(threads: &[Load], protocols: &BTreeMap<String, Protocol>) -> Vec<Bl
                 section.mutex
             )
         };
-        Blocking { unbounded: locked.map(deadlock).or(found.unbounded), ..found }
+        let waits = || thread.sections.iter().find_map(|section| of_others(&waiting, section, thread));
+        Blocking { unbounded: locked.map(deadlock).or_else(waits).or(found.unbounded), ..found }
     };
     threads.iter().map(one).collect()
+}
+
+/// By mutex, the lowest level of a user that shares its level with another thread, so that either may run.
+fn crowded(threads: &[Load]) -> BTreeMap<&str, i64> {
+    let mut of_level: BTreeMap<i64, u32> = BTreeMap::new();
+    threads.iter().for_each(|thread| *of_level.entry(thread.level).or_default() += 1);
+    let mut found: BTreeMap<&str, i64> = BTreeMap::new();
+    for thread in threads.iter().filter(|thread| thread.time_shares && of_level[&thread.level] > 1) {
+        for section in &thread.sections {
+            let level = found.entry(&section.mutex).or_insert(thread.level);
+            *level = thread.level.min(*level);
+        }
+    }
+    found
+}
+
+/// By mutex, the first two threads that wait or sleep while they hold it: (name, why).
+fn waiting_owners<'t>(holders: &[&'t Load]) -> BTreeMap<&'t str, Vec<(&'t str, &'t str)>> {
+    let mut found: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+    for thread in holders {
+        for section in &thread.sections {
+            let Some(why) = &section.unbounded else { continue };
+            let owners = found.entry(&section.mutex).or_default();
+            if owners.len() < 2 && owners.iter().all(|(name, _)| *name != thread.name) {
+                owners.push((&thread.name, why));
+            }
+        }
+    }
+    found
+}
+
+/// Why a section of `thread` may have to wait for an owner that waits.
+fn of_others(
+    waiting: &BTreeMap<&str, Vec<(&str, &str)>>,
+    section: &Section,
+    thread: &Load,
+) -> Option<String> {
+    let owners = waiting.get(section.mutex.as_str())?;
+    let (name, why) = owners.iter().find(|(name, _)| *name != thread.name)?;
+    Some(owner_waits(name, &section.mutex, why))
+}
+
+fn owner_waits(name: &str, mutex: &str, why: &str) -> String {
+    format!("{name} holds mutex \"{mutex}\" while it {why}")
 }
 
 /// Pairs of mutexes: in a section of the first, a thread locks the second, and the two are not both of the ceiling
@@ -116,7 +186,7 @@ fn of_one(
                 continue;
             }
             if let Some(why) = &section.unbounded {
-                unbounded = Some(format!("{} holds mutex \"{mutex}\" while it {why}", lower.name));
+                unbounded = Some(owner_waits(&lower.name, mutex, why));
             }
             match protocols.get(mutex).copied().unwrap_or(Protocol::None) {
                 Protocol::Ceiling => by_ceiling = by_ceiling.max(section.length),
@@ -133,8 +203,9 @@ fn of_one(
         }
     }
     let sum = |all: &mut dyn Iterator<Item = &Ns>| all.copied().sum::<Ns>();
-    let inherited = sum(&mut by_thread.values()).min(sum(&mut by_mutex.values()));
-    Blocking { time: thread.blocking + by_ceiling + inherited, unbounded }
+    let once = by_ceiling + sum(&mut by_thread.values()).min(sum(&mut by_mutex.values()));
+    let after_sleeps = Ns(once.0.saturating_mul(thread.suspensions));
+    Blocking { time: Ns((thread.blocking + once).0.saturating_add(after_sleeps.0)), after_sleeps, unbounded }
 }
 
 fn no_protocol(mutex: &str) -> String {

@@ -2,7 +2,8 @@
 //!
 //! One job is the work between two waits for a timer (or two sleeps). If phases differ, the longest job and the
 //! shortest period are used, so that the demand is never too low. A suspension inside a job counts as work
-//! (suspension-oblivious). A thread without a known minimum inter-release time has no period and is not analysed.
+//! (suspension-oblivious), and after each the job may be blocked again. A thread without a known minimum inter-release
+//! time has no period and is not analysed; nor is one that shares a mutex with another CPU, or is forked.
 
 use std::collections::BTreeSet;
 
@@ -27,6 +28,10 @@ pub struct Load {
     pub blocking: Ns,
     /// Higher is more urgent. Real-time policies are above 0; fair ones at or below 0.
     pub level: i64,
+    /// Others of its level may run while it is ready, without its consent (any policy but SCHED_FIFO).
+    pub time_shares: bool,
+    /// Sleeps inside a job, at most: after each it may be blocked again.
+    pub suspensions: u64,
     /// Critical sections of a job, including nested ones.
     pub sections: Vec<Section>,
     /// Its affinity; `None`: any CPU.
@@ -46,7 +51,7 @@ pub struct Section {
     pub length: Ns,
     /// Mutexes that the thread holds when it locks this one.
     pub within: Vec<String>,
-    /// Why the section is unbounded: the thread waits inside, or its work is unknown.
+    /// Why the section is unbounded: the thread waits or sleeps inside, or its work is unknown.
     pub unbounded: Option<String>,
 }
 
@@ -69,10 +74,17 @@ fn warning(name: &'static str, place: String, text: String) -> Warning {
 #[must_use]
 pub fn loads(set: &TaskSet) -> Loads {
     let mut all = Loads::default();
-    for task in set.tasks.iter().filter(|task| task.instances > 0) {
-        let load = of_task(task, set, &mut all.warnings);
-        for instance in 0..task.instances {
-            let name = match task.instances {
+    let forked = forked(set);
+    for task in &set.tasks {
+        let is_forked = forked.contains(task.name.as_str());
+        // A template that is forked has one row.
+        let threads = if is_forked { task.instances.max(1) } else { task.instances };
+        if threads == 0 {
+            continue;
+        }
+        let load = of_task(task, set, is_forked, &mut all.warnings);
+        for instance in 0..threads {
+            let name = match threads {
                 1 => task.name.clone(),
                 _ => format!("{}-{instance}", task.name),
             };
@@ -83,21 +95,37 @@ pub fn loads(set: &TaskSet) -> Loads {
     all
 }
 
-fn of_task(task: &Task, set: &TaskSet, warnings: &mut Vec<Warning>) -> Load {
+/// Names of the tasks that are forked.
+fn forked(set: &TaskSet) -> BTreeSet<&str> {
+    let phases = set.tasks.iter().flat_map(|task| &task.phases);
+    let mut names = BTreeSet::new();
+    for event in phases.flat_map(|phase| &phase.events) {
+        if let Event::Fork(name) = event {
+            names.insert(name.as_str());
+        }
+    }
+    names
+}
+
+fn of_task(task: &Task, set: &TaskSet, is_forked: bool, warnings: &mut Vec<Warning>) -> Load {
     let place = || format!("tasks.{}", task.name);
-    let jobs = Jobs::of(task);
+    let policy = policy(task, set);
+    let jobs = Jobs::of(task, policy == Policy::Deadline);
     let wcet = task.wcet.unwrap_or(jobs.longest);
     let unsized_work = jobs.unsized_work.clone().filter(|_| task.wcet.is_none());
-    let unknown = jobs.waits.clone().or(unsized_work);
+    let many = is_forked.then(|| "it is forked: the number of its threads is not known".to_owned());
+    let unknown = jobs.waits.clone().or(many).or(unsized_work);
     let dl = &task.sched;
     let stated = task.period.or(dl.dl_period);
-    let period = jobs.period.or(stated).or(jobs.inferred);
-    if jobs.period.is_none() && stated.is_none() && jobs.inferred.is_some() {
+    // Without a timer, nothing but the sleep separates its jobs, whatever period is stated.
+    let apart = jobs.inferred.into_iter().chain(stated).min();
+    let period = jobs.period.or(apart);
+    if jobs.period.is_none() && jobs.inferred.is_some() && jobs.inferred == period {
         let text = "no timer: released at the earliest after its work and its sleep".to_owned();
         warnings.push(warning("period-inferred", place(), text));
     }
-    if jobs.suspends {
-        let text = "it sleeps inside a job: the analysis counts that as work";
+    if jobs.suspensions > 0 {
+        let text = "it sleeps inside a job: the analysis counts that as work, and blocking after each sleep again";
         warnings.push(warning("suspension", place(), text.to_owned()));
     }
     if let Some(text) = &unknown {
@@ -112,9 +140,9 @@ fn of_task(task: &Task, set: &TaskSet, warnings: &mut Vec<Warning>) -> Load {
         let text = format!("a job needs {wcet}, more than its deadline of {deadline}");
         warnings.push(warning("impossible", place(), text));
     }
-    let fair = policy(task, set).is_fair();
+    let fair = policy.is_fair();
     let priority = dl.priority.unwrap_or(if fair { 0 } else { 10 });
-    let level = match policy(task, set) {
+    let level = match policy {
         Policy::Deadline => 1_000,
         _ if fair => 0,
         _ => i64::from(priority) + 1,
@@ -127,8 +155,9 @@ fn of_task(task: &Task, set: &TaskSet, warnings: &mut Vec<Warning>) -> Load {
         warnings.push(warning("phase-scheduling", place(), text));
     }
     let (jitter, blocking) = (task.jitter, task.blocking);
-    let name = String::new();
-    Load { name, wcet, period, deadline, jitter, blocking, level, sections: jobs.sections, cpus, unknown }
+    let (time_shares, suspensions) = (policy != Policy::Fifo, jobs.suspensions);
+    let (name, sections) = (String::new(), jobs.sections);
+    Load { name, wcet, period, deadline, jitter, blocking, level, time_shares, suspensions, sections, cpus, unknown }
 }
 
 fn policy(task: &Task, set: &TaskSet) -> Policy {
@@ -141,7 +170,9 @@ fn policy(task: &Task, set: &TaskSet) -> Policy {
 /// Fair tasks rank below all real-time ones. Without any real-time priority, levels are deadline-monotonic.
 fn levels(set: &TaskSet, all: &mut Loads) {
     let rt = |task: &&Task| !policy(task, set).is_fair() && policy(task, set) != Policy::Deadline;
-    let running: Vec<&Task> = set.tasks.iter().filter(|task| task.instances > 0).collect();
+    let forked = forked(set);
+    let runs = |task: &&Task| task.instances > 0 || forked.contains(task.name.as_str());
+    let running: Vec<&Task> = set.tasks.iter().filter(runs).collect();
     let with = running.iter().filter(|task| rt(task) && task.sched.priority.is_some()).count();
     all.given_priorities = with > 0;
     let say = |all: &mut Loads, text: &str| {
@@ -177,14 +208,17 @@ fn monotonic(threads: &mut [Load]) {
 #[derive(Default)]
 struct Jobs {
     longest: Ns,
+    /// The most sleeps inside one of them.
+    suspensions: u64,
+    /// Waits for a timer, or sleeps between two jobs.
+    ended: u64,
     /// Period from timers.
     period: Option<Ns>,
     /// Period from sleeps.
     inferred: Option<Ns>,
     sections: Vec<Section>,
     seen: BTreeSet<Section>,
-    suspends: bool,
-    /// A wait of unknown length.
+    /// A wait of unknown length, or none at all.
     waits: Option<String>,
     /// Work of unknown length.
     unsized_work: Option<String>,
@@ -192,35 +226,73 @@ struct Jobs {
     timer: Option<String>,
 }
 
+/// What a job has done since its release.
+#[derive(Clone, Copy, Default)]
+struct Done {
+    work: Ns,
+    sleeps: u64,
+}
+
 impl Jobs {
-    fn of(task: &Task) -> Jobs {
+    /// `throttled`: the kernel bounds the demand of a thread that never waits.
+    fn of(task: &Task, throttled: bool) -> Jobs {
         let mut jobs = Jobs::default();
         let timed =
             task.phases.iter().flat_map(|phase| &phase.events).any(|event| matches!(event, Event::Timer(_)));
-        let timed = timed || task.period.or(task.sched.dl_period).is_some();
-        // Work before the first timer of a phase belongs to the job released by the last timer before.
-        let mut carried = Ns::ZERO;
-        for (at, phase) in task.phases.iter().enumerate() {
-            let again = phase.loops.is_none_or(|times| times > 1)
-                || (task.phases.len() == 1 && task.loops != Some(1));
-            let rounds = if again { 2 } else { 1 };
-            let last = at + 1 == task.phases.len();
-            for _ in 0..rounds {
-                carried = jobs.phase(&phase.events, timed, carried);
-            }
-            if last && carried > Ns::ZERO && task.loops != Some(1) && task.phases.len() > 1 {
-                // The next iteration starts with the remaining work of this one.
-                for phase in &task.phases {
-                    carried = jobs.phase(&phase.events, timed, carried);
-                }
-            }
-        }
+        let once = |jobs: &mut Jobs, done| {
+            let phases = task.phases.iter();
+            phases.fold(done, |done, phase| {
+                jobs.repeat(phase.loops, throttled, done, |jobs, done| jobs.phase(&phase.events, timed, done))
+            })
+        };
+        jobs.repeat(task.loops, throttled, Done::default(), once);
         jobs
     }
 
-    /// Processes the events once; returns the work since the last release.
-    fn phase(&mut self, events: &[Event], timed: bool, carried: Ns) -> Ns {
-        let mut work = carried;
+    /// Does `once` as many times as `loops` says (`None`: for ever), beginning with what the current job has `done`; returns
+    /// what the last job has done.
+    fn repeat(
+        &mut self,
+        loops: Option<u32>,
+        throttled: bool,
+        done: Done,
+        mut once: impl FnMut(&mut Jobs, Done) -> Done,
+    ) -> Done {
+        let ended = self.ended;
+        let first = once(self, done);
+        let again = loops.map_or(u64::MAX, |times| u64::from(times.saturating_sub(1)));
+        if again == 0 {
+            return first;
+        }
+        if self.ended > ended {
+            // The second iteration starts with the remaining work of the first; all later ones do the same.
+            return once(self, first);
+        }
+        if loops.is_none() && throttled {
+            return first;
+        }
+        if loops.is_none() {
+            let text = "it never waits: nothing separates its jobs";
+            self.waits.get_or_insert_with(|| text.to_owned());
+        }
+        // Nothing ends the job between the iterations.
+        let work = first.work.saturating_sub(done.work).0.saturating_mul(again);
+        let sleeps = (first.sleeps - done.sleeps).saturating_mul(again);
+        let all = Done {
+            work: Ns(first.work.0.saturating_add(work)),
+            sleeps: first.sleeps.saturating_add(sleeps),
+        };
+        self.job(all);
+        all
+    }
+
+    fn job(&mut self, done: Done) {
+        self.longest = self.longest.max(done.work);
+        self.suspensions = self.suspensions.max(done.sleeps);
+    }
+
+    /// Processes the events once; returns what was done since the last release.
+    fn phase(&mut self, events: &[Event], timed: bool, mut done: Done) -> Done {
         let mut held: Vec<(&str, Ns, Option<String>, Vec<String>)> = Vec::new();
         for event in events {
             match event {
@@ -231,30 +303,31 @@ impl Jobs {
                         self.waits = Some(text.to_owned());
                     }
                     self.period = Some(self.period.map_or(timer.period, |known| known.min(timer.period)));
-                    self.longest = self.longest.max(work);
-                    work = Ns::ZERO;
+                    self.end(&mut done);
                     for one in &mut held {
                         (one.1, one.2) = (Ns::ZERO, Some("waits for its timer".to_owned()));
                     }
                 }
                 Event::Sleep(time) if timed || !held.is_empty() => {
-                    self.suspends |= *time > Ns::ZERO;
-                    work = work + *time;
+                    if *time > Ns::ZERO {
+                        done.sleeps = done.sleeps.saturating_add(1);
+                        held.iter_mut().for_each(|one| one.2 = Some("sleeps".to_owned()));
+                    }
+                    done.work = done.work + *time;
                 }
                 Event::Sleep(time) if *time > Ns::ZERO => {
-                    self.longest = self.longest.max(work);
-                    let apart = work + *time;
+                    let apart = done.work + *time;
                     self.inferred = Some(self.inferred.map_or(apart, |known| known.min(apart)));
-                    work = Ns::ZERO;
+                    self.end(&mut done);
                 }
                 Event::Lock(mutex) => {
                     let within = held.iter().map(|outer| outer.0.to_owned()).collect();
-                    held.push((mutex, work, None, within));
+                    held.push((mutex, done.work, None, within));
                 }
                 Event::Unlock(mutex) => {
                     if let Some(at) = held.iter().rposition(|(name, ..)| name == mutex) {
                         let (name, start, unbounded, within) = held.remove(at);
-                        let (mutex, length) = (name.to_owned(), work.saturating_sub(start));
+                        let (mutex, length) = (name.to_owned(), done.work.saturating_sub(start));
                         self.section(Section { mutex, start, length, within, unbounded });
                     }
                 }
@@ -268,7 +341,7 @@ impl Jobs {
                     self.waits = Some(format!("it {why}: how long is not known to the analysis"));
                 }
                 other => match other.work() {
-                    Some(time) => work = work + time,
+                    Some(time) => done.work = done.work + time,
                     None => {
                         let why = format!("does {}, whose time is not known", other.key());
                         held.iter_mut().for_each(|one| one.2 = Some(why.clone()));
@@ -277,8 +350,14 @@ impl Jobs {
                 },
             }
         }
-        self.longest = self.longest.max(work);
-        work
+        self.job(done);
+        done
+    }
+
+    /// A job ends.
+    fn end(&mut self, done: &mut Done) {
+        self.job(std::mem::take(done));
+        self.ended += 1;
     }
 
     fn section(&mut self, section: Section) {

@@ -33,4 +33,6 @@ mod write;
 pub use read::{NotATaskSet, Unreadable, MOST_TASKS};
 
 #[cfg(test)]
+mod claims_tests;
+#[cfg(test)]
 mod tests;

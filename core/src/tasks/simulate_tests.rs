@@ -52,6 +52,8 @@ fn case(random: &mut Random) -> Case {
             jitter: Ns(jitter),
             blocking: Ns(0),
             level: random.below(6) as i64,
+            time_shares: false,
+            suspensions: 0,
             sections: sections.iter().map(as_section).collect(),
             cpus: None,
             unknown: None,

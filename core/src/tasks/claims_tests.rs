@@ -1,0 +1,143 @@
+//! Sets for which a bound would be a wrong PASS: each has a schedule that exceeds the naive one.
+
+use super::analyse::{analyse, Analysis, Costs};
+use super::set::TaskSet;
+use crate::time::Ns;
+
+/// The analysis of tasks (name, members, period of its timer or 0) with mutexes m and n of this protocol.
+fn analysed(tasks: &[(&str, &str, u32)], protocol: &str) -> Analysis {
+    let timer = |period: u32| match period {
+        0 => String::new(),
+        _ => format!(", \"timer\": {{\"ref\": \"unique\", \"period\": {period}}}"),
+    };
+    let task = |(name, members, period): &(&str, &str, u32)| {
+        format!("\"{name}\": {{\"policy\": \"SCHED_FIFO\", {members}{}}}", timer(*period))
+            .replace("\"policy\": \"SCHED_FIFO\", \"policy\"", "\"policy\"")
+    };
+    let mutex = |name| format!("\"{name}\": {{\"type\": \"mutex\", \"protocol\": \"{protocol}\"}}");
+    let tasks = tasks.iter().map(task).collect::<Vec<_>>().join(", ");
+    let text = format!("{{\"resources\": {{{}, {}}}, \"tasks\": {{{tasks}}}}}", mutex("m"), mutex("n"));
+    analyse(&TaskSet::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}")), Costs::default())
+}
+
+fn responses(analysis: &Analysis) -> Vec<Option<u64>> {
+    analysis.rows.iter().map(|row| row.response.map(|ns| ns.0 / 1_000)).collect()
+}
+
+fn says(analysis: &Analysis, words: &str) -> bool {
+    analysis.warnings.iter().any(|warning| warning.text.contains(words))
+}
+
+const M: &str = "\"lock\": \"m\", \"run\": 20, \"unlock\": \"m\"";
+
+#[test]
+fn a_phase_that_is_repeated_without_a_wait_is_all_one_job() {
+    let of = |phase: &str| {
+        let timer = "\"timer\": {\"ref\": \"unique\", \"period\": 100}";
+        let members = format!(
+            "\"priority\": 2, \"phases\": {{\"work\": {{{phase}}}, \"wait\": {{\"run\": 1, {timer}}}}}"
+        );
+        analysed(&[("a", &members, 0), ("b", "\"priority\": 1, \"run\": 3", 200)], "inherit")
+    };
+    assert_eq!(responses(&of("\"loop\": 3, \"run\": 5")), [Some(16), Some(19)]);
+    let endless = of("\"loop\": -1, \"run\": 5");
+    assert_eq!(responses(&endless), [None, None]);
+    assert!(says(&endless, "it never waits") && !endless.edf.schedulable);
+}
+
+#[test]
+fn without_a_timer_only_a_sleep_ends_a_job_whatever_period_is_stated() {
+    let of = |events: &str| {
+        let members = format!("\"priority\": 2, \"period\": 100, \"phases\": {{\"p\": {{\"loop\": -1, {events}}}}}");
+        let found = analysed(&[("a", &members, 0), ("b", "\"priority\": 1, \"run\": 3", 200)], "inherit");
+        (responses(&found), found.edf.utilisation)
+    };
+    assert_eq!(of("\"run\": 30").0, [None, None], "it runs for ever");
+    assert_eq!(of("\"run\": 30, \"sleep\": 10"), (vec![Some(30), Some(33)], 0.765), "every 40, not 100");
+    assert_eq!(of("\"run\": 30, \"sleep\": 120"), (vec![Some(30), Some(33)], 0.315), "as stated");
+}
+
+#[test]
+fn after_each_sleep_a_thread_may_be_blocked_again() {
+    let high = "\"priority\": 9, \"run\": 10, \"sleep\": 5, \"run1\": 10, \"lock\": \"m\", \"run2\": 1, \"unlock\": \"m\"";
+    let low = format!("\"priority\": 1, {M}, {}", M.replace("ck\"", "ck1\"").replace("run", "run1"));
+    for protocol in ["ceiling", "inherit"] {
+        let found = analysed(&[("high", high, 100), ("middle", "\"priority\": 5, \"run\": 1", 100), ("low", &low, 1_000)], protocol);
+        // low locks m just before the release of high, and again while it sleeps: 20 + 10 + 5 + 20 + 11.
+        let shown: Vec<_> = found.rows.iter().map(|row| (row.blocking, row.response)).collect();
+        let us = Ns::from_us;
+        assert_eq!(shown[0], (us(40), Some(us(66))), "{protocol}");
+        // high and all that delays it, a section that high may need, itself
+        assert_eq!(shown[1], (us(20), Some(us(46 + 20 + 1))), "{protocol}");
+        assert!(found.edf.schedulable);
+    }
+    // 46 of 60 with one section, 66 with both.
+    let found = analysed(&[("high", high, 60), ("low", &low, 1_000)], "ceiling");
+    assert!(!found.rows[0].schedulable && !found.edf.schedulable);
+}
+
+#[test]
+fn a_thread_that_may_wait_for_an_owner_which_sleeps_has_no_bound() {
+    let asleep = "\"lock\": \"m\", \"run\": 1, \"sleep\": 3, \"run1\": 1, \"unlock\": \"m\"";
+    let uses = "\"lock\": \"m\", \"run\": 1, \"unlock\": \"m\"";
+    for protocol in ["ceiling", "inherit"] {
+        let of = |first: &str, second: &str| {
+            let (first, second) = (format!("\"priority\": 9, {first}"), format!("\"priority\": 5, {second}"));
+            let found = analysed(&[("a", &first, 100), ("b", &second, 100)], protocol);
+            (responses(&found).iter().map(Option::is_some).collect::<Vec<_>>(), found.edf.schedulable)
+        };
+        assert_eq!(of(uses, asleep), (vec![false, true], false), "{protocol}");
+        assert_eq!(of(asleep, uses), (vec![true, false], false), "{protocol}: others run while it sleeps");
+        assert_eq!(of(asleep, "\"run\": 1"), (vec![true, true], true), "{protocol}: nobody else uses it");
+    }
+}
+
+#[test]
+fn a_mutex_shared_between_processors_leaves_nothing_to_claim() {
+    for protocol in ["ceiling", "inherit", "none"] {
+        let on = |cpu: u32, priority: u32, events: &str| format!("\"priority\": {priority}, \"cpus\": [{cpu}], {events}");
+        let plain = "\"run\": 1";
+        let of = |first: u32, second: u32| {
+            let tasks = [
+                ("top", on(0, 9, plain), 1_000),
+                ("user", on(0, 5, M), 1_000),
+                ("far", on(1, first, M), 1_000),
+                ("alone", on(1, second, plain), 1_000),
+            ];
+            analysed(&tasks.each_ref().map(|(name, members, period)| (*name, members.as_str(), *period)), protocol)
+        };
+        let found = of(7, 8);
+        assert_eq!(responses(&found), [Some(1), None, None, Some(1)], "{protocol}");
+        assert!(says(&found, "with a thread on another CPU") && !found.edf.schedulable);
+        // The far user is more urgent than top: the near one may run before top.
+        assert_eq!(responses(&of(20, 30)), [None, None, None, Some(1)], "{protocol}");
+    }
+}
+
+#[test]
+fn an_unprotected_holder_that_shares_its_level_is_delayed_by_the_others_of_it() {
+    let of = |policy: &str, protocol: &str, others: u32| {
+        let low = format!("\"policy\": \"{policy}\", {M}");
+        let other = format!("\"policy\": \"{policy}\", \"run\": 50, \"instance\": {others}");
+        let high = format!("\"priority\": 20, {M}");
+        let found = analysed(&[("high", &high, 1_000), ("low", &low, 1_000), ("other", &other, 1_000)], protocol);
+        found.rows[0].response.map(|ns| ns.0 / 1_000)
+    };
+    for policy in ["SCHED_OTHER", "SCHED_RR"] {
+        assert_eq!(of(policy, "none", 1), None, "{policy}");
+        assert_eq!(of(policy, "inherit", 1), Some(40), "{policy}: the holder is raised");
+    }
+    assert_eq!(of("SCHED_FIFO", "none", 1), Some(40), "a preempted holder is the first of its level");
+}
+
+#[test]
+fn the_demand_of_forked_threads_is_unknown_even_if_that_of_the_fork_is_stated() {
+    let tasks = [
+        ("child", "\"instance\": 0, \"priority\": 9, \"run\": 90", 100),
+        ("parent", "\"priority\": 5, \"wcet\": 1, \"fork\": \"child\"", 100),
+        ("top", "\"priority\": 20, \"run\": 2", 100),
+    ];
+    let found = analysed(&tasks, "inherit");
+    assert_eq!(responses(&found), [None, None, Some(2)]);
+    assert!(says(&found, "the number of its threads is not known") && !found.edf.schedulable);
+}
