@@ -13,7 +13,7 @@
 use std::sync::atomic::{compiler_fence, Ordering};
 
 use crate::meter::Meter;
-use crate::policy::NEVER;
+use crate::policy::{Scheduler, NEVER};
 use crate::state::{current, Fiber, Runtime};
 use crate::{arch, clock, signal};
 
@@ -44,6 +44,34 @@ pub(crate) unsafe fn leave(rt: *mut Runtime) {
             dispatch(rt);
         }
         unlock(rt);
+    }
+}
+
+/// Locks the scheduler, makes a change that needs no time, and unlocks; with `may_yield` another thread may then be more
+/// urgent. False: `change` has refused, or the program holds the scheduler: nothing has changed.
+///
+/// # Safety
+/// As for [`enter`].
+#[inline(always)]
+pub(crate) unsafe fn at_once(
+    rt: *mut Runtime,
+    may_yield: bool,
+    change: impl FnOnce(&mut Scheduler) -> bool,
+) -> bool {
+    // SAFETY: the caller's promise; as in `enter`, and the reference ends before the switch.
+    unsafe {
+        if (*rt).locked.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        (*rt).locked.store(1, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        let changed = change(&mut (*rt).sched);
+        if may_yield && changed && (*rt).sched.must_switch() {
+            (*rt).fresh = false;
+            dispatch(rt);
+        }
+        unlock(rt);
+        changed
     }
 }
 

@@ -105,6 +105,54 @@ pub(crate) fn waiting(call: impl FnOnce(&mut Runtime) -> Result<Step, Refusal>) 
     }
 }
 
+/// Locks a mutex, waiting until `until` (absolute, in ns).
+///
+/// # Errors
+/// See [`Error`].
+#[inline]
+pub(crate) fn lock(mutex: u32, until: u64) -> Result<(), Error> {
+    let rt = current();
+    // SAFETY: this kernel thread's runtime.
+    if !rt.is_null() && unsafe { dispatch::at_once(rt, false, |sched| sched.lock_at_once(mutex)) } {
+        return Ok(());
+    }
+    lock_or_wait(mutex, until)
+}
+
+#[cold]
+fn lock_or_wait(mutex: u32, until: u64) -> Result<(), Error> {
+    let locked = waiting(|rt| {
+        // Reads the clock only if the protocol needs it, or before waiting.
+        let needs_time = rt.sched.owner(mutex).is_some() || rt.sched.lock_needs_time(mutex);
+        let now = if needs_time { rt.now() } else { rt.stamp };
+        rt.sched.lock(mutex, until, now)
+    });
+    timed(locked, until)
+}
+
+/// Unlocks a mutex; then a more urgent thread may run first.
+///
+/// # Errors
+/// [`Refusal::NotOwner`].
+#[inline]
+pub(crate) fn unlock(mutex: u32) -> Result<(), Error> {
+    let rt = current();
+    // SAFETY: this kernel thread's runtime.
+    if !rt.is_null() && unsafe { dispatch::at_once(rt, true, |sched| sched.unlock_at_once(mutex)) } {
+        return Ok(());
+    }
+    unlock_and_grant(mutex)
+}
+
+#[cold]
+fn unlock_and_grant(mutex: u32) -> Result<(), Error> {
+    let unlocked = with(|rt| {
+        let now = if rt.sched.lock_needs_time(mutex) { rt.now() } else { rt.stamp };
+        rt.sched.unlock(mutex, now)
+    });
+    unlocked?.map_err(Error::Refused)
+}
+
 /// A time limit in the past is a timeout, not a refusal.
 pub(crate) fn timed(result: Result<(), Error>, until: u64) -> Result<(), Error> {
     match result {

@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use crate::ops::{cancellation, limit, timed, waiting, with, Error};
+use crate::ops::{self, cancellation, limit, timed, waiting, with, Error};
 use crate::policy::{Protocol, Refusal, Step};
 
 mod by_hand;
@@ -51,8 +51,7 @@ impl<T> Mutex<T> {
     /// See [`Error`].
     #[inline]
     pub fn lock_until(&self, until: Option<u64>) -> Result<MutexGuard<'_, T>, Error> {
-        let until = limit(until);
-        timed(waiting(|rt| lock(rt, self.id, until)), until)?;
+        ops::lock(self.id, limit(until))?;
         Ok(MutexGuard { mutex: self })
     }
 
@@ -61,24 +60,9 @@ impl<T> Mutex<T> {
     /// # Errors
     /// [`Refusal::WouldBlock`].
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, Error> {
-        waiting(|rt| lock(rt, self.id, 0))?;
+        ops::lock(self.id, 0)?;
         Ok(MutexGuard { mutex: self })
     }
-}
-
-/// Reads the clock only if the protocol needs it, or before waiting.
-#[inline]
-pub(crate) fn lock(rt: &mut crate::state::Runtime, mutex: u32, until: u64) -> Result<Step, Refusal> {
-    let now =
-        if rt.sched.owner(mutex).is_some() || rt.sched.lock_needs_time(mutex) { rt.now() } else { rt.stamp };
-    rt.sched.lock(mutex, until, now)
-}
-
-/// See [`lock`].
-#[inline]
-pub(crate) fn unlock(rt: &mut crate::state::Runtime, mutex: u32) -> Result<(), Refusal> {
-    let now = if rt.sched.lock_needs_time(mutex) { rt.now() } else { rt.stamp };
-    rt.sched.unlock(mutex, now)
 }
 
 impl<T> Drop for Mutex<T> {
@@ -90,7 +74,7 @@ impl<T> Drop for Mutex<T> {
 impl<T> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        let _ = with(|rt| unlock(rt, self.mutex.id));
+        let _ = ops::unlock(self.mutex.id);
     }
 }
 

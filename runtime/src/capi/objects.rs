@@ -39,7 +39,7 @@ pub(super) fn new_mutex(protocol: Protocol) -> Result<u32, Error> {
 }
 
 pub(super) fn lock(mutex: u32, until: u64) -> Result<(), Error> {
-    ops::timed(ops::waiting(|rt| sync::lock(rt, mutex, until)), until)
+    ops::lock(mutex, until)
 }
 
 pub(super) fn try_lock(mutex: u32) -> Result<(), Error> {
@@ -51,7 +51,7 @@ pub(super) fn try_lock(mutex: u32) -> Result<(), Error> {
 }
 
 pub(super) fn unlock(mutex: u32) -> Result<(), Error> {
-    flat(with(|rt| sync::unlock(rt, mutex)))
+    ops::unlock(mutex)
 }
 
 pub(super) fn drop_mutex(mutex: u32) -> Result<(), Error> {

@@ -30,10 +30,10 @@ pub enum Protocol {
 /// A mutex.
 #[derive(Clone, Debug)]
 pub(super) struct Mutex {
-    protocol: Protocol,
-    owner: u32,
-    waiters: List,
-    next_held: u32,
+    pub(super) protocol: Protocol,
+    pub(super) owner: u32,
+    pub(super) waiters: List,
+    pub(super) next_held: u32,
     /// Absolute deadline of the owner due to the floor.
     floor_at: u64,
     used: bool,

@@ -6,8 +6,9 @@
 //!
 //! - [`lists`]: ready queue and wait lists. [`timers`]: timed events. [`server`]: the sporadic server.
 //! - [`thread`]: state of a thread. [`sched`]: states, charging, switching; `placing`: changes of urgency. [`jobs`]: releases, deadlines, budgets.
-//! - [`record`]: what happened, for tools. [`locks`]: mutexes and their protocols. [`waits`]: semaphores, conditions, barriers, the end of threads.
+//! - [`record`]: what happened, for tools. [`locks`]: mutexes and their protocols; `at_once`: uncontended ones. [`waits`]: semaphores, conditions, barriers, the end of threads.
 
+mod at_once;
 pub mod jobs;
 pub mod lists;
 pub mod locks;

@@ -2,8 +2,8 @@
 
 use std::marker::PhantomData;
 
-use super::{lock, unlock, Here};
-use crate::ops::{limit, timed, waiting, with, Error};
+use super::Here;
+use crate::ops::{self, limit, with, Error};
 use crate::policy::Protocol;
 
 /// A mutex without a value and without a guard.
@@ -27,8 +27,7 @@ impl MutexByHand {
     /// # Errors
     /// See [`Error`]: deadlock, above the ceiling, [`crate::policy::Refusal::WouldBlock`].
     pub fn lock(&self, until: Option<u64>) -> Result<(), Error> {
-        let until = limit(until);
-        timed(waiting(|rt| lock(rt, self.id, until)), until)
+        ops::lock(self.id, limit(until))
     }
 
     /// Unlocks it.
@@ -36,7 +35,7 @@ impl MutexByHand {
     /// # Errors
     /// [`crate::policy::Refusal::NotOwner`].
     pub fn unlock(&self) -> Result<(), Error> {
-        with(|rt| unlock(rt, self.id))?.map_err(Error::Refused)
+        ops::unlock(self.id)
     }
 }
 

@@ -158,6 +158,26 @@ fn pass(sched: &mut Scheduler, now: &mut u64, ns: u64) -> bool {
     }
 }
 
+/// A scheduler for 8 threads, with mutexes of these protocols, and other objects.
+fn with_objects(protocols: &[u8], now: u64) -> Scheduler {
+    let mut sched = Scheduler::new(8, now);
+    for protocol in protocols {
+        let protocol = match protocol {
+            0 => Protocol::None,
+            1 => Protocol::Inherit,
+            2 => Protocol::Ceiling(5),
+            _ => Protocol::Floor(500),
+        };
+        sched.new_mutex(protocol).unwrap();
+    }
+    sched.new_semaphore(1).unwrap();
+    sched.new_semaphore(0).unwrap();
+    sched.new_condition();
+    sched.new_condition();
+    sched.new_barrier(3).unwrap();
+    sched
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
@@ -167,20 +187,7 @@ proptest! {
         events in proptest::collection::vec(event(), 1..200),
     ) {
         let mut now = 1000;
-        let mut sched = Scheduler::new(8, now);
-        for protocol in protocols {
-            sched.new_mutex(match protocol {
-                0 => Protocol::None,
-                1 => Protocol::Inherit,
-                2 => Protocol::Ceiling(5),
-                _ => Protocol::Floor(500),
-            }).unwrap();
-        }
-        sched.new_semaphore(1).unwrap();
-        sched.new_semaphore(0).unwrap();
-        sched.new_condition();
-        sched.new_condition();
-        sched.new_barrier(3).unwrap();
+        let mut sched = with_objects(&protocols, now);
         for event in &events {
             if let Event::Pass(ns) = event
                 && !pass(&mut sched, &mut now, *ns)
@@ -205,6 +212,41 @@ proptest! {
                 if sched.state(ThreadId(id)) == State::Ended {
                     sched.reap(ThreadId(id)).unwrap();
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn the_usual_case_of_a_mutex_has_the_effect_of_the_general_one(
+        protocols in proptest::collection::vec(0..4u8, MUTEXES as usize),
+        events in proptest::collection::vec(event(), 1..200),
+    ) {
+        let mut now = 1000;
+        let mut quick = with_objects(&protocols, now);
+        let mut sched = with_objects(&protocols, now);
+        for event in &events {
+            if let Event::Pass(ns) = event {
+                let mut same = now;
+                if !pass(&mut sched, &mut now, *ns) || !pass(&mut quick, &mut same, *ns) {
+                    return Ok(());
+                }
+            }
+            let done = sched.current().is_some()
+                && match event {
+                    Event::Lock(mutex, _) => quick.lock_at_once(*mutex),
+                    Event::Unlock(mutex) => quick.unlock_at_once(*mutex),
+                    _ => false,
+                };
+            if !done {
+                apply(&mut quick, event, now);
+            }
+            apply(&mut sched, event, now);
+            prop_assert!(!matches!(event, Event::Lock(..)) || !done || !quick.must_switch());
+            quick.reschedule(now);
+            sched.reschedule(now);
+            prop_assert_eq!(format!("{quick:?}"), format!("{sched:?}"));
+            if is_stuck(&sched) {
+                return Ok(());
             }
         }
     }
