@@ -1,44 +1,51 @@
 //! x86-64, System V ABI: rbx, rbp, r12 to r15, MXCSR and the x87 control word.
 
-use std::arch::naked_asm;
+use std::arch::{asm, naked_asm};
 
 /// Saves the running stack into `*from` and continues on the stack `to`.
 ///
 /// # Safety
 /// `to` was saved by this function or made by [`prepare`], and is used once.
-#[unsafe(naked)]
-pub unsafe extern "C" fn switch(from: *mut *mut u8, to: *mut u8) {
-    // Returns by a jump: the branch predictor's return stack belongs to the other stack.
-    naked_asm!(
-        "push rbp",
-        "push rbx",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "sub rsp, 8",
-        "stmxcsr [rsp]",
-        "fnstcw [rsp + 4]",
-        "mov [rdi], rsp",
-        "mov rsp, rsi",
-        "ldmxcsr [rsp]",
-        "fldcw [rsp + 4]",
-        "add rsp, 8",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbx",
-        "pop rbp",
-        "pop rcx",
-        "jmp rcx",
-    )
+#[inline(always)]
+pub unsafe fn switch(from: *mut *mut u8, to: *mut u8) {
+    // In its caller, which has saved most registers already. Not a function: the branch predictor's return stack would have
+    // one entry more after a jump into another thread's call, and a return is mispredicted where the two came from different
+    // places.
+    // SAFETY: the registers that the compiler does not let us name are saved here, all others are named.
+    unsafe {
+        asm!(
+            "push rbp",
+            "push rbx",
+            "lea rax, [rip + 2f]",
+            "push rax",
+            "sub rsp, 8",
+            "stmxcsr [rsp]",
+            "fnstcw [rsp + 4]",
+            "mov [rdi], rsp",
+            "mov rsp, rsi",
+            "ldmxcsr [rsp]",
+            "fldcw [rsp + 4]",
+            "add rsp, 8",
+            "pop rcx",
+            "jmp rcx",
+            "2:",
+            "pop rbx",
+            "pop rbp",
+            inout("rdi") from => _,
+            inout("rsi") to => _,
+            out("r12") _,
+            out("r13") _,
+            out("r14") _,
+            out("r15") _,
+            clobber_abi("sysv64"),
+        );
+    }
 }
 
 #[unsafe(naked)]
 unsafe extern "C" fn first() -> ! {
     // No caller: unwinders and debuggers stop here.
-    naked_asm!("xor ebp, ebp", "mov rdi, r12", "call r13", "ud2")
+    naked_asm!("xor ebp, ebp", "pop rdi", "pop rax", "call rax", "ud2")
 }
 
 /// A stack that calls `entry(argument)` when it is switched to, with the caller's floating-point control words.
@@ -51,14 +58,11 @@ pub unsafe fn prepare(top: *mut u8, entry: super::Entry, argument: usize) -> *mu
     // SAFETY: both store into `control`, 4 and 2 bytes; the words are below `top`, by the caller's promise.
     unsafe {
         std::arch::asm!("stmxcsr [{0}]", "fnstcw [{0} + 4]", in(reg) &mut control, options(nostack));
-        let frame = top.sub(10);
+        let frame = top.sub(4);
         frame.write(control as usize); // MXCSR and x87 control word
-        for word in 1..=6 {
-            frame.add(word).write(0); // r15, r14, r13, r12, rbx, rbp
-        }
-        frame.add(3).write(entry as usize); // r13
-        frame.add(4).write(argument); // r12
-        frame.add(7).write(first as *const () as usize);
+        frame.add(1).write(first as *const () as usize);
+        frame.add(2).write(argument);
+        frame.add(3).write(entry as usize);
         frame.cast()
     }
 }
