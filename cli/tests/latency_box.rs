@@ -187,6 +187,11 @@ fn the_pages_of_a_running_measurement_have_its_figures() {
     assert!(lines.len() == 1_000 && lines.iter().sum::<u64>() > 50, "{lines:?}");
     assert!(get("/metrics").contains("lathunt_box_stimuli_total{channel=\"pipe\",kind=\"sent\"}"));
     assert!(get("/run").contains("\"roundtrip\"") && get("/x").starts_with("HTTP/1.1 404"));
+    // Many at once share a copy of the figures: none waits until its time is over.
+    std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..40).map(|_| scope.spawn(|| get("/metrics"))).collect();
+        assert!(asking.into_iter().all(|page| page.join().unwrap().starts_with("HTTP/1.1 200")));
+    });
     // SAFETY: our own child, which was not waited for.
     unsafe { libc::kill(running.0.id() as i32, libc::SIGINT) };
     assert_eq!(running.0.wait().unwrap().code(), Some(0));

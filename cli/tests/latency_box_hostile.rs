@@ -2,7 +2,8 @@
 
 mod responder;
 
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -212,4 +213,36 @@ fn a_socket_that_somebody_uses_is_not_taken_away() {
     assert!(path.exists());
     drop(socket); // what a killed one left is removed
     assert_eq!(lathunt(&["respond", &channel, "-p", "0", "-D", "200ms"]).status.code(), Some(0));
+}
+
+#[test]
+fn silent_clients_and_other_versions_do_not_keep_a_box_from_its_responder() {
+    let place = tempfile::tempdir().unwrap();
+    let shown = place.path().display().to_string();
+    let address = "127.0.0.1:47453";
+    let channel = format!("tcp:{address}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    command.args(["respond", "-q", "-p", "0", &channel]).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut responder = Responder(command.spawn().unwrap());
+    let connect = || {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            match TcpStream::connect(address) {
+                Ok(stream) => return stream,
+                Err(error) => assert!(Instant::now() < until, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let mut silent = [connect(), connect()];
+    silent[0].write_all(&of_version(&Message::new(Kind::Hello, 7, 0), 9)).unwrap();
+    silent[1].write_all(b"LH").unwrap();
+    let output = lathunt(&["box", &channel, "-p", "0", "-q", "-D", "200ms", "-i", "5ms", "--wait", "20s", "-o", &shown]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let counts = read(place.path()).series[0].counts.unwrap();
+    assert_eq!((counts.lost, counts.damaged, counts.foreign), (0, 0, 0), "{counts:?}");
+    responder.0.kill().unwrap();
+    let mut said = String::new();
+    responder.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("a message of version 9"), "{said}");
 }

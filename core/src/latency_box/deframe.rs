@@ -78,6 +78,12 @@ impl Deframer {
         self.damaged + self.skipped.div_ceil(SIZE) as u64
     }
 
+    /// The same at the end of the stream: a message that was cut off is damaged too.
+    #[must_use]
+    pub fn damaged_at_end(&self) -> u64 {
+        self.damaged + (self.skipped + self.end - self.begin).div_ceil(SIZE) as u64
+    }
+
     /// The version of a message with another version, if any was received.
     #[must_use]
     pub fn version(&self) -> Option<u8> {
@@ -118,6 +124,15 @@ mod tests {
         let mut deframer = Deframer::default();
         assert_eq!(feed(&mut deframer, &bytes, 7), [1, 2, 4, 5]);
         assert_eq!(deframer.damaged(), 1);
+    }
+
+    #[test]
+    fn a_message_that_the_end_cuts_off_is_damaged() {
+        let mut deframer = Deframer::default();
+        assert_eq!(feed(&mut deframer, &stream(3)[..2 * SIZE + 10], 30), [1, 2]);
+        assert_eq!((deframer.damaged(), deframer.damaged_at_end()), (0, 1));
+        assert_eq!(feed(&mut deframer, &stream(1), 30), [1]);
+        assert_eq!((deframer.damaged(), deframer.damaged_at_end()), (1, 1), "its end did not come");
     }
 
     proptest! {

@@ -3,6 +3,7 @@
 use super::counts::Counts;
 use super::flights::{Flight, Flights, Landing};
 use super::message::{Kind, Message};
+use super::sequences::Sequences;
 use crate::time::Ns;
 
 /// A sample: the first answer to a stimulus.
@@ -30,6 +31,8 @@ pub struct Ledger {
     key: u64,
     limit: Ns,
     highest: u64,
+    /// Answered stimuli: the ring of flights forgets those that a later one displaced.
+    answered: Sequences,
     counts: Counts,
 }
 
@@ -37,7 +40,7 @@ impl Ledger {
     /// For the session `key`; answers above `limit` are late.
     #[must_use]
     pub fn new(key: u64, limit: Ns) -> Ledger {
-        Ledger { key, limit, highest: 0, counts: Counts::default() }
+        Ledger { key, limit, highest: 0, answered: Sequences::default(), counts: Counts::default() }
     }
 
     /// Adds a message received at `arrived` (ns, box's clock). Returns a sample for the first answer to a stimulus.
@@ -55,7 +58,8 @@ impl Ledger {
                 None
             }
             Landing::GivenUp => {
-                self.counts.late += 1;
+                let is_first = self.answered.take(message.sequence);
+                *(if is_first { &mut self.counts.late } else { &mut self.counts.duplicated }) += 1;
                 None
             }
             Landing::Unknown => {
@@ -68,6 +72,7 @@ impl Ledger {
     fn first(&mut self, message: &Message, flight: Flight, arrived: u64) -> Sample {
         let latency = Ns(arrived.saturating_sub(flight.sent));
         let late = latency > self.limit;
+        self.answered.take(message.sequence);
         self.counts.answered += 1;
         self.counts.late += u64::from(late);
         self.counts.out_of_order += u64::from(message.sequence < self.highest);
@@ -100,6 +105,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_repeated_answer_is_no_late_one_however_old_its_stimulus_is() {
+        let flights = Flights::new(4);
+        let mut ledger = Ledger::new(9, Ns(900));
+        let answer = |ledger: &mut Ledger, sequence| {
+            ledger.take(&Message::new(Kind::Answer, 9, sequence), 1, &flights).is_some()
+        };
+        for sequence in 1..=20 {
+            flights.depart(sequence, &Flight::default());
+            // The third is never answered in time.
+            assert!(sequence == 3 || answer(&mut ledger, sequence));
+        }
+        assert!(!answer(&mut ledger, 1) && !answer(&mut ledger, 3) && !answer(&mut ledger, 3));
+        let counts = ledger.counts(20);
+        assert_eq!((counts.answered, counts.lost, counts.duplicated, counts.late), (19, 1, 2, 1));
+    }
 
     #[derive(Clone, Copy, Debug)]
     enum Fate {

@@ -196,7 +196,11 @@ impl Reader<'_> {
         self.at += 1;
         let quoted = self.text.get(start..self.at).ok_or_else(|| self.error("a string without an end"))?;
         // json-c accepts raw tabs and line ends in strings.
-        serde_json::from_str(&quoted.replace('\n', "\\n").replace('\t', "\\t").replace('\r', "\\r"))
+        let decoded: Result<String, _> =
+            serde_json::from_str(&quoted.replace('\n', "\\n").replace('\t', "\\t").replace('\r', "\\r"));
+        // On one line: a name must not look like a row of its own in a table of results.
+        decoded
+            .map(|text| text.replace(['\n', '\t', '\r'], " "))
             .map_err(|error| self.error(format!("bad string: {error}")))
     }
 
@@ -250,6 +254,12 @@ mod tests {
             ("run".to_owned(), Json::Text("aµ\"".to_owned())),
         ];
         assert_eq!(Json::parse(text), Ok(Json::Object(members)));
+    }
+
+    #[test]
+    fn a_name_is_on_one_line() {
+        let text = Json::Text("a b c d".to_owned());
+        assert_eq!(Json::parse("\"a\\nb\\tc\nd\""), Ok(text));
     }
 
     #[test]

@@ -112,6 +112,10 @@ fn of_task(task: &Task, set: &TaskSet, is_forked: bool, warnings: &mut Vec<Warni
     let policy = policy(task, set);
     let jobs = Jobs::of(task, policy == Policy::Deadline);
     let wcet = task.wcet.unwrap_or(jobs.longest);
+    if wcet < jobs.longest {
+        let text = format!("\"wcet\" {wcet} is less than the work of its events, {}: the analysis takes \"wcet\"", jobs.longest);
+        warnings.push(warning("wcet-below-work", place(), text));
+    }
     let unsized_work = jobs.unsized_work.clone().filter(|_| task.wcet.is_none());
     let many = is_forked.then(|| "it is forked: the number of its threads is not known".to_owned());
     let unknown = jobs.waits.clone().or(many).or(unsized_work);

@@ -69,6 +69,11 @@ impl Receiver {
 
     fn stream(&mut self, ledger: &mut Ledger) {
         let mut deframer = Deframer::default();
+        self.messages(&mut deframer, ledger);
+        ledger.set_damaged(deframer.damaged_at_end());
+    }
+
+    fn messages(&mut self, deframer: &mut Deframer, ledger: &mut Ledger) {
         while !self.tally.stop.load(Ordering::Relaxed) {
             let received = self.inlet.receive(deframer.space());
             let now = clock::mono().0;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lathunt_core::latency_box::deframe::Deframer;
 use lathunt_core::latency_box::delay::Distribution;
 use lathunt_core::latency_box::edge::{self, Edge};
-use lathunt_core::latency_box::message::{Kind, Message, SIZE};
+use lathunt_core::latency_box::message::{Kind, Message, NotAMessage, SIZE};
 use lathunt_core::random::Random;
 use lathunt_core::time::{Ns, Tid};
 
@@ -51,14 +51,18 @@ pub struct Served {
     pub damaged: AtomicU64,
     /// Answers that the channel refused.
     pub refused: AtomicU64,
+    /// Version of a message with another version, plus one; 0: none came.
+    version: AtomicU64,
     /// CPU time of the answering thread in finished sessions, ns.
     pub cpu_ns: AtomicU64,
     tid: AtomicI32,
     changed: OnceLock<String>,
     /// Receives each answered stimulus.
     trips: Option<Arc<Trips>>,
-    /// Time of the last message (ns of CLOCK_MONOTONIC).
+    /// Time of the last message of the session, or of the start (ns of CLOCK_MONOTONIC).
     last: AtomicU64,
+    /// Silence after which its box is considered dead (ns).
+    silence: AtomicU64,
     /// A session is active.
     active: AtomicBool,
     stop: AtomicBool,
@@ -79,6 +83,19 @@ impl Served {
         self.changed.get().map(String::as_str)
     }
 
+    /// A message of another version than ours came: the first call after that returns what to do about it.
+    #[must_use]
+    pub fn take_other_version(&self) -> Option<NotAMessage> {
+        let version = self.version.swap(0, Ordering::Relaxed).checked_sub(1)?;
+        Some(NotAMessage::Version(u8::try_from(version).unwrap_or(u8::MAX)))
+    }
+
+    fn note(&self, error: NotAMessage) {
+        if let NotAMessage::Version(version) = error {
+            self.version.store(u64::from(version) + 1, Ordering::Relaxed);
+        }
+    }
+
     /// The answering thread, once it runs; `None` in a PID namespace too.
     #[must_use]
     pub fn thread(&self) -> Option<Tid> {
@@ -86,9 +103,10 @@ impl Served {
     }
 }
 
-/// A box that is silent for this long is considered dead: another one is accepted. Its session continues if it returns
-/// first.
+/// A box that is silent for this long, or for three of its intervals, is considered dead: another one is accepted. Its session
+/// continues if it returns first.
 const SILENCE: Ns = Ns(1_000_000_000);
+const LONGEST_SILENCE: Ns = Ns(10_000_000_000);
 
 /// A session with a box over a link, in a thread of its own.
 pub struct Serving {
@@ -104,6 +122,8 @@ impl Serving {
     /// If the thread cannot get its CPU or priority.
     pub fn start(mut link: Link, service: Service, served: &Arc<Served>) -> Result<Serving> {
         served.stop.store(false, Ordering::Release);
+        served.last.store(clock::mono().0, Ordering::Relaxed);
+        served.silence.store(SILENCE.0, Ordering::Relaxed);
         let lifeline = link.lifeline.take();
         let place = service.place;
         let answering = Answering {
@@ -131,12 +151,18 @@ impl Serving {
         if self.lifeline.as_ref().is_some_and(descriptor::hung_up) {
             return false;
         }
-        let silent = clock::mono().0.saturating_sub(self.served.last.load(Ordering::Relaxed)) > SILENCE.0;
-        if silent && self.served.active.load(Ordering::Relaxed) {
+        if self.is_silent() && self.served.active.load(Ordering::Relaxed) {
             self.served.let_go.store(true, Ordering::Release);
             self.worker.kick();
         }
         !self.worker.is_finished()
+    }
+
+    /// Whether its box, or whoever is connected, has been silent for so long that it may be replaced.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        let silent = clock::mono().0.saturating_sub(self.served.last.load(Ordering::Relaxed));
+        silent > self.served.silence.load(Ordering::Relaxed)
     }
 
     /// Ends it. Returns the link and the service for the next one, and any failure; `None`: the kernel blocks the
@@ -189,7 +215,10 @@ impl Answering {
                 Ok(0) => return Ok(()),
                 Ok(n) => match Message::decode(&buffer[..n]) {
                     Ok(message) => self.answer(&message, now)?,
-                    Err(_) => count(&self.served.damaged, 1),
+                    Err(error) => {
+                        count(&self.served.damaged, 1);
+                        self.served.note(error);
+                    }
                 },
                 Err(error) if passes(&error) => {}
                 Err(error) => return Err(error),
@@ -211,6 +240,7 @@ impl Answering {
                         self.answer(&message, now)?;
                     }
                     self.served.damaged.store(deframer.damaged(), Ordering::Relaxed);
+                    deframer.version().into_iter().for_each(|version| self.served.note(NotAMessage::Version(version)));
                 }
                 Err(error) if passes(&error) => {}
                 // A terminal or socket whose other side is gone.
@@ -252,10 +282,12 @@ impl Answering {
 
     #[inline]
     fn answer(&mut self, message: &Message, now: u64) -> io::Result<()> {
-        self.served.last.store(now, Ordering::Relaxed);
         match message.kind {
-            Kind::Stimulus if self.key == Some(message.key) => self.stimulus(message, now),
-            Kind::Hello => self.hello(message),
+            Kind::Stimulus if self.key == Some(message.key) => {
+                self.served.last.store(now, Ordering::Relaxed);
+                self.stimulus(message, now)
+            }
+            Kind::Hello if !self.is_of_a_stranger(message) => self.hello(message, now),
             Kind::Bye if self.key == Some(message.key) => {
                 self.let_go();
                 self.key = None;
@@ -301,7 +333,16 @@ impl Answering {
         Ok(())
     }
 
-    fn hello(&mut self, message: &Message) -> io::Result<()> {
+    /// A hello of another box that was queued before this one's box was adopted. Only on channels that are open to all: on
+    /// others, it replaces the session of a box that was killed.
+    fn is_of_a_stranger(&self, hello: &Message) -> bool {
+        self.link.framing == Framing::Datagrams && self.adopted && self.key != Some(hello.key)
+    }
+
+    fn hello(&mut self, message: &Message, now: u64) -> io::Result<()> {
+        self.served.last.store(now, Ordering::Relaxed);
+        let silence = message.first.saturating_mul(3).clamp(SILENCE.0, LONGEST_SILENCE.0);
+        self.served.silence.store(silence, Ordering::Relaxed);
         self.adopt()?;
         if self.key != Some(message.key) {
             count(&self.served.sessions, 1);
@@ -358,4 +399,100 @@ fn gone(error: &io::Error) -> bool {
         error.raw_os_error(),
         Some(libc::EPIPE | libc::ECONNRESET | libc::EIO | libc::ESRCH | libc::ENOBUFS)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::os::fd::BorrowedFd;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::link::udp;
+
+    struct Peer(UdpSocket, u64);
+
+    impl Peer {
+        fn new(key: u64, responder: &UdpSocket) -> Peer {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.connect(responder.local_addr().unwrap()).unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+            Peer(socket, key)
+        }
+
+        fn say(&self, kind: Kind, sequence: u64, first: u64) {
+            let message = Message { first, ..Message::new(kind, self.1, sequence) };
+            self.send(&message.encode());
+        }
+
+        /// Also if the previous one was refused: that is reported instead of sending.
+        fn send(&self, bytes: &[u8]) {
+            self.0.send(bytes).or_else(|_| self.0.send(bytes)).unwrap();
+        }
+
+        /// The answer to a stimulus of this number.
+        fn asks(&self, sequence: u64) -> bool {
+            self.say(Kind::Stimulus, sequence, 0);
+            let mut bytes = [0; SIZE];
+            while let Ok(n) = self.0.recv(&mut bytes) {
+                let message = Message::decode(&bytes[..n]).unwrap();
+                if (message.kind, message.key, message.sequence) == (Kind::Answer, self.1, sequence) {
+                    return true;
+                }
+            }
+            false
+        }
+    }
+
+    /// A responder that starts once `before` has sent something to its socket.
+    fn start(before: impl FnOnce(&UdpSocket)) -> (Serving, UdpSocket) {
+        let link = udp::bind("127.0.0.1:0").unwrap();
+        // SAFETY: the link keeps it open.
+        let socket = unsafe { BorrowedFd::borrow_raw(link.inlet.descriptor().unwrap()) };
+        let socket = UdpSocket::from(socket.try_clone_to_owned().unwrap());
+        before(&socket);
+        let place = Place { cpu: None, priority: 0 };
+        let service = Service { place, delay: None, seed: 1, relay: None };
+        (Serving::start(link, service, &Arc::new(Served::default())).unwrap(), socket)
+    }
+
+    fn pass(serving: &Serving, ms: u64) {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(ms) {
+            assert!(serving.is_running());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn a_hello_that_was_queued_behind_that_of_a_box_does_not_replace_its_session() {
+        let mut peers = None;
+        let (serving, _socket) = start(|socket| {
+            let (mine, stranger) = (Peer::new(7, socket), Peer::new(8, socket));
+            mine.say(Kind::Hello, 0, 1_000_000);
+            stranger.say(Kind::Hello, 0, 1_000_000);
+            peers = Some((mine, stranger));
+        });
+        let (mine, _stranger) = peers.unwrap();
+        assert!((1..=3).all(|sequence| mine.asks(sequence)));
+        assert_eq!(serving.served().foreign.load(Ordering::Relaxed), 1);
+        drop(serving.end());
+    }
+
+    #[test]
+    fn a_box_with_a_long_interval_is_not_silent_between_two_stimuli() {
+        for (interval, keeps) in [(1_000_000_000, true), (1_000_000, false)] {
+            let (serving, socket) = start(|_| {});
+            let (mine, stranger) = (Peer::new(7, &socket), Peer::new(8, &socket));
+            mine.say(Kind::Hello, 0, interval);
+            assert!(mine.asks(1));
+            pass(&serving, 1_300);
+            stranger.send(&[]); // an empty datagram does not end anything
+            pass(&serving, 60);
+            stranger.say(Kind::Hello, 0, 1_000_000);
+            pass(&serving, 60);
+            assert_eq!(mine.asks(2), keeps, "{interval}");
+            drop(serving.end());
+        }
+    }
 }

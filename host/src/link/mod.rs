@@ -195,6 +195,12 @@ impl Listener {
         }
     }
 
+    /// Whether another box waits to be served, on a channel that carries one.
+    #[must_use]
+    pub fn is_called(&self) -> bool {
+        matches!(self, Listener::Streams(streams) if streams.is_called())
+    }
+
     /// Returns the link of a finished session.
     pub fn back(&mut self, link: Link) {
         if let Listener::Standing(place) = self {

@@ -214,6 +214,11 @@ impl Streams {
         }
     }
 
+    /// Whether another box has connected.
+    pub(super) fn is_called(&self) -> bool {
+        is_ready(self.raw(), 0)
+    }
+
     /// Waits at most 100 ms for the next box.
     ///
     /// # Errors

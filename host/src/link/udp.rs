@@ -108,7 +108,7 @@ impl Inlet for Socket {
         if !self.connected {
             let (n, from) = self.socket.recv_from(buffer)?;
             self.last = Some(from);
-            return Ok(n);
+            return Ok(n.max(1)); // as below
         }
         self.receive_with(buffer, 0)
     }

@@ -35,6 +35,7 @@ pub(super) struct Post {
     service: Option<Service>,
     reception: Reception,
     pub(super) served: Arc<Served>,
+    told_version: bool,
     trips: Option<Arc<Trips>>,
 }
 
@@ -151,6 +152,7 @@ pub(super) fn post(args: &RespondArgs, channel: &Channel, place: Place) -> Resul
         service: Some(service),
         reception: args.receive,
         served,
+        told_version: false,
     })
 }
 
@@ -168,8 +170,14 @@ pub(super) fn attend(post: &mut Post, is_over: &dyn Fn() -> bool) -> Result<()> 
             bail!("{}: no thread is left to answer", post.channel)
         };
         let serving = Serving::start(link, service, &post.served)?;
-        while serving.is_running() && !is_over() {
+        // One that says nothing does not keep others from being served.
+        while serving.is_running() && !is_over() && !(serving.is_silent() && post.listener.is_called()) {
             std::thread::sleep(Duration::from_millis(20));
+            if let Some(error) = post.served.take_other_version()
+                && !std::mem::replace(&mut post.told_version, true)
+            {
+                eprintln!("warning: {}: {error}", post.channel);
+            }
         }
         let Some((link, service, broke)) = serving.end() else {
             // A thread blocked in an uninterruptible call, at the end or after the death of a box.

@@ -15,8 +15,27 @@ use lathunt_host::monitor::http::{self, Answer};
 
 #[derive(Default)]
 struct Shown {
-    run: Mutex<Option<Run>>,
+    /// The latest copy, and when it was made.
+    run: Mutex<Option<(Instant, Run)>>,
     asked: AtomicBool,
+}
+
+/// A copy of this age is not waited for again: else each of many requests would delay all others.
+const FRESH: Duration = Duration::from_millis(100);
+
+impl Shown {
+    /// Waits briefly for the next copy, so that no request gets an old page.
+    fn refresh(&self) {
+        let is_fresh = |run: &(Instant, Run)| run.0.elapsed() < FRESH;
+        if self.run.lock().is_ok_and(|run| run.as_ref().is_some_and(is_fresh)) {
+            return;
+        }
+        self.asked.store(true, Ordering::Relaxed);
+        let begun = Instant::now();
+        while self.asked.load(Ordering::Acquire) && begun.elapsed() < Duration::from_millis(700) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 /// The server, while the measurement runs.
@@ -59,7 +78,7 @@ impl Server {
             let run = run();
             *last = Some(Instant::now());
             if let Ok(mut shown) = self.shown.run.lock() {
-                *shown = Some(run);
+                *shown = Some((Instant::now(), run));
             }
             // Only now: a waiting request must not get the previous one.
             self.shown.asked.store(false, Ordering::Release);
@@ -74,13 +93,8 @@ fn page(shown: &Shown, path: &str) -> Option<Answer> {
     if !["/histogram", "/metrics", "/run"].contains(&path) {
         return None;
     }
-    // Waits briefly for the next copy, so that no request gets an old page.
-    shown.asked.store(true, Ordering::Relaxed);
-    let begun = Instant::now();
-    while shown.asked.load(Ordering::Acquire) && begun.elapsed() < Duration::from_millis(700) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let run = shown.run.lock().ok()?.clone()?;
+    shown.refresh();
+    let run = shown.run.lock().ok()?.as_ref()?.1.clone();
     Some(match path {
         "/histogram" => Answer { media_type: PLAIN, body: histogram(&run).into_bytes() },
         "/run" => Answer { media_type: "application/json", body: run.to_json().into_bytes() },
