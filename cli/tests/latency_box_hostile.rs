@@ -237,7 +237,9 @@ fn silent_clients_and_other_versions_do_not_keep_a_box_from_its_responder() {
     let mut silent = [connect(), connect()];
     silent[0].write_all(&of_version(&Message::new(Kind::Hello, 7, 0), 9)).unwrap();
     silent[1].write_all(b"LH").unwrap();
-    let output = lathunt(&["box", &channel, "-p", "0", "-q", "-D", "200ms", "-i", "5ms", "--wait", "20s", "-o", &shown]);
+    let output = lathunt(&[
+        "box", &channel, "-p", "0", "-q", "-D", "200ms", "-i", "5ms", "--wait", "20s", "-o", &shown,
+    ]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let counts = read(place.path()).series[0].counts.unwrap();
     assert_eq!((counts.lost, counts.damaged, counts.foreign), (0, 0, 0), "{counts:?}");

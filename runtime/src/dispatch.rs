@@ -32,7 +32,8 @@ pub(crate) unsafe fn enter(rt: *mut Runtime) {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Switches if a decision is due, and unlocks. With an outer lock only decrements.
+/// Switches if a decision is due, else sets the alarm if there is a new, earlier event: the start of a thread, a release, the
+/// slice of one that has got a competitor. Unlocks. With an outer lock only decrements.
 ///
 /// # Safety
 /// As for [`enter`], which came before.
@@ -40,8 +41,12 @@ pub(crate) unsafe fn enter(rt: *mut Runtime) {
 pub(crate) unsafe fn leave(rt: *mut Runtime) {
     // SAFETY: the caller's promise; no reference into the runtime is held across the switch.
     unsafe {
-        if (*rt).locked.load(Ordering::Relaxed) == 1 && (*rt).sched.must_switch_or_idle() {
-            dispatch(rt);
+        if (*rt).locked.load(Ordering::Relaxed) == 1 {
+            if (*rt).sched.must_switch_or_idle() {
+                dispatch(rt);
+            } else if (*rt).sched.next_event((*rt).stamp) < (*rt).armed {
+                arm_now(rt);
+            }
         }
         unlock(rt);
     }
@@ -72,6 +77,32 @@ pub(crate) unsafe fn at_once(
         }
         unlock(rt);
         changed
+    }
+}
+
+/// Yields to an equal thread, if nothing else is to be decided. False: nothing has changed.
+///
+/// # Safety
+/// As for [`enter`].
+#[inline(always)]
+pub(crate) unsafe fn yield_at_once(rt: *mut Runtime) -> bool {
+    // SAFETY: as in `at_once`.
+    unsafe {
+        if (*rt).locked.load(Ordering::Relaxed) != 0 || (*rt).broker.has_work() {
+            return false;
+        }
+        (*rt).locked.store(1, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        let (clock, stamp) = (&mut (*rt).clock, &mut (*rt).stamp);
+        let yields = (*rt).sched.yield_at_once(|| {
+            *stamp = clock.now();
+            *stamp
+        });
+        if yields {
+            switch(rt, (*rt).sched.running());
+        }
+        unlock(rt);
+        yields
     }
 }
 
@@ -175,6 +206,15 @@ unsafe fn arm(rt: *mut Runtime, now: u64) {
         if next < (*rt).armed {
             arm_at(rt, next, now);
         }
+    }
+}
+
+#[cold]
+unsafe fn arm_now(rt: *mut Runtime) {
+    // SAFETY: locked, and ours.
+    unsafe {
+        let now = (*rt).now();
+        arm(rt, now);
     }
 }
 

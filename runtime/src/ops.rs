@@ -164,6 +164,16 @@ pub(crate) fn timed(result: Result<(), Error>, until: u64) -> Result<(), Error> 
 /// Lets equal threads run first. No effect without a runtime.
 #[inline]
 pub fn yield_now() {
+    let rt = current();
+    // SAFETY: this kernel thread's runtime.
+    if !rt.is_null() && unsafe { dispatch::yield_at_once(rt) } {
+        return;
+    }
+    yield_to_others();
+}
+
+#[inline(never)]
+fn yield_to_others() {
     let _ = with(|rt| {
         let now = rt.now();
         rt.sched.yield_now(now);

@@ -111,7 +111,9 @@ fn processors(found: &Loads, warnings: &mut Vec<Warning>) -> Vec<Vec<usize>> {
 /// mutex depends on the other processor.
 fn across_processors(threads: &mut [Load], groups: &[Vec<usize>], warnings: &mut Vec<Warning>) {
     let mut users: BTreeMap<String, (usize, i64, bool)> = BTreeMap::new();
-    for (group, at) in groups.iter().enumerate().flat_map(|(group, all)| all.iter().map(move |at| (group, *at))) {
+    for (group, at) in
+        groups.iter().enumerate().flat_map(|(group, all)| all.iter().map(move |at| (group, *at)))
+    {
         for section in &threads[at].sections {
             let user = users.entry(section.mutex.clone()).or_insert((group, threads[at].level, false));
             (user.1, user.2) = (user.1.max(threads[at].level), user.2 || user.0 != group);

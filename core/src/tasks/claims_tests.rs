@@ -48,7 +48,8 @@ fn a_phase_that_is_repeated_without_a_wait_is_all_one_job() {
 #[test]
 fn without_a_timer_only_a_sleep_ends_a_job_whatever_period_is_stated() {
     let of = |events: &str| {
-        let members = format!("\"priority\": 2, \"period\": 100, \"phases\": {{\"p\": {{\"loop\": -1, {events}}}}}");
+        let members =
+            format!("\"priority\": 2, \"period\": 100, \"phases\": {{\"p\": {{\"loop\": -1, {events}}}}}");
         let found = analysed(&[("a", &members, 0), ("b", "\"priority\": 1, \"run\": 3", 200)], "inherit");
         (responses(&found), found.edf.utilisation)
     };
@@ -62,7 +63,10 @@ fn after_each_sleep_a_thread_may_be_blocked_again() {
     let high = "\"priority\": 9, \"run\": 10, \"sleep\": 5, \"run1\": 10, \"lock\": \"m\", \"run2\": 1, \"unlock\": \"m\"";
     let low = format!("\"priority\": 1, {M}, {}", M.replace("ck\"", "ck1\"").replace("run", "run1"));
     for protocol in ["ceiling", "inherit"] {
-        let found = analysed(&[("high", high, 100), ("middle", "\"priority\": 5, \"run\": 1", 100), ("low", &low, 1_000)], protocol);
+        let found = analysed(
+            &[("high", high, 100), ("middle", "\"priority\": 5, \"run\": 1", 100), ("low", &low, 1_000)],
+            protocol,
+        );
         // low locks m just before the release of high, and again while it sleeps: 20 + 10 + 5 + 20 + 11.
         let shown: Vec<_> = found.rows.iter().map(|row| (row.blocking, row.response)).collect();
         let us = Ns::from_us;
@@ -95,7 +99,9 @@ fn a_thread_that_may_wait_for_an_owner_which_sleeps_has_no_bound() {
 #[test]
 fn a_mutex_shared_between_processors_leaves_nothing_to_claim() {
     for protocol in ["ceiling", "inherit", "none"] {
-        let on = |cpu: u32, priority: u32, events: &str| format!("\"priority\": {priority}, \"cpus\": [{cpu}], {events}");
+        let on = |cpu: u32, priority: u32, events: &str| {
+            format!("\"priority\": {priority}, \"cpus\": [{cpu}], {events}")
+        };
         let plain = "\"run\": 1";
         let of = |first: u32, second: u32| {
             let tasks = [
@@ -104,7 +110,10 @@ fn a_mutex_shared_between_processors_leaves_nothing_to_claim() {
                 ("far", on(1, first, M), 1_000),
                 ("alone", on(1, second, plain), 1_000),
             ];
-            analysed(&tasks.each_ref().map(|(name, members, period)| (*name, members.as_str(), *period)), protocol)
+            analysed(
+                &tasks.each_ref().map(|(name, members, period)| (*name, members.as_str(), *period)),
+                protocol,
+            )
         };
         let found = of(7, 8);
         assert_eq!(responses(&found), [Some(1), None, None, Some(1)], "{protocol}");
@@ -120,7 +129,8 @@ fn an_unprotected_holder_that_shares_its_level_is_delayed_by_the_others_of_it() 
         let low = format!("\"policy\": \"{policy}\", {M}");
         let other = format!("\"policy\": \"{policy}\", \"run\": 50, \"instance\": {others}");
         let high = format!("\"priority\": 20, {M}");
-        let found = analysed(&[("high", &high, 1_000), ("low", &low, 1_000), ("other", &other, 1_000)], protocol);
+        let found =
+            analysed(&[("high", &high, 1_000), ("low", &low, 1_000), ("other", &other, 1_000)], protocol);
         found.rows[0].response.map(|ns| ns.0 / 1_000)
     };
     for policy in ["SCHED_OTHER", "SCHED_RR"] {

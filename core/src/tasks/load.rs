@@ -113,7 +113,10 @@ fn of_task(task: &Task, set: &TaskSet, is_forked: bool, warnings: &mut Vec<Warni
     let jobs = Jobs::of(task, policy == Policy::Deadline);
     let wcet = task.wcet.unwrap_or(jobs.longest);
     if wcet < jobs.longest {
-        let text = format!("\"wcet\" {wcet} is less than the work of its events, {}: the analysis takes \"wcet\"", jobs.longest);
+        let text = format!(
+            "\"wcet\" {wcet} is less than the work of its events, {}: the analysis takes \"wcet\"",
+            jobs.longest
+        );
         warnings.push(warning("wcet-below-work", place(), text));
     }
     let unsized_work = jobs.unsized_work.clone().filter(|_| task.wcet.is_none());
@@ -129,7 +132,8 @@ fn of_task(task: &Task, set: &TaskSet, is_forked: bool, warnings: &mut Vec<Warni
         warnings.push(warning("period-inferred", place(), text));
     }
     if jobs.suspensions > 0 {
-        let text = "it sleeps inside a job: the analysis counts that as work, and blocking after each sleep again";
+        let text =
+            "it sleeps inside a job: the analysis counts that as work, and blocking after each sleep again";
         warnings.push(warning("suspension", place(), text.to_owned()));
     }
     if let Some(text) = &unknown {
@@ -161,7 +165,20 @@ fn of_task(task: &Task, set: &TaskSet, is_forked: bool, warnings: &mut Vec<Warni
     let (jitter, blocking) = (task.jitter, task.blocking);
     let (time_shares, suspensions) = (policy != Policy::Fifo, jobs.suspensions);
     let (name, sections) = (String::new(), jobs.sections);
-    Load { name, wcet, period, deadline, jitter, blocking, level, time_shares, suspensions, sections, cpus, unknown }
+    Load {
+        name,
+        wcet,
+        period,
+        deadline,
+        jitter,
+        blocking,
+        level,
+        time_shares,
+        suspensions,
+        sections,
+        cpus,
+        unknown,
+    }
 }
 
 fn policy(task: &Task, set: &TaskSet) -> Policy {
@@ -282,10 +299,8 @@ impl Jobs {
         // Nothing ends the job between the iterations.
         let work = first.work.saturating_sub(done.work).0.saturating_mul(again);
         let sleeps = (first.sleeps - done.sleeps).saturating_mul(again);
-        let all = Done {
-            work: Ns(first.work.0.saturating_add(work)),
-            sleeps: first.sleeps.saturating_add(sleeps),
-        };
+        let all =
+            Done { work: Ns(first.work.0.saturating_add(work)), sleeps: first.sleeps.saturating_add(sleeps) };
         self.job(all);
         all
     }

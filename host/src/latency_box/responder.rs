@@ -84,16 +84,15 @@ impl Served {
     }
 
     /// A message of another version than ours came: the first call after that returns what to do about it.
-    #[must_use]
     pub fn take_other_version(&self) -> Option<NotAMessage> {
-        let version = self.version.swap(0, Ordering::Relaxed).checked_sub(1)?;
-        Some(NotAMessage::Version(u8::try_from(version).unwrap_or(u8::MAX)))
+        self.version
+            .swap(0, Ordering::Relaxed)
+            .checked_sub(1)
+            .map(|version| NotAMessage::Version(version as u8))
     }
 
-    fn note(&self, error: NotAMessage) {
-        if let NotAMessage::Version(version) = error {
-            self.version.store(u64::from(version) + 1, Ordering::Relaxed);
-        }
+    fn note(&self, version: u8) {
+        self.version.store(u64::from(version) + 1, Ordering::Relaxed);
     }
 
     /// The answering thread, once it runs; `None` in a PID namespace too.
@@ -159,10 +158,9 @@ impl Serving {
     }
 
     /// Whether its box, or whoever is connected, has been silent for so long that it may be replaced.
-    #[must_use]
     pub fn is_silent(&self) -> bool {
-        let silent = clock::mono().0.saturating_sub(self.served.last.load(Ordering::Relaxed));
-        silent > self.served.silence.load(Ordering::Relaxed)
+        let silence = self.served.silence.load(Ordering::Relaxed);
+        clock::mono().0.saturating_sub(self.served.last.load(Ordering::Relaxed)) > silence
     }
 
     /// Ends it. Returns the link and the service for the next one, and any failure; `None`: the kernel blocks the
@@ -217,7 +215,9 @@ impl Answering {
                     Ok(message) => self.answer(&message, now)?,
                     Err(error) => {
                         count(&self.served.damaged, 1);
-                        self.served.note(error);
+                        if let NotAMessage::Version(version) = error {
+                            self.served.note(version);
+                        }
                     }
                 },
                 Err(error) if passes(&error) => {}
@@ -240,7 +240,7 @@ impl Answering {
                         self.answer(&message, now)?;
                     }
                     self.served.damaged.store(deframer.damaged(), Ordering::Relaxed);
-                    deframer.version().into_iter().for_each(|version| self.served.note(NotAMessage::Version(version)));
+                    deframer.version().into_iter().for_each(|version| self.served.note(version));
                 }
                 Err(error) if passes(&error) => {}
                 // A terminal or socket whose other side is gone.

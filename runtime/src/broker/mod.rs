@@ -83,7 +83,8 @@ impl Broker {
         }
     }
 
-    fn has_work(&self) -> bool {
+    #[inline(always)]
+    pub(crate) fn has_work(&self) -> bool {
         !self.waiters.is_empty() || !self.jobs.is_empty()
     }
 

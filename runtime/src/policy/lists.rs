@@ -132,6 +132,22 @@ impl ReadyQueue {
         self.levels[level].insert_first(threads, id);
     }
 
+    /// Removes `first`, the first of its list, and inserts `last` of the same urgency after its equals.
+    #[inline(always)]
+    pub(super) fn rotate(&mut self, threads: &mut [Thread], first: u32, last: u32) {
+        let list = &mut self.levels[usize::from(threads[first as usize].urgency.priority)];
+        let second = std::mem::replace(&mut threads[first as usize].next, NONE);
+        if second == NONE {
+            // It was alone: the list is never empty.
+            (list.head, list.tail) = (last, last);
+            (threads[last as usize].prev, threads[last as usize].next) = (NONE, NONE);
+            return;
+        }
+        threads[second as usize].prev = NONE;
+        list.head = second;
+        list.insert_last(threads, last);
+    }
+
     #[inline]
     fn occupy(&mut self, priority: u8) -> usize {
         self.occupied[usize::from(priority >> 6)] |= 1 << (priority & 63);

@@ -217,7 +217,7 @@ proptest! {
     }
 
     #[test]
-    fn the_usual_case_of_a_mutex_has_the_effect_of_the_general_one(
+    fn the_usual_cases_have_the_effect_of_the_general_ones(
         protocols in proptest::collection::vec(0..4u8, MUTEXES as usize),
         events in proptest::collection::vec(event(), 1..200),
     ) {
@@ -235,13 +235,19 @@ proptest! {
                 && match event {
                     Event::Lock(mutex, _) => quick.lock_at_once(*mutex),
                     Event::Unlock(mutex) => quick.unlock_at_once(*mutex),
+                    Event::Yield => {
+                        let before = quick.next_event(now);
+                        let done = quick.yield_at_once(|| now);
+                        prop_assert!(!done || quick.next_event(now) == before);
+                        done
+                    }
                     _ => false,
                 };
             if !done {
                 apply(&mut quick, event, now);
             }
             apply(&mut sched, event, now);
-            prop_assert!(!matches!(event, Event::Lock(..)) || !done || !quick.must_switch());
+            prop_assert!(!matches!(event, Event::Lock(..) | Event::Yield) || !done || !quick.must_switch());
             quick.reschedule(now);
             sched.reschedule(now);
             prop_assert_eq!(format!("{quick:?}"), format!("{sched:?}"));
