@@ -172,6 +172,7 @@ pub fn yield_now() {
     yield_to_others();
 }
 
+/// Not inlined: the usual case would be slower with this beside it.
 #[inline(never)]
 fn yield_to_others() {
     let _ = with(|rt| {

@@ -15,6 +15,7 @@ mod receiver;
 pub mod relay;
 pub mod responder;
 mod sender;
+mod served;
 pub mod session;
 pub mod tally;
 pub(crate) mod thread;

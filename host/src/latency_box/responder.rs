@@ -1,22 +1,23 @@
 //! The thread that answers. It serves one session at a time: that of the last box that said hello.
 
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lathunt_core::latency_box::deframe::Deframer;
 use lathunt_core::latency_box::delay::Distribution;
 use lathunt_core::latency_box::edge::{self, Edge};
-use lathunt_core::latency_box::message::{Kind, Message, NotAMessage, SIZE};
+use lathunt_core::latency_box::message::{Kind, Message, SIZE};
 use lathunt_core::random::Random;
-use lathunt_core::time::{Ns, Tid};
 
 use super::identity;
 use super::relay::Relay;
 use super::sender::sleep_until;
+use super::served::count;
+pub use super::served::Served;
 use super::thread::{Place, Worker};
-use super::trips::{Trip, Trips};
+use super::trips::Trip;
 use crate::clock;
 use crate::error::Result;
 use crate::link::{descriptor, Framing, Link};
@@ -36,76 +37,9 @@ pub struct Service {
     pub relay: Option<Relay>,
 }
 
-/// Counters, readable at any time.
-#[derive(Debug, Default)]
-pub struct Served {
-    /// Sessions that began.
-    pub sessions: AtomicU64,
-    /// Stimuli of the session.
-    pub stimuli: AtomicU64,
-    /// Answers.
-    pub answers: AtomicU64,
-    /// Valid messages of no or another session.
-    pub foreign: AtomicU64,
-    /// Invalid messages.
-    pub damaged: AtomicU64,
-    /// Answers that the channel refused.
-    pub refused: AtomicU64,
-    /// Version of a message with another version, plus one; 0: none came.
-    version: AtomicU64,
-    /// CPU time of the answering thread in finished sessions, ns.
-    pub cpu_ns: AtomicU64,
-    tid: AtomicI32,
-    changed: OnceLock<String>,
-    /// Receives each answered stimulus.
-    trips: Option<Arc<Trips>>,
-    /// Time of the last message of the session, or of the start (ns of CLOCK_MONOTONIC).
-    last: AtomicU64,
-    /// Silence after which its box is considered dead (ns).
-    silence: AtomicU64,
-    /// A session is active.
-    active: AtomicBool,
-    stop: AtomicBool,
-    /// Asks the thread to accept other boxes: the present one has been silent.
-    let_go: AtomicBool,
-}
-
-impl Served {
-    /// Empty, with a ring for each answered stimulus.
-    #[must_use]
-    pub fn tapped(trips: Option<Arc<Trips>>) -> Served {
-        Served { trips, ..Served::default() }
-    }
-
-    /// Changes by other processes to CPUs or scheduling of the answering thread, in finished sessions.
-    #[must_use]
-    pub fn changed(&self) -> Option<&str> {
-        self.changed.get().map(String::as_str)
-    }
-
-    /// A message of another version than ours came: the first call after that returns what to do about it.
-    pub fn take_other_version(&self) -> Option<NotAMessage> {
-        self.version
-            .swap(0, Ordering::Relaxed)
-            .checked_sub(1)
-            .map(|version| NotAMessage::Version(version as u8))
-    }
-
-    fn note(&self, version: u8) {
-        self.version.store(u64::from(version) + 1, Ordering::Relaxed);
-    }
-
-    /// The answering thread, once it runs; `None` in a PID namespace too.
-    #[must_use]
-    pub fn thread(&self) -> Option<Tid> {
-        Some(Tid(self.tid.load(Ordering::Acquire))).filter(|tid| tid.0 > 0)
-    }
-}
-
-/// A box that is silent for this long, or for three of its intervals, is considered dead: another one is accepted. Its session
-/// continues if it returns first.
-const SILENCE: Ns = Ns(1_000_000_000);
-const LONGEST_SILENCE: Ns = Ns(10_000_000_000);
+/// A box that is silent for three of its intervals, but at least (at most) this long, is considered dead: another one is
+/// accepted. Its session continues if it returns first.
+const SILENCE: (u64, u64) = (1_000_000_000, 10_000_000_000);
 
 /// A session with a box over a link, in a thread of its own.
 pub struct Serving {
@@ -213,12 +147,7 @@ impl Answering {
                 Ok(0) => return Ok(()),
                 Ok(n) => match Message::decode(&buffer[..n]) {
                     Ok(message) => self.answer(&message, now)?,
-                    Err(error) => {
-                        count(&self.served.damaged, 1);
-                        if let NotAMessage::Version(version) = error {
-                            self.served.note(version);
-                        }
-                    }
+                    Err(error) => self.served.spoil(error),
                 },
                 Err(error) if passes(&error) => {}
                 Err(error) => return Err(error),
@@ -341,7 +270,7 @@ impl Answering {
 
     fn hello(&mut self, message: &Message, now: u64) -> io::Result<()> {
         self.served.last.store(now, Ordering::Relaxed);
-        let silence = message.first.saturating_mul(3).clamp(SILENCE.0, LONGEST_SILENCE.0);
+        let silence = message.first.saturating_mul(3).clamp(SILENCE.0, SILENCE.1);
         self.served.silence.store(silence, Ordering::Relaxed);
         self.adopt()?;
         if self.key != Some(message.key) {
@@ -368,12 +297,6 @@ impl Answering {
         self.adopted = false;
         self.served.active.store(false, Ordering::Release);
     }
-}
-
-/// Only one thread writes.
-#[inline]
-fn count(counter: &AtomicU64, by: u64) {
-    counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }
 
 /// Waits until then: asleep as long as that is safe, then busy, so that the delay is exact.
