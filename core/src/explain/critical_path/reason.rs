@@ -204,6 +204,11 @@ impl Walk<'_, '_> {
         let since = record.event(proof).at;
         let asked = |event: &Event| matches!(event.kind, What::SysEnter { .. }) && event.at >= since;
         let is_own = linked.doings(tid, stretch.begin).next().is_some_and(|(_, event)| asked(event));
+        // A call that ends after the wait began before it: its start is missing.
+        let next = linked.doings_from(tid, stretch.end).next();
+        if next.is_some_and(|(_, event)| matches!(event.kind, What::SysExit { .. })) {
+            return None;
+        }
         stretch.ended_by.and_then(writes).filter(|_| !is_own)?;
         let how = "as the freezer of its cgroup does it";
         Some(Reason { text: format!(", stopped {how}"), what: Asked::Stopped(how), proof: Some(proof) })

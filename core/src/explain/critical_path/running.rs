@@ -83,6 +83,10 @@ impl Walk<'_, '_> {
                 let label = format!("CPU {cpu} was idle, and no switch of {thread} away from it is recorded");
                 parts.push(Segment::unexplained(Kind::Lost, label, share.begin, share.net));
                 continue;
+            } else if self.lossy && share.is_outside_functions() {
+                // Its end may be missing.
+                parts.push(self.unsure(&share.label(), share.begin, share.begin + share.net));
+                continue;
             } else {
                 let label = self.source(&share, a, b);
                 if matches!(share.context, Context::Softirq(_)) && does_softirqs(&thread.comm) {

@@ -87,8 +87,17 @@ impl Walk<'_, '_> {
                 None => !is_followed || self.may_go_on(tid, call.as_ref(), &after, next.is_some()),
             };
             let can_be = bits == 0 || bits & INTERRUPTIBLE != 0;
+            // After a signal it waits again, in a call whose start is missing.
+            let lacks_call = after.is_interrupted()
+                && after.next.is_none()
+                && waits.last().is_some_and(|(next, call)| {
+                    let is_signalled = |bits| bits & INTERRUPTIBLE != 0;
+                    call.is_none()
+                        && matches!(stretches[*next].state, State::Blocked(bits) if is_signalled(bits))
+                });
+            let lacks = self.lossy || lacks_call || self.lacks_result(tid, call.as_ref(), &after);
             went[place] = match again.map(|then| (then, went[then])) {
-                _ if self.lossy && can_be && may_go_on() => Went::Unsure,
+                _ if lacks && can_be && may_go_on() => Went::Unsure,
                 Some((_, Went::Unsure)) => Went::Unsure,
                 Some((_, Went::OnTo(end))) => Went::OnTo(end),
                 Some((then, Went::Ended)) => Went::OnTo(then),
@@ -211,6 +220,15 @@ impl Walk<'_, '_> {
             // It still waits in its call.
             (None, None) => call.is_none() && self.makes_calls(tid),
         }
+    }
+
+    /// Whether the result of `call` is missing, as a return from a handler or the same call again shows.
+    fn lacks_result(&self, tid: Tid, call: Option<&Call>, after: &After) -> bool {
+        let is_again = || call.zip(after.next.as_ref()).is_some_and(|(call, next)| is_restart(call, next));
+        let mut doings = self.linked.doings(tid, self.record.until());
+        after.result.is_none()
+            && (after.handled.is_some() || is_again())
+            && doings.any(|(_, event)| matches!(event.kind, What::SysExit { .. }))
     }
 
     /// Whether it is a thread of a program: those of the kernel make no calls.

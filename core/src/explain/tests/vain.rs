@@ -141,6 +141,10 @@ fn where_events_are_missing_nobody_ended_a_wait_that_may_have_gone_on() {
         let thin = lost.iter().fold(whole.clone(), |text, line| text.replace(line, ""));
         expect(&thin, INTERVAL, &unsure, &["until noisy", "in vain"]);
     }
+    // One such loss is certain by itself, in a record without others.
+    for lost in ["520 c1 ret 0 -512", "530 c1 call 0 3"] {
+        expect(&reads.replace(lost, ""), INTERVAL, &unsure, &["until noisy", "in vain"]);
+    }
     // The result of the call shows that it was over; so does another call.
     let over =
         with_losses(&reads.replace("ret 0 -512", "ret 0 1").replace("522 c1 call 15\n524 c1 ret 15", ""));
