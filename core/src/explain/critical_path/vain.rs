@@ -167,7 +167,8 @@ impl Walk<'_, '_> {
             let to = &stretches[*then];
             let Some(again) = again else { return None };
             let after = self.calls_after(tid, from.end, Some(to.begin));
-            let since = after.handled.filter(|_| is_interrupted).unwrap_or(from.end);
+            // A signal that interrupted a call was handled, even where the return from the handler is missing.
+            let since = if is_interrupted { after.handled.unwrap_or(to.begin) } else { from.end };
             let known = ["futex", "restart_syscall", again.0.as_str()];
             let is_it = match is_interrupted {
                 true => is_restart(call, again),

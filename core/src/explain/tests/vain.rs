@@ -123,6 +123,9 @@ fn a_signal_ends_no_wait_for_a_lock_and_its_handler_may_do_what_it_likes() {
         let long = lock.replace("527 c1", "660 c1").replace("528 c1", "661 c1").replace("530 c1", "662 c1");
         let long = long.replace("540 c1", "664 c1");
         expect(&long, INTERVAL, &said, &["held by noisy"]);
+        let without_return = long.replace("660 c1 call 15\n661 c1 ret 15", "");
+        assert_ne!(long, without_return);
+        expect(&without_return, INTERVAL, &said, &["held by noisy"]);
     }
 }
 
