@@ -121,6 +121,8 @@ impl Walk<'_, '_> {
                 self.ask("cpuhp_enter");
                 ", or going offline: a thread cpuhp of another CPU ran".to_owned()
             }
+            // The event of a migration may be missing.
+            (_, Some(prio)) if prio.is_realtime() && self.lossy => return None,
             (_, Some(prio)) if prio.is_realtime() => {
                 format!(": it must be pinned to CPU {cpu} (affinity; no migration, the mask is not recorded), {then}")
             }

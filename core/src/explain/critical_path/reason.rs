@@ -64,8 +64,8 @@ enum Since {
 
 /// State bits of a blocked thread (include/linux/sched.h): TASK_UNINTERRUPTIBLE, __TASK_STOPPED, __TASK_TRACED.
 const UNINTERRUPTIBLE: u32 = 2;
-const STOPPED: u32 = 4;
-const TRACED: u32 = 8;
+pub(super) const STOPPED: u32 = 4;
+pub(super) const TRACED: u32 = 8;
 
 /// Ids of threads are lower (PID_MAX_LIMIT of 64-bit kernels).
 const MOST_TIDS: u64 = 1 << 22;
@@ -181,7 +181,7 @@ impl Walk<'_, '_> {
 
     /// Whether the cgroup freezer stopped the thread, by a write to a file, until another write: it was kicked while it
     /// ran, or woken out of its call, and made no call since.
-    fn frozen(&self, tid: Tid, stretch: &Stretch) -> Option<Reason> {
+    pub(super) fn frozen(&self, tid: Tid, stretch: &Stretch) -> Option<Reason> {
         let (record, linked) = (self.record, &self.linked);
         let writes = |index: u32| {
             let by = linked.actor(index).filter(|by| by.tid != tid)?;

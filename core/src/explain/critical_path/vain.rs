@@ -9,7 +9,7 @@
 
 use super::clauses::Weight;
 use super::missing::UNREPORTED;
-use super::reason::{Asked, Reason};
+use super::reason::{Asked, Reason, STOPPED, TRACED};
 use super::wakers::Waker;
 use super::Walk;
 use crate::explain::segment::{Kind, Segment};
@@ -73,6 +73,12 @@ impl Walk<'_, '_> {
         for place in (0..stretches.len()).rev() {
             let State::Blocked(bits) = stretches[place].state else { continue };
             let call = self.call_at(tid, &stretches[place]);
+            // A signal or the freezer stopped it, and a call that it interrupted is made again after that.
+            if bits & (STOPPED | TRACED) != 0
+                || call.is_none() && !self.lossy && self.frozen(tid, &stretches[place]).is_some()
+            {
+                continue;
+            }
             let next = waits.last().map(|(next, _)| *next);
             let after = self.calls_after(tid, stretches[place].end, next.map(|next| stretches[next].begin));
             let again = call
@@ -223,13 +229,17 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether the result of `call` is missing, as a return from a handler or the same call again shows.
+    /// Whether the result of `call` is missing, as a return from a handler or the same call again shows, in a record with
+    /// other results of it.
     fn lacks_result(&self, tid: Tid, call: Option<&Call>, after: &After) -> bool {
-        let is_again = || call.zip(after.next.as_ref()).is_some_and(|(call, next)| is_restart(call, next));
+        let Some(call) = call.filter(|_| after.result.is_none()) else { return false };
+        let is_again = || after.next.as_ref().is_some_and(|next| is_restart(call, next));
         let mut doings = self.linked.doings(tid, self.record.until());
-        after.result.is_none()
-            && (after.handled.is_some() || is_again())
-            && doings.any(|(_, event)| matches!(event.kind, What::SysExit { .. }))
+        (after.handled.is_some() || is_again())
+            && doings.any(|(_, event)| match event.kind {
+                What::SysExit { id, .. } => id < 0 || self.name_of(id) == call.0,
+                _ => false,
+            })
     }
 
     /// Whether it is a thread of a program: those of the kernel make no calls.

@@ -121,6 +121,11 @@ impl Walk<'_, '_> {
                     }
                     self.idle(thread, &share, stretch, throttled.as_ref(), depth)
                 }
+                // Its end may be missing.
+                _ if self.lossy && share.is_outside_functions() => {
+                    parts.push(self.unsure(&share.label(), share.begin, share.begin + share.net));
+                    continue;
+                }
                 _ => {
                     let label = self.source(&share, a, b);
                     let text = format!("{label} kept {} waiting for {{}}", self.subject(thread, depth));

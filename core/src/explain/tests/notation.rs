@@ -2,7 +2,7 @@
 //!
 //! | line | event |
 //! |---|---|
-//! | `switch A:S > B` | sched_switch; A left as `R`, `S`, `D` or `X` |
+//! | `switch A:S > B` | sched_switch; A left as `R`, `S`, `D`, `T` or `X` |
 //! | `waking A`, `wakeup A`, `migrate A 0 1` | of thread A; `waking A c1` with its target |
 //! | `fork A B`, `new B` | A creates B: sched_process_fork, sched_wakeup_new |
 //! | `irq+ 25 virtio0`, `irq- 25` | interrupt line |
@@ -18,6 +18,7 @@
 //! | `setprio A 98`, `setprio A back 98` | sched_pi_setprio: A is lent RT 98, and is nice 0 again |
 //! | `offline 1`, `online 1` | cpuhp_enter: a step of CPU 1 on its way |
 //! | `disk+ 50160`, `disk- 50160` | block_rq_issue and block_rq_complete of 8 sectors |
+//! | `received 5 eth0` | netif_receive_skb of the packet at an address |
 //! | `call 202 4096 6`, `ret 202 -4` | sys_enter with its first (up to three) arguments, sys_exit with its result |
 //! | `ipis 0,70` | ipi_send_cpumask |
 //! | `rename 60 tool` | task_rename |
@@ -154,6 +155,7 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
                 "R" => LeftAs::Runnable,
                 "S" => LeftAs::Blocked(1),
                 "D" => LeftAs::Blocked(2),
+                "T" => LeftAs::Blocked(4),
                 _ => LeftAs::Dead,
             };
             Kind::Switch { prev: task(strings, prev), left_as, next: task(strings, rest[2]) }
@@ -210,6 +212,7 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
             let sector = number(0).unwrap();
             Kind::BlockIssue { dev: 254 << 20, sector, nr_sector: 8, rwbs: Some(strings.intern("WS")) }
         }
+        "received" => Kind::NetReceive { skb: number(0).unwrap(), device: name(strings, 1), len: 60 },
         "ipis" => Kind::IpiSendMask { targets: strings.intern(rest[0]), callback: None },
         "rename" => Kind::Rename { tid: Tid(irq as i32), comm: name(strings, 1) },
         "lock+" => Kind::ContentionBegin { lock: number(0).unwrap(), flags: number(1).unwrap() as u32 },

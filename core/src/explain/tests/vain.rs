@@ -24,6 +24,7 @@ const CONDITION: &str = "
    1000 c0 switch giver/60@40:S > idle
 ";
 const INTERVAL: (u64, u64) = (90, 950);
+const UNSURE: &str = "whether its waking ended the wait is not certain: the trace lost events";
 
 #[test]
 fn who_wakes_a_thread_that_waits_for_the_same_again_did_not_end_its_wait() {
@@ -94,8 +95,38 @@ fn a_call_that_a_signal_interrupts_and_that_is_made_again_is_one_wait() {
     assert!(!explanation.cause.contains("noisy"), "{}", explanation.cause);
 }
 
+/// The frozen thread makes no call between its interrupted read and the next one: nothing is missing there.
+#[test]
+fn a_read_that_a_stop_interrupts_goes_on_after_it() {
+    let stopped = |how: &str| {
+        let events = CONDITION.replace("100 c1 call 202 4096 393 0", "100 c1 call 0 3");
+        let events = events.replace("530 c1 call 202 4100 393 0\n    540 c1", "715 c1");
+        let events =
+            events.replace("910 c1 ret 202", "910 c1 ret 0 1").replace("call 202 4100 129", "call 1 9");
+        events.replace(
+            "    520 c1 ret 202\n",
+            &format!(
+                "    520 c1 ret 0 -512
+             525 c1 switch rt/50@80:{how} > idle
+             695 c0 switch giver/60@40:R > noisy/70@60
+             700 c0 waking rt/50@80 c1
+             701 c0 switch noisy/70@60:S > giver/60@40
+             705 c1 switch idle > rt/50@80
+             710 c1 call 0 3\n"
+            ),
+        )
+    };
+    let said =
+        ["in read, where noisy/70 (RT 60) woke it in vain", "until giver/60 (RT 40) woke it", "stopped"];
+    expect(&stopped("T"), INTERVAL, &said, &["until noisy/70 (RT 60) woke it", UNSURE]);
+    let freezer =
+        stopped("S").replace("500 c0", "499 c0 switch giver/60@40:R > noisy/70@60\n500 c0 call 1 9\n#");
+    let freezer = freezer.replace("700 c0", "698 c0 ret 1\n699 c0 call 1 9\n700 c0");
+    expect(&freezer, INTERVAL, &said, &["until noisy/70 (RT 60) woke it", UNSURE]);
+}
+
 /// `events` where others were lost: two calls of another thread have no end.
-fn with_losses(events: &str) -> String {
+pub(super) fn with_losses(events: &str) -> String {
     let others = "
           1 c2 switch idle > any/9
           2 c2 call 39
@@ -134,7 +165,7 @@ fn where_events_are_missing_nobody_ended_a_wait_that_may_have_gone_on() {
     let reads = interrupted_reads();
     let whole = with_losses(&reads);
     expect(&whole, INTERVAL, &["in read, where noisy/70 (RT 60) woke it in vain"], &["until noisy"]);
-    let unsure = ["whether its waking ended the wait is not certain: the trace lost events"];
+    let unsure = [UNSURE];
     for lost in [
         &["520 c1 ret 0 -512"][..],
         &["520 c1 ret 0 -512", "522 c1 call 15"],
