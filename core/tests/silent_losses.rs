@@ -9,10 +9,10 @@ use lathunt_core::explain::explain_interval;
 use lathunt_core::explain::intervals::{find, Question, Whose};
 use lathunt_core::explain::load::window;
 use lathunt_core::explain::record::Record;
-use lathunt_core::explain::segment::Explanation;
+use lathunt_core::explain::segment::{Explanation, Segment};
 use lathunt_core::explain::Interval;
 use lathunt_core::random::Random;
-use lathunt_core::time::Mono;
+use lathunt_core::time::{Mono, Ns};
 use lathunt_core::trace::trace_dat::TraceDat;
 use lathunt_core::trace::window::Window;
 
@@ -39,8 +39,8 @@ fn cases() -> Vec<String> {
     names
 }
 
-/// The longest intervals of a recording, each with the events around it.
-fn intervals(name: &str) -> Vec<(Interval, Window)> {
+/// The longest intervals of a recording, at most `most`, each with the events around it.
+fn intervals(name: &str, most: usize) -> Vec<(Interval, Window)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases");
     let bytes = fs::read(directory.join(format!("{name}.dat"))).unwrap();
     let truth = fs::read_to_string(directory.join(format!("{name}.truth.json"))).unwrap();
@@ -50,7 +50,7 @@ fn intervals(name: &str) -> Vec<(Interval, Window)> {
         Question::Between { from: "sys:600".parse().unwrap(), to: "sys:601".parse().unwrap(), pair };
     let found = find(&trace, &question, &Whose::default());
     assert!(!found.intervals.is_empty(), "{name}");
-    let worst = found.intervals.iter().take(INTERVALS);
+    let worst = found.intervals.iter().take(most);
     worst
         .map(|of| {
             let window = window(&trace, &found, of.begin, of.end);
@@ -61,8 +61,33 @@ fn intervals(name: &str) -> Vec<(Interval, Window)> {
 
 fn explain(window: &Window, of: &Interval) -> Explanation {
     let explanation = explain_interval(&Record::new(window), of);
-    assert!(explanation.tree.adds_up(), "{explanation:#?}");
+    check_parts(&explanation, of);
     explanation
+}
+
+/// The parts and the unexplained time are the whole interval, and no time is in two parts.
+fn check_parts(explanation: &Explanation, of: &Interval) {
+    let Explanation { tree, total_ns, unexplained_ns, .. } = explanation;
+    let leaves = tree.leaves();
+    let parts: Ns = leaves.iter().map(|leaf| leaf.duration_ns).sum();
+    let gaps: Ns = tree.all_gaps().iter().map(|gap| gap.duration_ns).sum();
+    let is_whole = *total_ns == of.end.since(of.begin) && tree.duration_ns == *total_ns;
+    assert!(is_whole && tree.adds_up(), "{explanation:#?}");
+    assert_eq!((parts + gaps, gaps), (*total_ns, *unexplained_ns), "{explanation:#?}");
+    let mut pieces: Vec<(Mono, Mono, &str)> = leaves.iter().flat_map(|leaf| pieces_of(leaf)).collect();
+    pieces.sort();
+    assert!(pieces.iter().all(|(begin, end, _)| of.begin <= *begin && *end <= of.end), "{explanation:#?}");
+    let twice = pieces.windows(2).find(|pair| pair[1].0 < pair[0].1);
+    assert_eq!(twice, None, "{explanation:#?}");
+}
+
+/// Start, end and label of each piece of a part.
+fn pieces_of(leaf: &Segment) -> Vec<(Mono, Mono, &str)> {
+    let whole = [(leaf.begin, leaf.begin + leaf.duration_ns)];
+    let pieces = if leaf.pieces.is_empty() { &whole[..] } else { &leaf.pieces };
+    let net: Ns = pieces.iter().map(|(begin, end)| end.since(*begin)).sum();
+    assert_eq!(net, leaf.duration_ns, "{leaf:#?}");
+    pieces.iter().map(|&(begin, end)| (begin, end, leaf.label.as_str())).collect()
 }
 
 fn thinned(whole: &Window, removed: u64, seed: u64) -> Window {
@@ -100,7 +125,7 @@ fn is_part_of(cause: &str, right: &Explanation) -> bool {
 fn with_events_missing_nobody_else_is_to_blame() {
     let (mut same, mut all, mut wrong) = ([0; REMOVED.len()], 0, Vec::new());
     for name in cases() {
-        for (of, whole) in intervals(&name) {
+        for (of, whole) in intervals(&name, INTERVALS) {
             let right = explain(&whole, &of);
             all += seeds();
             for (seed, (place, removed)) in
@@ -126,10 +151,22 @@ fn with_events_missing_nobody_else_is_to_blame() {
 }
 
 #[test]
+fn parts_and_unexplained_time_are_the_interval_and_no_time_is_in_two_parts() {
+    for name in cases() {
+        for (number, (of, whole)) in intervals(&name, usize::MAX).into_iter().enumerate() {
+            explain(&whole, &of);
+            for removed in [3, 20] {
+                explain(&thinned(&whole, removed, number as u64), &of);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_loss_without_a_mark_is_noticed_and_whole_recordings_have_none() {
     let (mut asked, mut noticed) = (0, 0);
     for name in cases() {
-        for (number, (of, whole)) in intervals(&name).into_iter().enumerate() {
+        for (number, (of, whole)) in intervals(&name, INTERVALS).into_iter().enumerate() {
             let lacks = |window: &Window| Record::new(window).lacks_events(of.begin, of.end);
             // The kernel that recorded them hides some switches.
             if (number > 0 || name == "quota_holder") && lacks(&whole) {

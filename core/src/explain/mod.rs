@@ -27,6 +27,7 @@ mod part;
 pub mod peak;
 pub mod periods;
 mod pi_boost;
+mod pieces;
 pub mod rank;
 pub mod record;
 mod scene;

@@ -135,7 +135,7 @@ impl Walk<'_, '_> {
             }
             Waker::Thread(other) => self.life(&other, a, b, depth + 1),
             Waker::Work { worker, function, start, queued } => {
-                self.work(&worker, &function, start, queued, (a, b), depth)
+                self.work(thread, &worker, &function, (start, queued), (a, b), depth)
             }
             Waker::OwnTimer { firing, expires, proof } => {
                 self.own_timer(thread, (a, b), &firing, expires, proof, text, depth)

@@ -4,33 +4,34 @@ use std::collections::BTreeMap;
 
 use super::clauses::Weight;
 use super::queued::Own;
+use super::rest::Rest;
 use super::stacked::is_stacked;
 use super::Walk;
 use crate::explain::record::describe::device;
 use crate::explain::segment::{Kind, Segment};
 use crate::series::Thread;
-use crate::time::{Mono, Ns};
+use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
 
 /// Requests of other threads count from this time before ours: a device answers within some ms.
 const BUSY: Ns = Ns::from_ms(10);
 
 impl Walk<'_, '_> {
-    /// A work item: the thread that queued it until then; after that its worker.
+    /// A work item that `thread` waits for, its start and queuing: the thread that queued it until then; after that its worker.
     pub(super) fn work(
         &mut self,
+        thread: &Thread,
         worker: &Thread,
         function: &str,
-        start: u32,
-        queued: Option<u32>,
+        (start, queued): (u32, Option<u32>),
         (a, b): (Mono, Mono),
         depth: usize,
     ) -> Vec<Segment> {
         let mut parts = Vec::new();
-        let mut from = a;
+        let mut rest = Rest::of((a, b));
         let mut by = String::new();
         if let Some(index) = queued {
-            let at = self.record.event(index).at.clamp(a, b);
+            let (a, at) = rest.until(self.record.event(index).at);
             let queuer = self.linked.actor(index);
             by = queuer
                 .as_ref()
@@ -40,7 +41,7 @@ impl Walk<'_, '_> {
                     Some(queuer) => self.life(&queuer, a, at, depth + 1),
                     None => {
                         let cause = self.behind(worker, index);
-                        self.given_by(cause, Some(index), worker, (a, at), "", depth + 1)
+                        self.given_by(cause, Some(index), thread, (a, at), "", depth + 1)
                     }
                 };
                 let label = format!("until work item {function} is{by}");
@@ -48,8 +49,8 @@ impl Walk<'_, '_> {
                 group.evidence.push(self.record.evidence(index));
                 parts.push(group);
             }
-            from = at;
         }
+        let (from, b) = rest.last();
         if from < b {
             let label = format!("work item {function} (workqueue){by}, executed by worker {worker}");
             let text =
@@ -80,8 +81,9 @@ impl Walk<'_, '_> {
             return Vec::new();
         };
         let mut parts = Vec::new();
-        let mut from = a;
-        let (mut kind, mut own) = (if sector == u64::MAX { "flush" } else { "request" }, None);
+        let mut rest = Rest::of((a, b));
+        let mut kind = if sector == u64::MAX { "flush" } else { "request" };
+        let (mut owner, mut own) = (None, None);
         if let Some(index) = issued {
             let event = self.record.event(index);
             if let What::BlockIssue { rwbs: Some(rwbs), nr_sector: issued, .. } = event.kind {
@@ -94,34 +96,29 @@ impl Walk<'_, '_> {
                     _ => "write",
                 };
             }
-            let at = event.at.clamp(a, b);
-            own = self.own_requests(thread, (dev, sector), index, (a, entry.clamp(a, b)));
-            let waited = own.as_ref().is_some_and(|own| own.waited) && !self.lossy;
-            match self.linked.actor(index).filter(|_| at > a) {
-                _ if waited => {}
-                Some(issuer) if issuer.tid != thread.tid => {
-                    parts.push(self.until(&issuer, "issues the request", (a, at), depth));
-                }
-                _ if at > a => parts.push(self.leaf(
-                    Kind::Blocked,
-                    "until the request is issued to the disk".to_owned(),
-                    a,
-                    at,
-                    &[issued],
-                )),
-                _ => {}
+            let submitted = self.linked.submitted(index);
+            owner = self.linked.owner(index);
+            let others = |by: &Thread| by.tid != thread.tid && !self.path.contains(&by.tid);
+            if let Some((at, by)) = submitted.filter(|(at, by)| *at > a && others(by)) {
+                let span = rest.until(at);
+                parts.push(self.until(&by, "submits the request", span, depth));
             }
-            from = if waited { a } else { at };
+            own = owner.clone().and_then(|owner| {
+                self.own_requests(owner, (dev, sector), index, (rest.from(), entry.clamp(rest.from(), b)))
+            });
+            if !own.as_ref().is_some_and(|own| own.waited) || self.lossy {
+                parts.extend(self.until_issued(thread, index, &mut rest, depth));
+            }
         } else {
             self.ask("block_rq_issue");
         }
-        let done = entry.clamp(from, b);
+        let (from, done) = rest.until(entry);
         let irq = &self.disk_interrupt(complete, from, irq);
         let is = if own.as_ref().is_some_and(|own| own.count > 1) { "are" } else { "is" };
         let what = match (kind, own) {
             ("flush", _) => format!("flush of the write cache of device {}", device(dev)),
-            (_, Some(Own { count: count @ 2.., sectors, .. })) => format!(
-                "{count} disk {kind}s of {thread} ({sectors} sectors together, the last at sector {sector}) of device {}",
+            (_, Some(Own { by, count: count @ 2.., sectors, .. })) => format!(
+                "{count} disk {kind}s of {by} ({sectors} sectors together, the last at sector {sector}) of device {}",
                 device(dev)
             ),
             _ => format!("disk {kind} of {nr_sector} sectors at sector {sector} of device {}", device(dev)),
@@ -132,7 +129,7 @@ impl Walk<'_, '_> {
             parts.push(self.unsure(&format!("the {what} is not followed"), from, done));
         } else {
             let net = done.since(from);
-            let others = self.others_on(dev, thread, from, done);
+            let others = self.others_on(dev, &[Some(thread.tid), owner.map(|owner| owner.tid)], from, done);
             let text = format!("the {what} took {{}} until {irq} (block I/O){others}");
             self.say(Weight::Blame, net, text, format!("block I/O: device {}", device(dev)),
             "the device took this long: keep disk I/O out of the interval, or use a faster device or an I/O scheduler for it");
@@ -156,14 +153,39 @@ impl Walk<'_, '_> {
         parts
     }
 
+    /// The parts of `rest` up to the issue of a request at `issued`, which `thread` waits for.
+    fn until_issued(&mut self, thread: &Thread, issued: u32, rest: &mut Rest, depth: usize) -> Vec<Segment> {
+        let at = self.record.event(issued).at;
+        let (mut parts, from) = (Vec::new(), rest.from());
+        let Some(issuer) = self.linked.actor(issued).filter(|_| at > from) else {
+            let (a, at) = rest.until(at);
+            let label = "until the request is issued to the disk".to_owned();
+            return vec![self.leaf(Kind::Blocked, label, a, at, &[Some(issued)])];
+        };
+        let is_other = issuer.tid != thread.tid;
+        // A worker did nothing for it before it was told to.
+        if let Some((start, work, _)) = self.linked.executing(issuer.tid, at).filter(|_| is_other) {
+            let started = self.record.event(start).at;
+            let queued = self.linked.queued(work, started).map(|index| self.record.event(index).at);
+            let (a, queued) = rest.until(queued.unwrap_or(started));
+            let label = "the request waited until a worker was to issue it: for what is not recorded";
+            parts.push(Segment::unexplained(Kind::Blocked, label, a, queued.since(a)));
+        }
+        let span = rest.until(at);
+        if is_other {
+            parts.push(self.until(&issuer, "issues the request", span, depth));
+        }
+        parts
+    }
+
     /// `, which meanwhile served 3 requests of dd/194`: other requests issued to the device before ours completed.
-    fn others_on(&self, dev: u32, thread: &Thread, from: Mono, done: Mono) -> String {
+    fn others_on(&self, dev: u32, own: &[Option<Tid>], from: Mono, done: Mono) -> String {
         let since = Mono(from.0.saturating_sub(BUSY.0));
         let mut of: BTreeMap<String, u32> = BTreeMap::new();
         for cpu in self.record.cpus() {
             for (index, event) in self.record.events_on(cpu, since, done) {
                 let What::BlockIssue { dev: on, .. } = event.kind else { continue };
-                let others = |who: &Thread| who.tid != thread.tid && !self.path.contains(&who.tid);
+                let others = |who: &Thread| !own.contains(&Some(who.tid)) && !self.path.contains(&who.tid);
                 let who = self.linked.owner(index).filter(others);
                 if let Some(who) = who.filter(|_| on == dev) {
                     *of.entry(who.to_string()).or_default() += 1;
@@ -215,11 +237,11 @@ impl Walk<'_, '_> {
             _ => "?",
         };
         let mut parts = Vec::new();
-        let mut from = a;
+        let mut rest = Rest::of((a, b));
         let sender = sent.and_then(|index| Some((index, self.linked.actor(index)?)));
         if let Some(index) = sent.filter(|_| sender.is_none()) {
             // Sent by this machine in an interrupt: by a timer, or in reply to another packet.
-            let sent_at = self.record.event(index).at.clamp(a, b);
+            let (a, sent_at) = rest.until(self.record.event(index).at);
             if sent_at > a {
                 let cause = self.behind(thread, index);
                 let before = self.given_by(cause, Some(index), thread, (a, sent_at), "", depth + 1);
@@ -228,9 +250,8 @@ impl Walk<'_, '_> {
                 group.evidence.push(self.record.evidence(index));
                 parts.push(group);
             }
-            from = sent_at;
         } else if let Some((index, sender)) = sender {
-            let sent_at = self.record.event(index).at.clamp(a, b);
+            let (a, sent_at) = rest.until(self.record.event(index).at);
             if sent_at > a {
                 let text = format!("the network packet it waited for came from {sender} over {device} (socket, softirq NET_RX) after {{}}");
                 self.say(Weight::Frame, sent_at.since(a), text, String::new(), "");
@@ -239,11 +260,12 @@ impl Walk<'_, '_> {
                 group.evidence.push(self.record.evidence(index));
                 parts.push(group);
             }
-            from = sent_at;
         } else if at > a && self.lossy {
-            parts.push(self.unsure("the sender of the packet is not known", a, at.clamp(a, b)));
+            let (a, at) = rest.until(at);
+            parts.push(self.unsure("the sender of the packet is not known", a, at));
         } else if at > a {
-            let net = at.clamp(a, b).since(a);
+            let (a, at) = rest.until(at);
+            let net = at.since(a);
             let text = format!(
                 "{} waited {{}} for a network packet on {device} ({softirq})",
                 self.subject(thread, depth)
@@ -259,12 +281,12 @@ impl Walk<'_, '_> {
                 Kind::Blocked,
                 format!("waits for a packet on {device}"),
                 a,
-                at.clamp(a, b),
+                at,
                 &[Some(received)],
             ));
-            from = at.clamp(a, b);
             self.ask_for_net(sent);
         }
+        let (from, b) = rest.last();
         if from < b {
             let label =
                 format!("delivery of the packet: {softirq} on CPU {cpu} → socket → wake-up of {thread}");
@@ -288,9 +310,9 @@ impl Walk<'_, '_> {
     ) -> Vec<Segment> {
         let cpu = self.record.event(entry).cpu;
         let mut parts = Vec::new();
-        let from;
+        let mut rest = Rest::of((a, b));
         if let Some(index) = queued {
-            let at = self.record.event(index).at.clamp(a, b);
+            let (a, at) = rest.until(self.record.event(index).at);
             match self.linked.actor(index) {
                 Some(caller) if at > a => parts.push(self.until(&caller, "sends the IPI", (a, at), depth)),
                 None if at > a => {
@@ -299,18 +321,17 @@ impl Walk<'_, '_> {
                 }
                 _ => {}
             }
-            from = at;
         } else {
             // Before the interrupt, no event shows the call.
-            let at = self.record.event(entry).at.clamp(a, b);
+            let (a, at) = rest.until(self.record.event(entry).at);
             if at > a {
                 self.ask("csd_queue_cpu");
                 let label =
                     format!("until the function-call IPI {function} came: its sender is not recorded");
                 parts.push(Segment::unexplained(Kind::Blocked, label, a, at.since(a)));
             }
-            from = at;
         }
+        let (from, b) = rest.last();
         if from < b {
             let text = format!(
                 "{} waited {{}} for the function-call IPI {function} on CPU {cpu}",

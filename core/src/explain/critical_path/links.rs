@@ -17,9 +17,6 @@ use crate::trace::event::{Event, Kind, LeftAs, Sym, TaskRef};
 /// Maximum time from sending a packet to loopback to the arrival of its segments, ns.
 const SEGMENTING: u64 = 200_000;
 
-/// Maximum time of a request in the queue of its device, ns.
-const QUEUED: u64 = 100_000_000;
-
 /// Number of events searched back for a change of a thread's priority.
 const FEW: usize = 64;
 
@@ -257,16 +254,9 @@ impl<'r, 'w> Linked<'r, 'w> {
         self.links.has_file_faults
     }
 
-    /// The thread whose request was issued at `issued`: a worker of the block layer may issue it later.
-    #[must_use]
-    pub fn owner(&self, issued: u32) -> Option<Thread> {
-        let Event { at, kind: Kind::BlockIssue { dev, sector, .. }, .. } = *self.record.event(issued) else {
-            return None;
-        };
-        let from = Mono(at.0.saturating_sub(QUEUED));
-        let inserts = last(self.record, &self.links.inserts, &(dev, sector), at);
-        let mut recent = inserts.take_while(|(_, event)| event.at >= from);
-        recent.find_map(|(index, _)| self.actor(index)).or_else(|| self.actor(issued))
+    /// Insertions of a request into the queue of its device up to `at`, latest first.
+    pub fn inserts(&self, dev: u32, sector: u64, at: Mono) -> impl Iterator<Item = (u32, &Event)> + '_ {
+        last(self.record, &self.links.inserts, &(dev, sector), at)
     }
 
     /// The sending of the cross-CPU call.

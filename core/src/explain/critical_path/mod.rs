@@ -8,7 +8,7 @@
 //! `changes` of priority, scheduling `classes`, `throttled` threads, `blocked` time and its `reason`, `wakers`, `given` work
 //! items, requests (and those `queued` at a device), packets and calls, `timers`, `softirqs` deferred to a thread, RCU `grace` periods, `stacked` devices,
 //! `sources` of interrupts, `missing` events, waits woken in `vain`, `spins` for another CPU, `roundtrip`s of two threads and
-//! the `answer` of one, `links` between events, `locks` of the kernel, `clauses` of the sentence.
+//! the `answer` of one, `links` between events, the `rest` of a divided time, `locks` of the kernel, `clauses` of the sentence.
 
 mod answer;
 mod blocked;
@@ -26,6 +26,7 @@ mod missing;
 mod own;
 mod queued;
 mod reason;
+mod rest;
 mod roundtrip;
 mod running;
 mod sleeps;

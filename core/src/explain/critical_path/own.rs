@@ -69,8 +69,9 @@ impl HugeFaults {
         self.pages.push(page);
     }
 
-    fn said(&self) -> Option<String> {
-        let (net, count) = (self.net, self.pages.len());
+    /// Of a time of `rest`.
+    fn said(&self, rest: Ns) -> Option<String> {
+        let (net, count) = (self.net.min(rest), self.pages.len());
         (count > 1 && !self.are_others).then(|| {
             format!(
                 ", up to {net} of it in {count} page faults, each the first write to another 2 MB of memory: huge pages, each of which the kernel clears; the ends of the faults are not recorded"
@@ -191,7 +192,7 @@ impl Walk<'_, '_> {
 
     /// Handlers of one signal that took a large part of its time and ended in the span: since the delivery or, if that
     /// is not recorded, at most since the sending.
-    pub(super) fn handler(&self, thread: &Thread, stretch: &Stretch) -> Option<String> {
+    pub(super) fn handler(&self, thread: &Thread, stretch: &Stretch, rest: Ns) -> Option<String> {
         let mut of: BTreeMap<i32, Handled> = BTreeMap::new();
         let within = self.linked.doings(thread.tid, stretch.end).take(10_000);
         let mut next = stretch.end;
@@ -222,7 +223,7 @@ impl Walk<'_, '_> {
         let by = handled.by.map_or(String::new(), |by| format!(" from {by}"));
         let up_to = if handled.is_bound { "up to " } else { "" };
         let times = if handled.count > 1 { format!(", {} times", handled.count) } else { String::new() };
-        let net = handled.net;
+        let net = handled.net.min(rest);
         (net.0 * 2 >= stretch.length().0).then(|| {
             let name = signal_name(sig);
             format!(", {up_to}{net} of it in the handler of signal {sig} ({name}){times}{by}")
@@ -254,7 +255,7 @@ impl Walk<'_, '_> {
             }
             next = event.at;
         }
-        if let Some(said) = huge.said().filter(|_| huge.net.0 * 2 >= rest.0) {
+        if let Some(said) = huge.said(rest).filter(|_| huge.net.0 * 2 >= rest.0) {
             return Some(said);
         }
         let (net, address, error_code) =
@@ -265,6 +266,7 @@ impl Walk<'_, '_> {
             2 => "the first write to a page (cleared then; a huge page takes 100 µs and more)",
             _ => "a page that was not present",
         };
+        let net = net.min(rest);
         let place = self.page(None, Some(address));
         Some(format!(", up to {net} of it in a page fault on {place}: {how}; its end is not recorded"))
     }

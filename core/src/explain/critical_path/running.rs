@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use super::clauses::Weight;
 use super::faults::Faults;
+use super::spins::Spin;
 use super::Walk;
 use crate::explain::cpu::Context;
+use crate::explain::pieces::{both, length, without};
 use crate::explain::record::describe::does_softirqs;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
-use crate::time::Ns;
+use crate::time::{Mono, Ns};
 use crate::trace::event::Vector;
 
 /// Minimum cost of an interrupt outside its own events (far more on virtual CPUs, which exit to the hypervisor).
@@ -103,6 +105,34 @@ impl Walk<'_, '_> {
         parts
     }
 
+    /// The part of a time in which `thread` spun for the answer of another CPU; `None`: it is in other parts.
+    fn spun_for_a_cpu(&mut self, thread: &Thread, spin: &Spin, depth: usize) -> Option<Segment> {
+        let net = length(&spin.pieces);
+        let (begin, _) = *spin.pieces.first()?;
+        let what =
+            format!("CPU {} to answer {} function-call IPI(s) ({})", spin.cpu, spin.calls, spin.function);
+        let call = self.in_what(thread, spin.begin);
+        let (inside, meanwhile, holder) = self.unanswered(spin);
+        let label = format!("{thread} spins in the kernel{call} for {what}");
+        let covered: Ns = inside.iter().map(|part| part.duration_ns).sum();
+        let mut part = match covered == net {
+            true => Segment::group(Kind::Vector, label, begin, net, inside),
+            false => Segment::leaf(Kind::Vector, label, begin, net),
+        };
+        part.count = spin.calls;
+        part.pieces.clone_from(&spin.pieces);
+        part.evidence = vec![self.record.evidence(spin.proof)];
+        part.inferred = true;
+        let subject = self.subject(thread, depth);
+        let text = format!("{subject} spun {{}} in the kernel{call}, waiting for {what}{meanwhile}");
+        let advice = match holder {
+            Some(holder) => format!("{} did not let CPU {} answer: keep it off that CPU, or shorten what it does there; or avoid the call at run time", holder.comm, spin.cpu),
+            None => format!("keep threads of this process off CPU {} (each munmap, mprotect or exit has to notify all its CPUs), or avoid the call at run time", spin.cpu),
+        };
+        self.say(Weight::Blame, net, text, format!("IPI: {}", spin.function), advice);
+        Some(part)
+    }
+
     fn own_time(
         &mut self,
         thread: &Thread,
@@ -112,36 +142,20 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Vec<Segment> {
         let mut parts = Vec::new();
-        let mut rest = share.net;
-        for spin in self.spins(thread, stretch) {
-            let net = spin.net.min(rest);
-            rest = rest.saturating_sub(net);
-            let what =
-                format!("CPU {} to answer {} function-call IPI(s) ({})", spin.cpu, spin.calls, spin.function);
-            let call = self.in_what(thread, spin.begin);
-            let (inside, meanwhile, holder) = self.unanswered(&spin);
-            let label = format!("{thread} spins in the kernel{call} for {what}");
-            let covered: Ns = inside.iter().map(|part| part.duration_ns).sum();
-            let mut leaf = match covered == net {
-                true => Segment::group(Kind::Vector, label, spin.begin, net, inside),
-                false => Segment::leaf(Kind::Vector, label, spin.begin, net),
-            };
-            leaf.count = spin.calls;
-            leaf.pieces = spin.pieces;
-            leaf.evidence = vec![self.record.evidence(spin.proof)];
-            leaf.inferred = true;
-            parts.push(leaf);
-            let subject = self.subject(thread, depth);
-            let text = format!("{subject} spun {{}} in the kernel{call}, waiting for {what}{meanwhile}");
-            let advice = match holder {
-                Some(holder) => format!("{} did not let CPU {} answer: keep it off that CPU, or shorten what it does there; or avoid the call at run time", holder.comm, spin.cpu),
-                None => format!("keep threads of this process off CPU {} (each munmap, mprotect or exit has to notify all its CPUs), or avoid the call at run time", spin.cpu),
-            };
-            self.say(Weight::Blame, net, text, format!("IPI: {}", spin.function), advice);
+        // The pieces of its own time that are in no part yet.
+        let mut free = share.pieces.clone();
+        let mut take = |pieces: &[(Mono, Mono)]| {
+            let taken = both(&free, pieces);
+            free = without(&free, &taken);
+            taken
+        };
+        for mut spin in self.spins(thread, stretch) {
+            spin.pieces = take(&spin.pieces);
+            parts.extend(self.spun_for_a_cpu(thread, &spin, depth));
         }
         for mut spin in self.spins_on_mutexes(thread, stretch) {
-            spin.duration_ns = spin.duration_ns.min(rest);
-            rest = rest.saturating_sub(spin.duration_ns);
+            let pieces = take(&spin.pieces);
+            put(&mut spin, pieces);
             let of = spin.label.split_once(" while ").map_or("its owner runs", |(_, of)| of);
             let text = format!(
                 "{} spun {{}} on the CPU for a priority-inheritance (PI) mutex while {of}",
@@ -157,14 +171,16 @@ impl Walk<'_, '_> {
             parts.push(spin);
         }
         for (what, mut spin) in self.spins_on_locks(thread, stretch) {
-            spin.duration_ns = spin.duration_ns.min(rest);
-            rest = rest.saturating_sub(spin.duration_ns);
+            let pieces = take(&spin.pieces);
+            put(&mut spin, pieces);
             let text = format!("{} spun {{}} on the CPU for {what}", self.subject(thread, depth));
             let advice = "another CPU holds this lock of the kernel: keep what it does there (the same file, pipe, memory or device) away from the interval";
             self.say(Weight::Blame, spin.duration_ns, text, "lock of the kernel".to_owned(), advice);
             parts.push(spin);
         }
-        share.net = rest;
+        let rest = length(&free);
+        share.begin = free.first().map_or(share.begin, |(begin, _)| *begin);
+        (share.net, share.pieces) = (rest, free);
         let doing = self.doing(thread, stretch, interrupts);
         let label = format!("{thread} itself{doing}");
         let subject = self.subject(thread, depth);
@@ -175,7 +191,7 @@ impl Walk<'_, '_> {
         let faults = share.faults + self.faults(thread, stretch);
         let mut calls = BTreeMap::new();
         if depth == 0 {
-            let handler = self.handler(thread, stretch);
+            let handler = self.handler(thread, stretch, rest);
             let fault = self.long_fault(thread, stretch, rest);
             let call = self.main_call(thread, stretch, rest);
             if call.is_some() || self.may_have_spun(thread, stretch) {
@@ -210,6 +226,12 @@ impl Walk<'_, '_> {
         parts.push(share.leaf(label));
         parts
     }
+}
+
+/// Restricts a part to these pieces of it.
+fn put(part: &mut Segment, pieces: Vec<(Mono, Mono)>) {
+    part.begin = pieces.first().map_or(part.begin, |(begin, _)| *begin);
+    (part.duration_ns, part.pieces) = (length(&pieces), pieces);
 }
 
 /// Advice for an interrupt that took time.

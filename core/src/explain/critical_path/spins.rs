@@ -7,6 +7,7 @@ use super::locks::only_spins;
 use super::reason::lock_name;
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
+use crate::explain::pieces::length;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase};
 use crate::explain::thread::Stretch;
@@ -16,7 +17,6 @@ use crate::trace::event::{Event, Kind as What};
 
 /// Function-call IPIs from one thread in one span, while it spun for their completion.
 pub(super) struct Spin {
-    pub net: Ns,
     pub calls: u32,
     pub begin: Mono,
     pub pieces: Vec<(Mono, Mono)>,
@@ -80,7 +80,6 @@ impl Walk<'_, '_> {
             let function = name.to_owned();
             let (spin, until) = spins.entry((target_cpu, function.clone())).or_insert_with(|| {
                 let spin = Spin {
-                    net: Ns::ZERO,
                     calls: 0,
                     begin: event.at,
                     pieces: Vec::new(),
@@ -91,13 +90,15 @@ impl Walk<'_, '_> {
                 (spin, event.at)
             });
             let from = event.at.max(*until);
-            let (net, pieces) = own(&self.record.slices(cpu, from, done.max(from)), thread);
-            spin.net = spin.net + net;
-            spin.pieces.extend(pieces);
+            spin.pieces.extend(own(&self.record.slices(cpu, from, done.max(from)), thread).1);
             spin.calls += 1;
             *until = done.max(*until);
         }
-        spins.into_values().map(|(spin, _)| spin).filter(|spin| spin.net > Ns::from_us(1)).collect()
+        spins
+            .into_values()
+            .map(|(spin, _)| spin)
+            .filter(|spin| length(&spin.pieces) > Ns::from_us(1))
+            .collect()
     }
 
     /// What kept `spin.cpu` from responding, as parts of the spinning time; and the end of the clause that names it.
@@ -126,7 +127,7 @@ impl Walk<'_, '_> {
             }
             parts.push(share.leaf(format!("CPU {} runs {label}", spin.cpu)));
         }
-        match longest.filter(|(net, ..)| net.0 * 4 >= spin.net.0) {
+        match longest.filter(|(net, ..)| net.0 * 4 >= length(&spin.pieces).0) {
             Some((net, label, thread)) => (parts, format!(", which meanwhile ran {label} for {net}"), thread),
             None => (parts, String::new(), None),
         }

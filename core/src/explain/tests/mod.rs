@@ -41,7 +41,11 @@ fn explained(window: &Window, begin: u64, end: u64) -> Explanation {
 /// The same as an interval between two markers.
 pub(super) fn told(window: &Window, begin: u64, end: u64) -> Explanation {
     let interval = Interval { tid: Tid(50), cpu: Cpu(1), begin: Mono(begin * 1_000), end: Mono(end * 1_000) };
-    explain_interval(&Record::new(window), &interval)
+    let explanation = explain_interval(&Record::new(window), &interval);
+    assert!(explanation.tree.adds_up(), "{explanation:#?}");
+    let parts = explanation.tree.total_explained() + explanation.unexplained_ns;
+    assert_eq!((parts, parts.0), (explanation.total_ns, (end - begin) * 1_000), "{explanation:#?}");
+    explanation
 }
 
 /// The same as text, with a line for the cause, compared line by line.

@@ -68,6 +68,30 @@ fn an_idle_cpu_runs_no_thread_whose_switch_out_was_lost() {
 }
 
 #[test]
+fn the_way_of_a_packet_from_an_unknown_sender_starts_where_it_came() {
+    let events = super::vain::with_losses(
+        "
+          0 c0 switch idle > hog/60
+          0 c1 switch idle > rt/50@80
+        100 c1 call 45 3
+        110 c1 switch rt/50@80:S > idle
+        300 c1 vec+ local_timer
+        500 c1 vec- local_timer
+        800 c1 soft+ NET_RX
+        820 c1 received 5 eth0
+        900 c1 waking rt/50@80 c1
+        905 c1 soft- NET_RX
+        910 c1 switch idle > rt/50@80
+        920 c1 ret 45 10
+       1000 c1 switch rt/50@80:S > idle
+    ",
+    );
+    let said = ["the sender of the packet is not known: the trace lost events", "80.0", "softirq NET_RX"];
+    let explanation = expect(&events, (105, 950), &said, &["local_timer"]);
+    assert_eq!(explanation.unexplained_ns, Ns::from_us(710));
+}
+
+#[test]
 fn a_waking_in_a_timer_interrupt_outside_its_timers_shows_a_loss() {
     let events = "
           0 c0 switch idle > hog/60
