@@ -11,7 +11,7 @@
 use super::places::{Id, Places};
 use super::point::{Class, Place};
 use super::sites::{Key, Sites};
-use super::task::OtherSpans;
+use super::task::{OtherSpans, OtherStart};
 use crate::time::{Mono, Ns};
 use crate::trace::activation::{Activation, Via};
 
@@ -30,6 +30,8 @@ pub(super) struct Candidates {
     sites: Sites,
     /// Sites by the waker that ends waits for one object.
     wakers: Sites,
+    /// Places whatever ends the waits there.
+    starts: Vec<Candidate>,
 }
 
 /// A place, and whether timers end the waits there.
@@ -45,6 +47,7 @@ impl Candidates {
     /// Resets the figures; the numbers of places change.
     pub fn begin_window(&mut self) {
         self.places.clear();
+        self.starts.clear();
         self.sites.begin_window();
         self.wakers.begin_window();
         self.outside = None;
@@ -53,7 +56,8 @@ impl Candidates {
     /// Activations are missing in a job that may have started at `since`: no span across them is known, and the time
     /// that follows is outside any job.
     pub fn forget(&mut self, since: Option<Mono>) {
-        self.places.iter_mut().for_each(|candidate| candidate.since = None);
+        let all = self.places.iter_mut().chain(&mut self.starts);
+        all.for_each(|candidate| candidate.since = None);
         self.sites.forget();
         self.wakers.forget();
         self.outside_since = self.outside_since.or(since);
@@ -90,16 +94,18 @@ impl Candidates {
         if !may_begin_jobs(what) {
             return;
         }
-        let timer = a.via == Via::Timer;
-        let at = self.places.iter().position(|known| known.place == *place && known.timer == timer);
-        let at = at.unwrap_or_else(|| {
-            self.places.push(Candidate { place: *place, timer, since: None, longest: None });
-            self.places.len() - 1
+        waited(&mut self.places, *place, a.via == Via::Timer, *since, a.begin());
+        waited(&mut self.starts, *place, false, *since, a.begin());
+    }
+
+    /// The place other than `main` whose waits are the least far apart until `end`.
+    pub fn other_start(&self, main: Id, end: Mono, places: &Places) -> Option<OtherStart> {
+        let others = self.starts.iter().filter(|one| one.place != main).filter_map(|one| {
+            let last = one.since.map(|since| end.since(since)).unwrap_or_default();
+            Some((one.longest?.max(last), one.place))
         });
-        let candidate = &mut self.places[at];
-        if let Some(begin) = candidate.since.replace(a.begin()) {
-            candidate.longest = candidate.longest.max(Some(since.since(begin)));
-        }
+        let (longest_ns, place) = others.min_by_key(|&(longest, _)| longest)?;
+        Some(OtherStart { place: places.get(place).name, longest_ns })
     }
 
     /// An activation ends; `log`: start of the current job.
@@ -154,6 +160,18 @@ impl Candidates {
             told.chain(self.sites.report(places)).chain(self.wakers.report_turns(places)).collect();
         longest_first(&mut told);
         told
+    }
+}
+
+/// A wait in `place` from `since` ended at `release`.
+fn waited(all: &mut Vec<Candidate>, place: Id, timer: bool, since: Mono, release: Mono) {
+    let at = all.iter().position(|known| known.place == place && known.timer == timer);
+    let at = at.unwrap_or_else(|| {
+        all.push(Candidate { place, timer, since: None, longest: None });
+        all.len() - 1
+    });
+    if let Some(begin) = all[at].since.replace(release) {
+        all[at].longest = all[at].longest.max(Some(since.since(begin)));
     }
 }
 

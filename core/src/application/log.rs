@@ -13,14 +13,13 @@ use super::cycles::Cycles;
 use super::job::{Due, Job, Jobs};
 use super::main_wait::main_wait;
 use super::misses::Finished;
-use super::part::{joined, Part};
+use super::part::{joined, sum, Part};
 use super::paused::Paused;
 use super::places::{call_of, Id, Places};
 use super::several::Several;
+use super::spinning::Spinning;
 use super::sums::Sums;
-use super::task::Task;
 use super::unfinished::{State, Unfinished};
-use crate::glob::fits;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, LateSleeps, Point, Via, Who};
 
@@ -29,10 +28,14 @@ mod ending;
 mod learning;
 mod over;
 mod renamed;
+mod report;
 mod resumed;
+mod trial;
 
+use over::release;
 use renamed::Named;
 use resumed::WaitedIn;
+use trial::Trial;
 
 const LEARNING: usize = 64;
 /// Maximum number of waits per job that returned at once and are kept separately.
@@ -81,6 +84,8 @@ pub(super) struct Log {
     several: Several,
     /// Whether its main wait is evidence of releases.
     paused: Paused,
+    /// Whether it may spin after its main wait.
+    spinning: Spinning,
     /// Its wakers.
     wakers: Vec<Tid>,
     /// The thread that created it, if recorded.
@@ -90,6 +95,8 @@ pub(super) struct Log {
     waited_in: WaitedIn,
     /// Finished jobs, for a chain; `None`: not part of a chain.
     finished: Option<Vec<Seen>>,
+    /// Another main wait that may show.
+    trial: Option<Trial>,
 }
 
 /// The current job.
@@ -110,6 +117,8 @@ struct CurrentJob {
     rested: Option<(Mono, Ns)>,
     /// The same of waits until absolute times, in a job that a timer released: each may be the wait for another job.
     alternated: Option<(Mono, Ns)>,
+    /// From the release until it ran.
+    delay: Ns,
 }
 
 impl Log {
@@ -136,11 +145,13 @@ impl Log {
             part: None,
             several: Several::default(),
             paused: Paused::default(),
+            spinning: Spinning::default(),
             wakers: Vec::new(),
             created_by: None,
             is_starting: false,
             waited_in: WaitedIn::default(),
             finished: None,
+            trial: None,
         }
     }
 
@@ -174,7 +185,7 @@ impl Log {
     fn add_one(&mut self, activation: &Activation, name: fn(Point) -> Option<&'static str>) -> bool {
         let (place, fresh) = self.place_of(activation, name);
         if self.main.is_some() {
-            self.step(activation, place, name);
+            self.step_on_trial(activation, place, fresh, name);
             return fresh;
         }
         self.learning.push(*activation);
@@ -199,12 +210,14 @@ impl Log {
         }
         self.before = self.learning.last().copied().or(self.before);
         self.learning.clear();
+        self.trial = None;
         self.sums.begin_window();
         self.candidates.begin_window();
         self.jobs.iter_mut().for_each(Jobs::begin_window);
         self.cycles.begin_window();
         self.several.begin_window();
         self.paused.begin_window();
+        self.spinning.begin_window();
         self.names.begin_window();
         // Drops the places of the previous window, else a thread with ever new places would fill the table.
         let left = self.left.map(|(left, _)| left);
@@ -243,45 +256,12 @@ impl Log {
         self.candidates.unseen(Mono(0), Mono(ran.0));
     }
 
-    /// Its figures, one entry for each deadline that its names had.
-    pub fn report(&self, name: fn(Point) -> Option<&'static str>) -> Vec<Task> {
-        if self.main.is_some() {
-            return self.report_all();
-        }
-        let mut decided = self.clone();
-        decided.decide(name);
-        decided.report_all()
-    }
-
     /// The main wait, as the point of one of `stream`.
     #[cfg(test)]
     pub fn main_point(&mut self, stream: &[Activation], name: fn(Point) -> Option<&'static str>) -> Point {
         let main = self.main;
         let found = stream.iter().find(|one| Some(self.places.of(one.point, name).0) == main);
         found.map(|one| one.point).unwrap_or_default()
-    }
-
-    fn report_decided(&self) -> Task {
-        let main = self.main.map(|main| self.places.get(main));
-        let is_chosen =
-            self.chosen.as_deref().zip(main.as_ref()).is_some_and(|(of, main)| fits(of, &main.name));
-        let mut task = self.sums.report(self.main, &self.places, self.lost_since.is_some());
-        if task.activations == 0 {
-            task.released_by.extend(self.created_by);
-        }
-        Task {
-            is_chosen,
-            polls_from_ns: main.filter(|_| !is_chosen).and_then(|main| self.paused.polls_from(&main)),
-            unfinished: self.unfinished.clone(),
-            outside_ns: self.candidates.outside(),
-            other_turns: self.candidates.report(&self.places),
-            late_causes: self.jobs.as_ref().map(Jobs::causes).unwrap_or_default(),
-            several_waits: self.cycles.report(&self.sums.distances()),
-            off_period_ns: self.cycles.off_period(self.sums.period_ns()),
-            several_jobs: self.several.report(self.sums.shortest_distance()),
-            released_every_ns: task.released_every_ns.filter(|_| !is_chosen),
-            ..task
-        }
     }
 
     fn decide(&mut self, name: fn(Point) -> Option<&'static str>) {
@@ -368,6 +348,7 @@ impl Log {
                 self.is_over(&job, job.part, activation);
                 let response = activation.blocked.since(job.part);
                 self.paused.finished(response);
+                self.spinning.finished(job.delay, response, job.execution);
                 self.perhaps_several(&job, last_one, place);
                 self.jobs.iter_mut().for_each(|jobs| jobs.ends(job.part, activation.blocked, name));
                 self.sums.finished(job.execution, Finished { response: Some(response), late, last });
@@ -385,15 +366,4 @@ impl Log {
         );
         self.left = Some((place, activation.blocked));
     }
-}
-
-/// The release: for a timer that was armed late, the requested time.
-fn release(activation: &Activation, late: Option<LateSleeps>) -> Mono {
-    let asked = late.filter(|_| activation.armed_late).map(|late| late.last);
-    asked.unwrap_or(activation.begin()).min(activation.switched_in)
-}
-
-pub(super) fn sum(a: Option<LateSleeps>, b: Option<LateSleeps>) -> Option<LateSleeps> {
-    let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
-    Some(LateSleeps { count: a.count.saturating_add(b.count), last: b.last, most: a.most.max(b.most) })
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::cycles::is_regular;
+use super::grid::{asked, is_computed};
 use super::places::{Id, Places};
 use super::point::{Class, Place};
 use crate::glob::fits;
@@ -51,12 +52,14 @@ pub(super) fn main_wait(
     if let Some(&place) = count.keys().filter(fits).max_by_key(|&&place| (count[&place], name(place))) {
         return Some(place);
     }
-    // A job may contain many relative sleeps; absolute sleeps until regular times start jobs.
+    // A job may contain many relative sleeps; absolute sleeps until computed times start jobs.
     let is_steady = |place: Id| {
         let distances = distances(activations, at, place);
         distances.len() >= FEW && is_regular(&distances, 1)
     };
-    let regular = count.keys().filter(|&&place| places.get(place).is_absolute_sleep() && is_steady(place));
+    let is_computed = |place: Id| is_computed(&distances(activations, at, place));
+    let is_absolute = |place: Id| places.get(place).is_absolute_sleep();
+    let regular = count.keys().filter(|&&place| is_absolute(place) && is_steady(place) && is_computed(place));
     if let Some(&place) = regular.max_by_key(|&&place| (count[&place], name(place))) {
         return Some(place);
     }
@@ -73,15 +76,16 @@ pub(super) fn main_wait(
     // A short sleep in a loop that waits for work elsewhere: the main wait is the place with the longest total wait. A job
     // may also poll, with many sleeps, and wait for its regular release elsewhere.
     let waits = |place: Id| total(activations, at, place);
-    let elsewhere =
-        timed.filter(|(place, _)| places.get(**place).is_relative_sleep()).and_then(|(sleep, _)| {
-            let others = count.iter().filter(|&(&place, &(blocked, _))| {
-                let often = blocked * 2 >= most && waits(place) > waits(*sleep) * 2;
-                let released = || waits(place) * POLLS > waits(*sleep) && is_steady(place);
-                place != *sleep && may_release(&places.get(place)) && (often || released())
-            });
-            others.max_by_key(|&(&place, _)| (waits(place), name(place)))
+    let from_now =
+        |place: Id| places.get(place).is_relative_sleep() || is_absolute(place) && !is_computed(place);
+    let elsewhere = timed.filter(|&(&place, _)| from_now(place)).and_then(|(sleep, _)| {
+        let others = count.iter().filter(|&(&place, &(blocked, _))| {
+            let often = blocked * 2 >= most && waits(place) > waits(*sleep) * 2;
+            let released = || waits(place) * POLLS > waits(*sleep) && is_steady(place);
+            place != *sleep && may_release(&places.get(place)) && (often || released())
         });
+        others.max_by_key(|&(&place, _)| (waits(place), name(place)))
+    });
     elsewhere.or(timed).or(on_purpose).or(Some(plain)).map(|(place, _)| *place)
 }
 
@@ -105,8 +109,8 @@ pub(super) fn may_be_within(main: Id, at: &[Id], places: &Places) -> bool {
 
 /// Intervals between the ends of waits in `place`, ns.
 fn distances(activations: &[Activation], at: &[Id], place: Id) -> Vec<u64> {
-    let ends = activations.iter().skip(1).zip(at).filter(|&(_, &of)| of == place);
-    let ends: Vec<Mono> = ends.map(|(next, _)| next.begin()).collect();
+    let waits = activations.iter().zip(activations.iter().skip(1)).zip(at).filter(|&(_, &of)| of == place);
+    let ends: Vec<Mono> = waits.map(|((left, next), _)| asked(next, left.late_sleeps)).collect();
     ends.windows(2).map(|two| two[1].since(two[0]).0).collect()
 }
 

@@ -16,6 +16,7 @@ mod chain;
 mod cycles;
 mod deadlines;
 mod faulting;
+mod grid;
 mod job;
 mod log;
 mod main_wait;
@@ -31,6 +32,7 @@ mod point;
 mod runs;
 mod several;
 mod sites;
+mod spinning;
 mod sums;
 mod task;
 mod unfinished;
@@ -44,7 +46,8 @@ pub use others::OTHERS;
 pub use parts::{explanation, main_cause, Part, What};
 pub use point::{Class, Place};
 pub use task::{
-    policy as policy_name, Blocking, LateCause, OtherSpans, Period, SeveralJobs, SeveralWaits, Span, Task,
+    policy as policy_name, Blocking, LateCause, OtherSpans, OtherStart, Period, SeveralJobs, SeveralWaits,
+    Span, Task,
 };
 pub use unfinished::{State, Unfinished};
 pub use waiting::Wait;

@@ -87,6 +87,8 @@ fn anonymous(task: Task) -> Task {
         off_period_ns: None,
         several_jobs: None,
         polls_from_ns: None,
+        off_cpu_ns: None,
+        other_start: None,
         misses,
         miss_max_ns,
         is_chosen: false,
@@ -101,7 +103,10 @@ fn certain_misses(task: &Task) -> (u64, Option<Ns>, Option<Ns>) {
     let Some(deadline) = held.filter(|&deadline| task.is_late_by_doubt_alone(deadline)) else {
         return (task.misses, task.miss_max_ns, None);
     };
-    let waited = task.waited_beyond(deadline).map(|waited| waited.saturating_sub(deadline));
+    let waited = task
+        .waited_beyond(deadline)
+        .or(task.took_beyond(deadline))
+        .map(|waited| waited.saturating_sub(deadline));
     let longest = task.of(Quantity::Response).and_then(|series| series.histogram.max());
     (u64::from(waited.is_some()), waited, longest)
 }

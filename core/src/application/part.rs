@@ -6,7 +6,7 @@
 //! the response times of the first case, and its total length is reported as a doubt (`several`).
 
 use super::places::Id;
-use crate::trace::activation::Activation;
+use crate::trace::activation::{Activation, LateSleeps};
 
 /// Activations of one job, without the last.
 #[derive(Clone)]
@@ -43,9 +43,15 @@ pub(super) fn joined(activations: &[Activation]) -> Option<Activation> {
         stayed: next.stayed,
         at_once: next.at_once,
         blocks: next.blocks,
-        late_sleeps: super::log::sum(first.late_sleeps, next.late_sleeps),
+        late_sleeps: sum(first.late_sleeps, next.late_sleeps),
         thread: next.thread,
         policy: next.policy,
         ..first
     })
+}
+
+/// The overruns of two spans, one after the other.
+pub(super) fn sum(a: Option<LateSleeps>, b: Option<LateSleeps>) -> Option<LateSleeps> {
+    let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
+    Some(LateSleeps { count: a.count.saturating_add(b.count), last: b.last, most: a.most.max(b.most) })
 }

@@ -4,7 +4,8 @@
 //! that, and the time until its next wait is not a response time. The same holds for waits that are not for a job: a
 //! mutex, a page fault, a write. Exception: sleeps that end at regular times whatever the length of the jobs before
 //! them. Then the program computes them from a period, and their end is a release. In a loop that spins until its next
-//! period, the sleeps have any length but that one.
+//! period, the sleeps have any length but that one. A sleep until an absolute time or the timeout of another wait is a
+//! relative sleep unless its times are computed.
 
 use super::candidates::may_begin_jobs;
 use super::point::Place;
@@ -16,6 +17,17 @@ const SHOWN: u64 = 2;
 const DIFFER: u64 = 32;
 /// A sleep makes up for a difference to within a quarter of it.
 const NEARLY: u64 = 4;
+
+/// Times at which the main waits end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timed {
+    /// Not those of timers.
+    No,
+    /// Computed by the program ([`super::grid`]).
+    Computed,
+    /// A length after each call, as in a relative sleep.
+    FromNow,
+}
 
 /// The main waits of one thread.
 #[derive(Clone, Default)]
@@ -66,12 +78,12 @@ impl Paused {
 
     /// The longest time from the end of a wait in `main` until it ran, if its jobs may have been released later than that
     /// end.
-    pub fn polls_from(&self, main: &Place) -> Option<Ns> {
-        self.may_poll(main).then_some(self.longest_start.max(self.start))
+    pub fn polls_from(&self, main: &Place, timed: Timed) -> Option<Ns> {
+        self.may_poll(main, timed).then_some(self.longest_start.max(self.start))
     }
 
-    fn may_poll(&self, main: &Place) -> bool {
-        if main.is_relative_sleep() {
+    fn may_poll(&self, main: &Place, timed: Timed) -> bool {
+        if main.is_relative_sleep() || timed == Timed::FromNow {
             return self.made_up < SHOWN || self.made_up <= self.others.saturating_mul(NEARLY);
         }
         // Other code than glibc's waits for jobs in that call, too.
@@ -110,7 +122,7 @@ mod tests {
     #[test]
     fn a_relative_sleep_is_a_release_only_where_it_makes_up_for_the_job_before_it() {
         let relative = Place::of(Point { operation: 0, ..SLEEP }, name);
-        let may_poll = |jobs: Vec<(u64, u64)>| after(jobs).may_poll(&relative);
+        let may_poll = |jobs: Vec<(u64, u64)>| after(jobs).may_poll(&relative, Timed::FromNow);
         let work = |k: u64| if k % 50 == 25 { 4_000 } else { 1_000 };
         let periodic = (0..200).map(|k| (work(k), 10_000 - work(k)));
         assert!(!may_poll(periodic.collect()));
@@ -132,24 +144,26 @@ mod tests {
         let mut paused = after([(9_000, 1_000)]);
         paused.waited(Ns(MS), Ns(7));
         paused.begin_window();
-        assert_eq!(paused.polls_from(&relative), Some(Ns(7)), "in progress");
+        assert_eq!(paused.polls_from(&relative, Timed::No), Some(Ns(7)), "in progress");
         paused.finished(Ns(MS));
-        assert_eq!(paused.polls_from(&relative), Some(Ns(7)));
+        assert_eq!(paused.polls_from(&relative, Timed::No), Some(Ns(7)));
         paused.begin_window();
-        assert_eq!(paused.polls_from(&relative), Some(Ns(0)));
+        assert_eq!(paused.polls_from(&relative, Timed::No), Some(Ns(0)));
     }
 
     #[test]
     fn nothing_is_released_in_a_page_fault_nor_in_a_mutex() {
         let of = |syscall| Place::of(Point { syscall, ..Point::default() }, name);
-        assert!(after([]).may_poll(&of(Point::STOPPED)) && after([]).may_poll(&of(-1)));
-        assert!(!after([]).may_poll(&Place::of(SLEEP, name)));
+        assert!(after([]).may_poll(&of(Point::STOPPED), Timed::No) && after([]).may_poll(&of(-1), Timed::No));
+        let sleep = Place::of(SLEEP, name);
+        assert!(!after([]).may_poll(&sleep, Timed::Computed) && after([]).may_poll(&sleep, Timed::FromNow));
         let futex =
             |operation| Place::of(Point { syscall: 202, argument: 64, operation, ..Point::default() }, name);
         let busy = after([(9_000, 1_000)]);
-        assert!(busy.may_poll(&futex(0)) && busy.may_poll(&futex(6)) && !busy.may_poll(&futex(9)));
+        let polls = |paused: &Paused, operation| paused.may_poll(&futex(operation), Timed::No);
+        assert!(polls(&busy, 0) && polls(&busy, 6) && !polls(&busy, 9));
         let idle = after([(1_000, 9_000)]);
-        assert!(!idle.may_poll(&futex(0)) && idle.may_poll(&futex(6)));
+        assert!(!polls(&idle, 0) && polls(&idle, 6));
         assert_eq!(idle.jobs + idle.waits, Ns(10 * MS));
     }
 }

@@ -99,6 +99,11 @@ impl Several {
         }
     }
 
+    /// Takes the runs of releasers from a later state.
+    pub fn keep_runs_of(&mut self, later: &Several) {
+        self.ran.clone_from(&later.ran);
+    }
+
     /// A thread that releases this one ran.
     pub fn releaser_ran(&mut self, from: Mono, until: Mono) {
         if self.ran.len() == RUNS {

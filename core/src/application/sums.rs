@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 
 use super::faulting::Faulting;
+use super::grid;
 use super::misses::Finished;
 use super::missing::Missing;
 use super::paces::{Held, Paces, RECENT};
+use super::paused::Timed;
 use super::places::{Id, Places};
 use super::point::Place;
 use super::task::{policy, Blocking, Span, Task};
@@ -273,6 +275,17 @@ impl Sums {
         self.distances.iter().map(|&(release, _)| release).collect()
     }
 
+    /// Times at which its main waits end.
+    pub fn timed(&self) -> Timed {
+        let last = self.distances.len().saturating_sub(grid::RECENT);
+        let last: Vec<u64> = self.distances.range(last..).map(|&(release, _)| release).collect();
+        match self.timer_releases * 2 > self.releases {
+            false => Timed::No,
+            true if grid::is_computed(&last) => Timed::Computed,
+            true => Timed::FromNow,
+        }
+    }
+
     /// The report; `lost`: jobs may be lost at the moment.
     pub fn report(&self, main: Option<Id>, places: &Places, lost: bool) -> Task {
         let (thread, process, policy) = self.last.map_or_else(Default::default, |(who, process, number)| {
@@ -308,6 +321,8 @@ impl Sums {
             off_period_ns: None,
             several_jobs: None,
             polls_from_ns: None,
+            off_cpu_ns: None,
+            other_start: None,
             is_chosen: false,
             released_by: self.released_by.clone(),
             released_every_ns: self.released_every(),

@@ -108,6 +108,15 @@ pub struct Task {
     /// may poll.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polls_from_ns: Option<Ns>,
+    /// Longest time of a job without a CPU: delays, preemptions and waits. Present only if its jobs may spin until their
+    /// release after the wait in `waits_in`: no event tells that from work, unless their CPU time does not depend on the
+    /// delay of their start. A late job is then a doubt if half of the jobs take more than half of the deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_cpu_ns: Option<Ns>,
+    /// The place other than `waits_in` whose waits are the least far apart: if they start its jobs, none took longer.
+    /// Present only if the times of its releases in `waits_in` do not show that they are computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_start: Option<OtherStart>,
     /// Its worst wake-up, with its context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst: Option<Box<Peak>>,
@@ -185,6 +194,16 @@ pub struct OtherSpans {
     pub source: Option<String>,
 }
 
+/// A wait that may start jobs instead of the main wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OtherStart {
+    /// The place.
+    pub place: String,
+    /// The longest time from the end of a wait there to the next wait there.
+    pub longest_ns: Ns,
+}
+
 /// A place other than the thread's main wait, with its waits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -239,22 +258,56 @@ impl Task {
         let late = response.map_or(0, |series| series.histogram.count_from(deadline + Ns(1)));
         let several =
             self.several_jobs.is_some_and(|several| several.turns == several.late && late <= several.turns);
-        several || self.may_poll_until(deadline) || self.thread.comm == OTHERS
+        several || self.is_release_in_doubt(deadline) || self.thread.comm == OTHERS
+    }
+
+    /// Whether its late jobs may have been released after the wait from which they are measured.
+    #[must_use]
+    pub fn is_release_in_doubt(&self, deadline: Ns) -> bool {
+        self.may_poll_until(deadline) || self.may_spin_until(deadline) || self.may_start_elsewhere(deadline)
+    }
+
+    /// Whether its late jobs may have been in time if another wait starts them.
+    #[must_use]
+    pub fn may_start_elsewhere(&self, deadline: Ns) -> bool {
+        let other = self.other_start.as_ref().filter(|_| !self.is_chosen);
+        other.is_some_and(|other| other.longest_ns <= deadline)
     }
 
     /// Whether its late jobs may have polled for their release. A thread that spins until its next period, or for a flag,
     /// does so each time: if half of its jobs take less than half of the deadline, a late one is an exception.
     #[must_use]
     pub fn may_poll_until(&self, deadline: Ns) -> bool {
-        let typical = self.of(Quantity::Response).and_then(|series| series.histogram.quantile(0.5));
-        let spins = typical.is_none_or(|typical| typical > Ns(deadline.0 / 2));
-        spins && self.has_inferred_starts() && self.polls_from_ns.is_some()
+        self.is_always_long(deadline) && self.has_inferred_starts() && self.polls_from_ns.is_some()
     }
 
     /// Whether the recorder has chosen the waits at which jobs start, at least of one thread of a chain.
     #[must_use]
     pub fn has_inferred_starts(&self) -> bool {
         !self.is_chosen || self.chain.is_some()
+    }
+
+    /// Whether its late jobs may have spun until their release after a wait that ended before it.
+    #[must_use]
+    pub fn may_spin_until(&self, deadline: Ns) -> bool {
+        self.is_always_long(deadline) && !self.is_chosen && self.off_cpu_ns.is_some()
+    }
+
+    fn is_always_long(&self, deadline: Ns) -> bool {
+        let typical = self.of(Quantity::Response).and_then(|series| series.histogram.quantile(0.5));
+        typical.is_none_or(|typical| typical > Ns(deadline.0 / 2))
+    }
+
+    /// The longest time above `deadline` that a job of a thread that may spin certainly took: time without a CPU is not a
+    /// spin, and a spin ends at the next release at the latest.
+    #[must_use]
+    pub fn took_beyond(&self, deadline: Ns) -> Option<Ns> {
+        let response = self.of(Quantity::Response).and_then(|series| series.histogram.max());
+        let beyond = response.zip(self.period.as_ref()).filter(|(_, period)| !period.changed);
+        let beyond = beyond.map(|(response, period)| response.saturating_sub(period.median_ns));
+        let took = self.off_cpu_ns?.max(beyond.unwrap_or_default());
+        let else_certain = !self.may_poll_until(deadline) && !self.may_start_elsewhere(deadline);
+        (took > deadline && self.may_spin_until(deadline) && else_certain).then_some(took)
     }
 
     /// The longest wait for a CPU above `deadline` of a thread that may poll: that job was late all the same.

@@ -17,6 +17,7 @@ use crate::series::{Quantity, Thread};
 use crate::time::Ns;
 use crate::verdict::{badness, JudgedBy, Outcome, Verdict};
 
+mod possible;
 mod series;
 
 use series::consistent;
@@ -66,6 +67,7 @@ fn classes(run: &Run) -> usize {
 /// Two parts of it contradict each other.
 pub(super) fn again(run: &mut Run) -> Result<(), Contradiction> {
     run.series.iter().chain(run.tasks.iter().flat_map(|task| &task.series)).try_for_each(consistent)?;
+    possible::possible(run)?;
     adds_up(run)?;
     let Some(stored) = run.verdict.take() else { return Ok(()) };
     if stored.judged_by == Some(JudgedBy::Merged) && run.merged.is_empty() {

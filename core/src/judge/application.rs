@@ -243,10 +243,15 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns, poo
         let (waited, deadline) = waited.told_apart(deadline);
         verdict.fails(format!("{}: a job waited for a CPU for {waited}, deadline {deadline}", task.thread));
     }
+    let tied = tasks.iter().filter(|task| pools.unties(task).is_none());
+    for (task, took) in tied.filter_map(|task| Some((task, task.took_beyond(deadline)?))) {
+        let (took, deadline) = took.told_apart(deadline);
+        verdict.fails(format!("{}: a job took at least {took}, deadline {deadline}", task.thread));
+    }
     for (task, end) in tasks.iter().filter_map(|task| Some((task, task.late_end()?))) {
         let reason = format!("{}: {end}", task.thread);
         // A thread that waits elsewhere or has ended may have left its loop.
-        let is_job = end.state == State::Waits || !task.may_poll_until(deadline);
+        let is_job = end.state == State::Waits || !task.is_release_in_doubt(deadline);
         if is_job && pools.unties(task).is_none() && !matches!(end.state, State::Blocked | State::Ended) {
             verdict.fails(reason);
             continue;

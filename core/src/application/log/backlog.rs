@@ -3,6 +3,7 @@
 use super::super::candidates::{may_begin_jobs, may_queue};
 use super::super::cycles::is_regular;
 use super::super::misses::Finished;
+use super::super::paused::Timed;
 use super::super::places::Id;
 use super::super::point::Class;
 use super::super::several::From;
@@ -78,9 +79,11 @@ impl Log {
         }
     }
 
-    /// Whether its jobs seem to start after a relative sleep.
+    /// Whether its jobs seem to start after a relative sleep, or one until a time that is not computed.
     fn polls(&self) -> bool {
-        self.main.is_some_and(|main| self.places.get(main).is_relative_sleep())
+        self.main.map(|main| self.places.get(main)).is_some_and(|main| {
+            main.is_relative_sleep() || main.is_absolute_sleep() && self.sums.timed() == Timed::FromNow
+        })
     }
 
     /// The longest span of `job` without such a wait; `None`: no such wait. In a periodic thread most are waits within a

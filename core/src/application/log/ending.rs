@@ -1,7 +1,8 @@
 //! The end of a thread's recording: the job in progress, and losses after the last activation.
 
 use super::super::unfinished::{State, Unfinished};
-use super::{release, CurrentJob, Log};
+use super::over::release;
+use super::{CurrentJob, Log};
 use crate::time::Mono;
 use crate::trace::activation::{Activation, Point};
 

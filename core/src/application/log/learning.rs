@@ -8,7 +8,7 @@ use super::{Log, LEARNING};
 use crate::trace::activation::Point;
 
 /// Maximum number of buffered activations: during setup (writing files, mapping memory) a thread may wait often.
-const LONGEST: usize = 16 * LEARNING;
+pub(super) const LONGEST: usize = 16 * LEARNING;
 
 impl Log {
     /// Whether the inferred main wait may start jobs; checked every [`LEARNING`] activations.

@@ -1,6 +1,7 @@
 //! Start of jobs, and finished jobs for the chain of their thread.
 
 use super::super::chain::Seen;
+use super::super::grid::asked;
 use super::{CurrentJob, Log};
 use crate::time::{Mono, Ns};
 use crate::trace::activation::{Activation, LateSleeps, Via, Who};
@@ -20,6 +21,7 @@ impl CurrentJob {
             longest: Ns::ZERO,
             rested: None,
             alternated: None,
+            delay: activation.switched_in.since(begin),
         }
     }
 }
@@ -55,6 +57,11 @@ impl Log {
         let seen = Seen { tid, waker, waking, begin, end: last.blocked };
         self.finished.iter_mut().for_each(|finished| finished.push(seen));
     }
+}
+
+/// The release of a job: for a timer that was armed late, the requested time.
+pub(super) fn release(activation: &Activation, late: Option<LateSleeps>) -> Mono {
+    asked(activation, late).min(activation.switched_in)
 }
 
 /// The thread that ended the wait; `None` for a timer or an interrupt.

@@ -72,6 +72,7 @@ impl Log {
             self.cycles.begin_window();
             self.several.begin_window();
             self.paused.begin_window();
+            self.spinning.begin_window();
             self.names.earlier.push(earlier);
         }
         self.set_due(due);

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::application::{Followed, OtherSpans, Task, OTHERS};
+use crate::application::{Followed, OtherSpans, OtherStart, Task, OTHERS};
 use crate::conditions::Machine;
 use crate::cpuset::CpuSet;
 use crate::numbers::counted;
@@ -96,6 +96,11 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     let own = longest_response(task);
     let polled = own > deadline && task.may_poll_until(deadline);
     doubts.extend(polled.then(|| may_poll(task, shown(own))));
+    let spins = own > deadline && !polled && task.may_spin_until(deadline);
+    doubts.extend(spins.then(|| may_spin(task, shown(own))));
+    let elsewhere = own > deadline && task.may_start_elsewhere(deadline);
+    let other = task.other_start.as_ref().filter(|_| elsewhere);
+    doubts.extend(other.map(|other| may_start_elsewhere(task, other, shown(own))));
     // The event it polls for may have come just after it went to sleep.
     let sleeps = task.polls_every_ns.filter(|_| task.has_inferred_starts());
     if let Some(every) = sleeps.filter(|&every| !polled && every + own > deadline) {
@@ -123,7 +128,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
 /// Whether a job exceeded `deadline` by its CPU time alone, from the end of an inferred wait.
 pub(super) fn is_busy(task: &Task, deadline: Ns) -> bool {
     let by_itself = task.execution.as_ref().is_some_and(|execution| execution.max_ns > deadline);
-    by_itself && !task.is_chosen && !task.may_poll_until(deadline)
+    by_itself && !task.is_chosen && !task.is_release_in_doubt(deadline)
 }
 
 /// Where the jobs of late threads start. No event of the kernel shows whether a thread works or spins.
@@ -156,6 +161,31 @@ fn may_poll(task: &Task, longest: String) -> String {
          with the tracer (lathunt explain --between)",
         task.thread,
         plain(wait)
+    )
+}
+
+/// Doubt on late jobs of a thread that may have spun until their release.
+fn may_spin(task: &Task, longest: String) -> String {
+    let wait = task.waits_in.as_deref().unwrap_or("its main place");
+    format!(
+        "{}: from one wait in {wait} to the next, it took up to {longest}, and more than half of the deadline most times: no event \
+         shows whether it worked or spun until its release. If that wait starts a job, give --activation '{}'; otherwise mark \
+         the jobs with the tracer (lathunt explain --between)",
+        task.thread,
+        plain(wait)
+    )
+}
+
+/// Doubt on late jobs of a thread that also waits elsewhere, often enough to be in time if its jobs start there.
+fn may_start_elsewhere(task: &Task, other: &OtherStart, longest: String) -> String {
+    let wait = task.waits_in.as_deref().unwrap_or("its main place");
+    let OtherStart { place, longest_ns } = other;
+    format!(
+        "{}: from one wait in {wait} to the next, it took up to {longest}, but from one wait in {place} to the next up to \
+         {longest_ns}: it is unknown which wait starts a job. Choose one (--activation '{}' or '{}')",
+        task.thread,
+        plain(wait),
+        plain(place)
     )
 }
 

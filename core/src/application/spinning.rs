@@ -1,0 +1,104 @@
+//! Whether a thread works or spins after its main wait.
+//!
+//! A thread may wake early and spin until its release: until a time, or until a flag is set. No event of the kernel differs
+//! from that of a long job. Two facts tell them apart. Time without a CPU (delays, preemptions, waits) is no spin. And a
+//! spin ends at its own time, so that it is shorter after a late start, while work takes the same CPU time: the regression
+//! of the CPU time of a job on the delay of its start has a slope of -1 after a spin, and of 0 after work.
+
+use crate::time::Ns;
+
+/// Minimum number of jobs for the slope.
+const KNOWN: u64 = 8;
+/// Standard errors by which the slope must differ from that of a spin.
+const SURE: f64 = 4.0;
+/// Work has a slope above this.
+const MOST: f64 = 0.25;
+
+/// The jobs of one thread.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Spinning {
+    jobs: u64,
+    mean: (f64, f64), // of delay and CPU time, ns
+    // Sums of squared deviations and of their product.
+    delays: f64,
+    times: f64,
+    both: f64,
+    longest: Ns,
+}
+
+impl Spinning {
+    /// Resets the figures of the window. The slope is a property of the thread.
+    pub fn begin_window(&mut self) {
+        self.longest = Ns::ZERO;
+    }
+
+    /// A job ended: `delay` from its release until it ran.
+    pub fn finished(&mut self, delay: Ns, response: Ns, execution: Ns) {
+        self.longest = self.longest.max(response.saturating_sub(execution));
+        self.jobs += 1;
+        let (x, y) = (delay.0 as f64, execution.0 as f64);
+        let (dx, dy) = (x - self.mean.0, y - self.mean.1);
+        let share = 1.0 / self.jobs as f64;
+        self.mean = (self.mean.0 + dx * share, self.mean.1 + dy * share);
+        self.delays += dx * (x - self.mean.0);
+        self.times += dy * (y - self.mean.1);
+        self.both += dx * (y - self.mean.1);
+    }
+
+    /// The longest time of a job without a CPU, if its jobs may be spins; `None`: they are work.
+    pub fn may_spin(&self) -> Option<Ns> {
+        (!self.is_work()).then_some(self.longest)
+    }
+
+    fn is_work(&self) -> bool {
+        if self.jobs < KNOWN || self.delays <= 0.0 {
+            return false;
+        }
+        let slope = self.both / self.delays;
+        let rest = (self.times - slope * self.both).max(0.0) / (self.jobs - 2) as f64;
+        let error = (rest / self.delays).sqrt();
+        slope > -MOST && slope + 1.0 > SURE * error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: u64 = 1_000;
+
+    /// Jobs with delays of 5 to 25 µs; `works`: CPU time after the start, given the delay and a random number.
+    fn of(jobs: u64, works: impl Fn(u64, u64) -> u64) -> Option<Ns> {
+        let (mut spinning, mut dice) = (Spinning::default(), 7_u64);
+        let mut random = || {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            dice >> 33
+        };
+        for _ in 0..jobs {
+            let delay = 5 * US + random() % (20 * US);
+            let execution = works(delay, random());
+            spinning.finished(Ns(delay), Ns(delay + execution), Ns(execution));
+        }
+        spinning.may_spin()
+    }
+
+    #[test]
+    fn work_takes_its_time_after_a_late_start_and_a_spin_ends_at_its_own() {
+        let work = |_: u64, dice: u64| 51_000 * US + dice % (4 * US);
+        assert_eq!(of(20, work), None);
+        assert!(of(KNOWN - 1, work).is_some(), "too few");
+        assert!(of(20, |delay, dice| 51_000 * US - delay + dice % (4 * US)).is_some());
+        assert!(of(1_000, |_, dice| 30_000 * US + dice % (40_000 * US)).is_some(), "the delays do not show");
+        assert!(of(1_000, |delay, dice| 51_000 * US + delay * (dice % 2) - delay).is_some(), "half of them");
+    }
+
+    #[test]
+    fn time_without_a_cpu_is_no_spin() {
+        let mut spinning = Spinning::default();
+        spinning.finished(Ns(3), Ns(51_000), Ns(50_000));
+        spinning.finished(Ns(3), Ns(51_000), Ns(1_000));
+        assert_eq!(spinning.may_spin(), Some(Ns(50_000)));
+        spinning.begin_window();
+        assert_eq!(spinning.may_spin(), Some(Ns::ZERO));
+    }
+}
