@@ -45,7 +45,7 @@ pub struct Answer {
 pub struct Observed {
     /// Number of activations.
     pub samples: u64,
-    /// Equivalent number of independent activations: `theta * samples`, or `theta / (2 - theta)` of them if some are above. `null`: `theta` is not known.
+    /// `theta * samples`, the equivalent number of independent activations. `null`: `theta` is not known.
     pub effective_samples: Option<u64>,
     /// Extremal index: 1 for independent samples, 1/k for clusters of k; of samples in clusters its lower 95 % limit.
     pub theta: Option<f64>,

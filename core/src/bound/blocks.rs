@@ -155,7 +155,7 @@ pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<
     let box_test = order::ljung_box(maxima, 10);
     let (theta, reason) = independence(maxima, box_test);
     let blocks = Activations { all: n, missed: 0, above, unknown: 0 };
-    let (all, late) = theta.map_or((n, above), |theta| model_free::effective(blocks, theta));
+    let (all, late) = theta.map_or((n, above), |theta| model_free::for_limit(blocks, theta));
     let mut answer = Answer {
         format: FORMAT.to_owned(),
         version: VERSION,
@@ -163,7 +163,7 @@ pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<
         unit: "as given".to_owned(),
         observed: Observed {
             samples: n,
-            effective_samples: theta.map(|_| all),
+            effective_samples: theta.map(|theta| model_free::effective_samples(blocks, theta)),
             theta,
             max_ns: max,
             level_ns: at,

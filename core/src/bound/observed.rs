@@ -63,8 +63,8 @@ pub(super) fn observed(
     let above = seen.saturating_add(unknown);
     let activations = Activations { all: samples, missed: 0, above, unknown };
     // Each cluster counts once, in samples and in exceedances.
-    let effective = theta.map(|theta| model_free::effective(activations, theta));
-    let (n, k) = effective.unwrap_or((samples, above));
+    let (n, k) = theta.map_or((samples, above), |theta| model_free::for_limit(activations, theta));
+    let effective = theta.map(|theta| model_free::effective_samples(activations, theta));
     let reason = match &input.order {
         Order::Unknown(why) => format!("assuming independent late samples, which cannot be tested: {why}"),
         _ if theta.is_none() => {
@@ -81,7 +81,7 @@ pub(super) fn observed(
     };
     Observed {
         samples,
-        effective_samples: effective.map(|(n, _)| n.saturating_sub(unknown)),
+        effective_samples: effective.map(|n| n.saturating_sub(unknown)),
         theta,
         max_ns: all.max,
         level_ns: level,

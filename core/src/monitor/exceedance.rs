@@ -17,7 +17,7 @@ use super::window::{Held, SeriesKey, UnixMs, WindowSeries};
 use crate::series::Quantity;
 use crate::stats::activations::{possibly_above, Activations};
 use crate::stats::clusters;
-use crate::stats::model_free::{effective, upper_limit};
+use crate::stats::model_free::{for_limit, upper_limit};
 use crate::time::Ns;
 
 /// One-sided confidence of all limits.
@@ -192,7 +192,7 @@ impl Exceedances {
             let known = |of: &&Count| (of.samples.saturating_sub(of.lost), of.above.saturating_sub(of.lost));
             let theta = clusters::index_of_counts(&counts.iter().rev().map(known).collect::<Vec<_>>());
             let all = Activations { all: samples, missed: 0, above, unknown: lost };
-            let (n, k) = theta.map_or((samples, above), |theta| effective(all, theta));
+            let (n, k) = theta.map_or((samples, above), |theta| for_limit(all, theta));
             let probability_upper = upper_limit(n, k.min(n), CONFIDENCE)?;
             Some(Limit { key, deadline_ns, samples, above, theta, probability_upper })
         };
@@ -279,7 +279,7 @@ mod tests {
                 let above = windows.iter().map(|window| window.1).sum();
                 let all = Activations { all: 288 * 30_000, missed: 0, above, unknown: 0 };
                 let theta = clusters::index_of_counts(&windows);
-                let (n, k) = theta.map_or((all.all, above), |theta| effective(all, theta));
+                let (n, k) = theta.map_or((all.all, above), |theta| for_limit(all, theta));
                 let truth = clusters as f64 * 5.0 / all.all as f64;
                 covered += u32::from(upper_limit(n, k, CONFIDENCE).unwrap() >= truth);
                 plain += u32::from(upper_limit(all.all, above, CONFIDENCE).unwrap() >= truth);

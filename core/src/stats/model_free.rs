@@ -79,10 +79,9 @@ pub(crate) fn statement(
     confidence: f64,
 ) -> Option<ModelFree> {
     let Activations { all: samples, missed, above, unknown } = activations;
-    let effective = theta.map(|theta| effective(activations, theta));
-    let (n, k) = effective.unwrap_or((samples, above));
+    let (n, k) = theta.map_or((samples, above), |theta| for_limit(activations, theta));
     let probability_below = upper_limit(n, k.min(n), confidence)?;
-    let effective_samples = effective.map(|(n, _)| n);
+    let effective_samples = theta.map(|theta| effective_samples(activations, theta));
     let late = match above {
         0 => "none".to_owned(),
         n => n.to_string(),
@@ -117,12 +116,18 @@ pub(crate) fn statement(
     })
 }
 
-/// Equivalent number of independent activations, and of those above. Unknown ones are not reduced.
+/// Equivalent number of independent activations. Unknown ones are not reduced by `theta`.
+pub(crate) fn effective_samples(activations: Activations, theta: f64) -> u64 {
+    for_limit(Activations { above: 0, ..activations }, theta).0
+}
+
+/// Numbers of independent activations, and of those above, that have the upper limit of this record.
 ///
-/// If none is above, no cluster occurred, whatever its size: `theta` of all. Otherwise the sizes of clusters vary, and with them
-/// the number above. Of geometric sizes with mean `1 / theta`, its variance is `(2 - theta) / theta` times its mean, as if only one
-/// of so many were independent. Clusters counted as if all had one size would give a limit that covers in 88 instead of 95 % of cases.
-pub(crate) fn effective(activations: Activations, theta: f64) -> (u64, u64) {
+/// If none is above, no cluster occurred, whatever its size: [`effective_samples`]. Otherwise the sizes of clusters vary, and with
+/// them the number above. Of geometric sizes with mean `1 / theta`, its variance is `(2 - theta) / theta` times its mean, as if only
+/// one of so many were independent. Clusters counted as if all had one size would give a limit that covers in 88 instead of 95 %
+/// of cases.
+pub(crate) fn for_limit(activations: Activations, theta: f64) -> (u64, u64) {
     let Activations { all, above, unknown, .. } = activations;
     let share = if above > unknown { theta / (2.0 - theta) } else { theta };
     let n = ((share * all.saturating_sub(unknown) as f64).floor() as u64).max(1);
@@ -348,11 +353,11 @@ mod tests {
     #[test]
     fn clusters_count_once_on_both_sides_and_what_is_not_known_in_full() {
         let said = statement(counted(1_000_000, 50), Some(0.1), Ns(85_300), 0.95).unwrap();
-        assert_eq!((said.samples, said.above, said.effective_samples), (1_000_000, 50, Some(52_631)));
+        assert_eq!((said.samples, said.above, said.effective_samples), (1_000_000, 50, Some(100_000)));
         close(said.probability_below, upper_limit(52_631, 3, 0.95).unwrap(), 1e-12);
         assert!(said
             .sentence
-            .starts_with("1000000 samples (equivalent to 52631 independent ones), 50 above"));
+            .starts_with("1000000 samples (equivalent to 100000 independent ones), 50 above"));
         let none = statement(counted(1_000_000, 0), Some(0.1), Ns(85_300), 0.95).unwrap();
         close(none.probability_below, upper_limit(100_000, 0, 0.95).unwrap(), 1e-12);
         let lost = Activations { all: 1_010, missed: 0, above: 30, unknown: 10 };
