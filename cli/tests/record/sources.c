@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* sources MODE: late jobs, each released by another interface of the kernel; as hidden.c, with the same truth. The modes
- * stealing, shortlived and tokens are in no test list: lathunt does not see where their jobs start. */
+ * shortlived and tokens are in no test list: lathunt does not see where their jobs start. */
 #include "sources_more.h"
 
 /* In time: tokens of an eventfd that come together, and a poller that sleeps and looks. */

@@ -80,6 +80,16 @@ impl Paces {
         *self = Paces { deadline, distances, sorted, ..Paces::default() };
     }
 
+    /// From now on jobs start in another place: those before are judged by their own period, which is forgotten.
+    pub fn forget_period(&mut self) {
+        let period = self.period();
+        while !self.steps.is_empty() {
+            self.judge_first(period);
+        }
+        self.missing.end();
+        (self.distances, self.sorted) = (VecDeque::new(), Vec::new());
+    }
+
     /// A release, `distance` ns after the previous one if that is known; `overrun`: see [`Distance`].
     pub fn released(&mut self, asked_late: bool, distance: Option<u64>, overrun: u64) {
         let after = distance.map(|ns| Distance { ns, overrun });

@@ -207,6 +207,13 @@ impl Sums {
         self.last_release = None;
     }
 
+    /// From now on jobs start in another place, with another period.
+    pub fn forget_period(&mut self) {
+        self.last_release = None;
+        self.distances.clear();
+        self.paces.forget_period();
+    }
+
     /// A job is released; `late`: sleeps of the previous job until times that had passed.
     pub fn released(&mut self, a: &Activation, release: Mono, late: Option<LateSleeps>) {
         self.releases += 1;

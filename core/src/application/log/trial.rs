@@ -66,9 +66,9 @@ impl Log {
         whole.main = trial.activations.get(at).map(|one| whole.place_of(one, name).0);
         // The job in progress by the other main wait is time outside jobs.
         let since = whole.current.take().map(|job| job.begin);
-        whole.sums.forget_release();
+        whole.sums.forget_period();
         whole.cycles.forget();
-        whole.paused.forget();
+        whole.paused = super::Paused::default();
         whole.candidates.forget(since);
         whole.jobs.iter_mut().for_each(super::Jobs::forget);
         whole.several.keep_runs_of(&self.several);

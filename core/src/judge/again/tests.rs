@@ -8,6 +8,8 @@ use crate::run::NotARun;
 use crate::series::{SecondMax, Series, Thread};
 use crate::time::{Cpu, Mono};
 
+mod altered;
+
 const DEADLINE: Ns = Ns(100_000);
 
 fn series(samples: u64, worst: Ns) -> Series {
