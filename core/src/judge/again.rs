@@ -139,7 +139,10 @@ fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
     let first = run.series.first().map(|series| series.quantity);
     let quantity = stored.quantity.or(first)?;
     let limited = |one: Quantity| match stored.judged_by {
-        Some(JudgedBy::Tasks) => Rules::tasks(run).limited(run).any(|series| series.quantity == one),
+        // The quantity that the verdict names, too: these rules judge no response times.
+        Some(JudgedBy::Tasks) => {
+            one == quantity || Rules::tasks(run).limited(run).any(|series| series.quantity == one)
+        }
         // Each of them was judged by the deadline, whatever the quantity of the whole verdict.
         Some(JudgedBy::Merged) => {
             one == quantity

@@ -9,7 +9,7 @@ use crate::run::{Interference, Loss};
 use crate::time::{Prio, Tid};
 
 /// One of this many altered files is also shown and merged.
-const SHOWN: u32 = 16;
+const SHOWN: u32 = 64;
 
 /// Path of each value in `of`, objects and lists included.
 fn paths(of: &Value, at: &str, all: &mut Vec<String>) {
