@@ -121,7 +121,12 @@ impl Walk<'_, '_> {
                 "{count} disk {kind}s of {by} ({sectors} sectors together, the last at sector {sector}) of device {}",
                 device(dev)
             ),
-            _ => format!("disk {kind} of {nr_sector} sectors at sector {sector} of device {}", device(dev)),
+            _ => {
+                let others = |by: &&Thread| by.tid != thread.tid && !self.path.contains(&by.tid);
+                let by = owner.as_ref().filter(others);
+                let by = by.map_or(String::new(), |by| format!(", submitted by {by},"));
+                format!("disk {kind} of {nr_sector} sectors at sector {sector} of device {}{by}", device(dev))
+            }
         };
         if let Some(below) = issued.and_then(|index| self.below(index, done)) {
             parts.push(self.stacked(&what, &below, (from, done), depth));
