@@ -85,7 +85,7 @@ impl Most {
                 Ns(u64::from(second) * 1_000_000_000),
             )?;
         }
-        if let Some(variance) = series.variance_ns2.filter(|variance| !(*variance >= 0.0)) {
+        if let Some(variance) = series.variance_ns2.filter(|variance| *variance < 0.0) {
             return Err(Contradiction(format!("{whose}: a variance of {variance}")));
         }
         let Some(counts) = &series.counts else { return Ok(()) };
