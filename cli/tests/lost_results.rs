@@ -267,7 +267,12 @@ fn every_signal_that_would_kill_ends_a_measurement_with_its_results_and_is_named
             // Ignored signals are inherited: a shell's job in the background ignores SIGQUIT, one of nohup SIGHUP.
             let signal = *signal;
             // SAFETY: signal() is safe in a child between fork and exec.
-            unsafe { command.pre_exec(move || Ok(drop(libc::signal(signal, libc::SIG_DFL)))) };
+            unsafe {
+                command.pre_exec(move || {
+                    libc::signal(signal, libc::SIG_DFL);
+                    Ok(())
+                })
+            };
             (n, *words, signal, *name, command.current_dir(place.path()).spawn().unwrap())
         })
         .collect();
