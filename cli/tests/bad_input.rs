@@ -93,12 +93,17 @@ fn a_run_damaged_anywhere_is_refused_or_shown() {
 }
 
 #[test]
-fn counters_at_their_limit_are_shown() {
+fn counters_at_their_limit_are_refused_in_a_file_and_shown() {
     let most = u64::MAX.to_string();
     let text = small()
         .replace("\"missed\":0", &format!("\"missed\":{most}"))
         .replace("\"lost\":0", &format!("\"lost\":{most}"));
-    let mut run = Run::from_json(&text).unwrap();
+    let refused = Run::from_json(&text).unwrap_err().to_string();
+    assert!(refused.contains("more than one per nanosecond"), "{refused}");
+    // In memory.
+    let mut run = Run::from_json(&small()).unwrap();
+    run.series[0].missed = Some(u64::MAX);
+    run.series[0].lost = u64::MAX;
     let half = format!(
         "{{\"width_ns\":1000,\"linear_bins\":10240,\"count\":{n},\"sum_ns\":{most},\"min_ns\":4100,\"max_ns\":4900,\"bins\":[[4,{n}]]}}",
         n = 1u64 << 63

@@ -146,7 +146,7 @@ static void *relinner(void *unused)
 	struct timespec some = at(10 * MS);
 
 	init("relinner");
-	PERIODIC(work((w - 10 * MS) / 2); nanosleep(&some, 0); work((w - 10 * MS) / 2); job(r))
+	PERIODIC((void)w; work(25 * MS); nanosleep(&some, 0); work(25 * MS); job(r))
 	return unused;
 }
 
@@ -329,7 +329,7 @@ int main(int count, char **arguments)
 	sigprocmask(SIG_BLOCK, &alarms, 0); /* in all threads: one of them takes it */
 	if (!strcmp(mode, "execchain")) {
 		if (number) {
-			work(half_of(atoi(number) - 1));
+			work(LATE / 2);
 			job(truth->begin + (atoi(number) - 1) * PERIOD);
 		} else {
 			char fd[16];

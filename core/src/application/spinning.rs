@@ -4,15 +4,17 @@
 //! from that of a long job. Two facts tell them apart. Time without a CPU (delays, preemptions, waits) is no spin. And a
 //! spin ends at its own time, so that it is shorter after a late start, while work takes the same CPU time: the regression
 //! of the CPU time of a job on the delay of its start has a slope of -1 after a spin, and of 0 after work.
+//!
+//! Work is the rule: a thread spins only if the slope shows it.
 
 use crate::time::Ns;
 
 /// Minimum number of jobs for the slope.
 const KNOWN: u64 = 8;
-/// Standard errors by which the slope must differ from that of a spin.
-const SURE: f64 = 4.0;
-/// Work has a slope above this.
-const MOST: f64 = 0.25;
+/// Standard errors by which the slope must differ from that of work.
+const SURE: f64 = 3.0;
+/// Maximum deviation of the slope from that of a spin.
+const NEARLY: f64 = 0.5;
 
 /// The jobs of one thread.
 #[derive(Clone, Copy, Default)]
@@ -45,19 +47,19 @@ impl Spinning {
         self.both += dx * (y - self.mean.1);
     }
 
-    /// The longest time of a job without a CPU, if its jobs may be spins; `None`: they are work.
+    /// The longest time of a job without a CPU, if its jobs spin; `None`: they are work, as far as the slope shows.
     pub fn may_spin(&self) -> Option<Ns> {
-        (!self.is_work()).then_some(self.longest)
+        self.spins().then_some(self.longest)
     }
 
-    fn is_work(&self) -> bool {
+    fn spins(&self) -> bool {
         if self.jobs < KNOWN || self.delays <= 0.0 {
             return false;
         }
         let slope = self.both / self.delays;
         let rest = (self.times - slope * self.both).max(0.0) / (self.jobs - 2) as f64;
         let error = (rest / self.delays).sqrt();
-        slope > -MOST && slope + 1.0 > SURE * error
+        (slope + 1.0).abs() < NEARLY && -slope > SURE * error
     }
 }
 
@@ -86,18 +88,23 @@ mod tests {
     fn work_takes_its_time_after_a_late_start_and_a_spin_ends_at_its_own() {
         let work = |_: u64, dice: u64| 51_000 * US + dice % (4 * US);
         assert_eq!(of(20, work), None);
-        assert!(of(KNOWN - 1, work).is_some(), "too few");
-        assert!(of(20, |delay, dice| 51_000 * US - delay + dice % (4 * US)).is_some());
-        assert!(of(1_000, |_, dice| 30_000 * US + dice % (40_000 * US)).is_some(), "the delays do not show");
-        assert!(of(1_000, |delay, dice| 51_000 * US + delay * (dice % 2) - delay).is_some(), "half of them");
+        let spin = |delay: u64, dice: u64| 51_000 * US - delay + dice % (4 * US);
+        assert!(of(20, spin).is_some());
+        assert_eq!(of(KNOWN - 1, spin), None, "too few");
+        assert_eq!(of(1_000, |_, dice| 30_000 * US + dice % (40_000 * US)), None, "the delays do not show");
+        assert_eq!(of(1_000, |_, _| 51_000 * US), None, "all alike");
     }
 
     #[test]
     fn time_without_a_cpu_is_no_spin() {
         let mut spinning = Spinning::default();
-        spinning.finished(Ns(3), Ns(51_000), Ns(50_000));
         spinning.finished(Ns(3), Ns(51_000), Ns(1_000));
-        assert_eq!(spinning.may_spin(), Some(Ns(50_000)));
+        for delay in 1..20 {
+            spinning.finished(Ns(delay), Ns(50_000), Ns(50_000 - delay));
+        }
+        assert_eq!(spinning.may_spin(), None, "one job tells of no spin");
+        spinning.begin_window();
+        assert_eq!(spinning.may_spin(), None);
         spinning.begin_window();
         assert_eq!(spinning.may_spin(), Some(Ns::ZERO));
     }

@@ -108,9 +108,9 @@ pub struct Task {
     /// may poll.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polls_from_ns: Option<Ns>,
-    /// Longest time of a job without a CPU: delays, preemptions and waits. Present only if its jobs may spin until their
-    /// release after the wait in `waits_in`: no event tells that from work, unless their CPU time does not depend on the
-    /// delay of their start. A late job is then a doubt if half of the jobs take more than half of the deadline.
+    /// Longest time of a job without a CPU: delays, preemptions and waits. Present only if its jobs seem to spin until
+    /// their release after the wait in `waits_in`: no event tells that from work, but their CPU time is shorter by the delay of
+    /// their start. A late job is then a doubt if half of the jobs take more than half of the deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_cpu_ns: Option<Ns>,
     /// The place other than `waits_in` whose waits are the least far apart: if they start its jobs, none took longer.

@@ -177,10 +177,7 @@ fn a_thread_that_takes_turns_between_a_timer_and_a_sleep_has_jobs_of_one_or_of_b
         for number in 1..=120_u64 {
             let (works, next) = if number % 2 == 0 { (works, elsewhere) } else { (30 * MS, SLEEP) };
             let one = activation(number * 50 * MS, Via::Timer, next);
-            // Each start has another delay, and the work its length.
-            let from = one.switched_in + Ns(number * 7 % 5 * 1_000);
-            let (switched_in, blocked) = (from, from + Ns(works));
-            tasks.add(&Activation { switched_in, blocked, execution: Ns(works), ..one });
+            tasks.add(&Activation { blocked: one.switched_in + Ns(works), ..one });
         }
         tasks.report().remove(0)
     };

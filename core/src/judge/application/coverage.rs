@@ -168,8 +168,8 @@ fn may_poll(task: &Task, longest: String) -> String {
 fn may_spin(task: &Task, longest: String) -> String {
     let wait = task.waits_in.as_deref().unwrap_or("its main place");
     format!(
-        "{}: from one wait in {wait} to the next, it took up to {longest}, and more than half of the deadline most times: no event \
-         shows whether it worked or spun until its release. If that wait starts a job, give --activation '{}'; otherwise mark \
+        "{}: from one wait in {wait} to the next, it took up to {longest}, but the later it started, the less CPU time it took: \
+         it seems to have spun until its release. If that wait starts a job, give --activation '{}'; otherwise mark \
          the jobs with the tracer (lathunt explain --between)",
         task.thread,
         plain(wait)
