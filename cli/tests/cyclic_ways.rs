@@ -138,7 +138,9 @@ fn who_takes_another_name_while_it_has_the_cpu_is_blamed_by_that() {
         command.args(["cyclic", "-c", &cpu.to_string(), "-D", "4s", "-b", "20ms", "-q"]);
         said = String::from_utf8(command.output().unwrap().stdout).unwrap();
         running.join().unwrap();
-        assert!(!said.contains("test-before"), "{said}");
+        // A timer may expire in the µs before it has its new name.
+        let is_blamed = |line: &str| line.contains("test-before") && !line.contains("timer late while");
+        assert!(!said.lines().any(is_blamed), "{said}");
         said.contains("test-after/")
     });
     assert!(named, "{said}");

@@ -98,13 +98,11 @@ mod tests {
     #[test]
     fn time_without_a_cpu_is_no_spin() {
         let mut spinning = Spinning::default();
-        spinning.finished(Ns(3), Ns(51_000), Ns(1_000));
         for delay in 1..20 {
-            spinning.finished(Ns(delay), Ns(50_000), Ns(50_000 - delay));
+            let preempted = if delay == 10 { 40_000 } else { 0 };
+            spinning.finished(Ns(delay), Ns(50_000 + preempted), Ns(50_000 - delay));
         }
-        assert_eq!(spinning.may_spin(), None, "one job tells of no spin");
-        spinning.begin_window();
-        assert_eq!(spinning.may_spin(), None);
+        assert_eq!(spinning.may_spin(), Some(Ns(40_010)));
         spinning.begin_window();
         assert_eq!(spinning.may_spin(), Some(Ns::ZERO));
     }
