@@ -1,17 +1,18 @@
 //! Counts and times that no measurement has: an altered or damaged file, whatever else it says.
 //!
-//! The limits are wide, because a valid file must never be refused: what a tool counts is at least 1 ns apart, and a sample
-//! that began before the measurement is hardly longer than [`BEFORE`].
+//! The limits are wide, because a valid file must never be refused: events are at least 1 ns apart, and nothing takes longer
+//! than [`LONGEST`]. A latency may be longer than its measurement: a job may be due long before that, or before the boot.
 
 use crate::application::Task;
 use crate::run::{Contradiction, Run};
 use crate::series::Series;
 use crate::time::Ns;
 
-/// No measurement is longer: 100 years.
+/// Longest measurement and longest latency, ns: 100 years.
 const LONGEST: f64 = 100.0 * 366.0 * 86_400.0 * 1e9;
-/// Time by which a sample may exceed the length of its measurement, beyond a tenth of that.
-const BEFORE: f64 = 60.0 * 1e9;
+/// A measurement may run longer than it says by a tenth of its length and by this, ns: it starts and stops slowly on a busy
+/// machine.
+const SLACK: f64 = 60.0 * 1e9;
 
 /// Checks counts, times and fractions of `run` against its length.
 pub(super) fn possible(run: &Run) -> Result<(), Contradiction> {
@@ -21,7 +22,7 @@ pub(super) fn possible(run: &Run) -> Result<(), Contradiction> {
         return refuse(format!("a duration of {seconds} s"));
     }
     // Merged runs may have the same duration, and together more samples.
-    let most = length.filter(|_| run.merged.is_empty()).map_or(LONGEST, |seconds| seconds * 1.1e9 + BEFORE);
+    let most = length.filter(|_| run.merged.is_empty()).map_or(LONGEST, |seconds| seconds * 1.1e9 + SLACK);
     let most = Most { ns: most as u64, length: length.filter(|_| run.merged.is_empty()) };
     for series in &run.series {
         most.series(series, &series.label())?;
@@ -33,7 +34,7 @@ pub(super) fn possible(run: &Run) -> Result<(), Contradiction> {
         most.count(&loss.counter, "losses", loss.count)?;
     }
     for peak in &run.peaks {
-        most.time(&format!("a worst case on CPU {}", peak.cpu), peak.total_ns)?;
+        time(&format!("a worst case on CPU {}", peak.cpu), peak.total_ns)?;
     }
     for one in &run.interference {
         let whose = format!("{} on CPU {}", one.source, one.cpu);
@@ -48,7 +49,14 @@ pub(super) fn possible(run: &Run) -> Result<(), Contradiction> {
     })
 }
 
-/// The longest time, and so the largest count, in a measurement of this length.
+fn time(what: &str, time: Ns) -> Result<(), Contradiction> {
+    match time.0 <= LONGEST as u64 {
+        true => Ok(()),
+        false => Err(Contradiction(format!("{what} took {time}, more than 100 years"))),
+    }
+}
+
+/// The largest count in a measurement of this length: one per nanosecond.
 struct Most {
     ns: u64,
     length: Option<f64>,
@@ -63,27 +71,19 @@ impl Most {
         })
     }
 
-    fn time(&self, whose: &str, time: Ns) -> Result<(), Contradiction> {
-        let within = self.length.map_or("no measurement of 100 years".to_owned(), |seconds| {
-            format!("the measurement of {seconds:.1} s")
-        });
-        let fits = time.0 <= self.ns;
-        fits.then_some(())
-            .ok_or_else(|| Contradiction(format!("{whose} took {time}, which is longer than {within}")))
-    }
-
     fn series(&self, series: &Series, whose: &str) -> Result<(), Contradiction> {
         let histogram = &series.histogram;
         let sum = [series.missed.unwrap_or_default(), series.lost]
             .iter()
             .fold(histogram.count(), |sum, more| sum.saturating_add(*more));
         self.count(whose, "samples, missed and lost", sum)?;
-        histogram.max().map_or(Ok(()), |max| self.time(&format!("a sample of {whose}"), max))?;
-        if let Some(second) = series.seconds.iter().map(|second| second.second).max() {
-            self.time(
-                &format!("{whose}: the time until its last second"),
-                Ns(u64::from(second) * 1_000_000_000),
-            )?;
+        histogram.max().map_or(Ok(()), |max| time(&format!("a sample of {whose}"), max))?;
+        let last = series.seconds.iter().map(|second| second.second).max();
+        if let Some(second) = last.filter(|&second| u64::from(second) * 1_000_000_000 > self.ns) {
+            let length = self.length.unwrap_or(LONGEST / 1e9);
+            return Err(Contradiction(format!(
+                "{whose}: a maximum of second {second} in a measurement of {length:.1} s"
+            )));
         }
         if let Some(variance) = series.variance_ns2.filter(|variance| *variance < 0.0) {
             return Err(Contradiction(format!("{whose}: a variance of {variance}")));

@@ -163,6 +163,15 @@ fn no_field_of_a_failure_can_be_altered_so_that_it_passes() {
     }
 }
 
+/// A program that starts at a time of yesterday, or at 0, and adds its period to it.
+#[test]
+fn a_latency_may_be_longer_than_the_measurement() {
+    let day = Ns::from_ms(86_400_000);
+    for run in [instrument(day), application(day)] {
+        assert_eq!(used(&run.to_json(), true), Some(Outcome::Fail));
+    }
+}
+
 #[test]
 fn counts_and_times_that_no_measurement_of_that_length_has_are_refused() {
     let refused = |alter: fn(&mut Run), words: &str| {
@@ -179,8 +188,11 @@ fn counts_and_times_that_no_measurement_of_that_length_has_are_refused() {
     );
     refused(|run| run.series[0].missed = Some(1 << 40), "more than one per nanosecond");
     refused(|run| run.losses[0].count = 1 << 63, "records: 9223372036854775808 losses");
-    refused(|run| run.series[0].seconds[0].second = 4_000, "longer than the measurement of 2.0 s");
-    refused(|run| run.peaks[0].total_ns = Ns::from_ms(3_600_000), "a worst case on CPU 0 took");
+    refused(
+        |run| run.series[0].seconds[0].second = 4_000,
+        "CPU 0: a maximum of second 4000 in a measurement of 2.0 s",
+    );
+    refused(|run| run.peaks[0].total_ns = Ns(u64::MAX), "a worst case on CPU 0 took");
     refused(|run| run.conditions.duration_s = Some(-1.0), "a duration of -1 s");
     refused(|run| run.conditions.duration_s = Some(1e300), "a duration of 1");
     refused(|run| run.interference[0].max_ns = Ns(10), "NMI on CPU 0: 9 ns in total, but 10 ns once");
