@@ -62,16 +62,18 @@ impl Log {
     /// could have ended it. Where a timer released this job, too, a sleep until an absolute time may have been. If the job
     /// started after a relative sleep, perhaps that was within a job, and any wait elsewhere is for the next one.
     pub(super) fn perhaps_idle(&mut self, left: Id, since: Mono, ended: &Activation) {
-        let polls = self.polls();
+        let place = self.places.get(left);
+        // Last: it compares many releases.
+        let polls = self.current.is_some() && may_begin_jobs(&place) && self.polls();
         let Some(job) = self.current.as_mut() else { return };
-        let (place, part, by_timer) = (self.places.get(left), job.part, ended.via == Via::Timer);
+        let (part, by_timer) = (job.part, ended.via == Via::Timer);
         let rests = |rested: &mut Option<(Mono, Ns)>| {
             let (from, longest) = rested.unwrap_or((part, Ns::ZERO));
             *rested = Some((ended.begin(), longest.max(since.since(from))));
         };
         let alternates = by_timer && job.via == Via::Timer && (place.is_read() || place.is_absolute_sleep());
         let queues = by_timer && (place.class == Class::Lock || may_queue(&place));
-        if alternates || queues || polls && may_begin_jobs(&place) {
+        if alternates || queues || polls {
             rests(&mut job.rested);
         }
         if alternates {
