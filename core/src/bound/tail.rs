@@ -119,7 +119,7 @@ impl Distribution {
             grid: Rounding::Classes(histogram.layout()),
             cells: cells.collect(),
             samples: histogram.count(),
-            max: not_below(histogram.max()?.0),
+            max: not_below(i128::from(histogram.max()?.0)),
         })
     }
 
@@ -157,12 +157,11 @@ impl Distribution {
 }
 
 /// The smallest `f64` that is not below `value`: above 2^53, a maximum must not be rounded down.
-fn not_below(value: u64) -> f64 {
-    let near = value as f64;
-    if (near as u128) < u128::from(value) {
-        near.next_up()
-    } else {
-        near
+#[must_use]
+pub fn not_below(value: i128) -> f64 {
+    match value as f64 {
+        near if (near as i128) < value => near.next_up(),
+        near => near,
     }
 }
 
@@ -178,11 +177,11 @@ mod tests {
 
     #[test]
     fn a_maximum_is_never_rounded_down() {
-        for value in [0, 1, (1 << 53) - 1, 1 << 53, (1 << 53) + 1, u64::MAX - 1, u64::MAX] {
-            assert!(not_below(value) as u128 >= u128::from(value), "{value}");
+        for value in [0, 1, (1 << 53) - 1, 1 << 53, (1 << 53) + 1, (1 << 64) - 2, (1 << 64) - 1] {
+            assert!(not_below(value) as i128 >= value && not_below(-value) as i128 >= -value, "{value}");
         }
         assert_eq!(not_below((1 << 53) + 1), 9_007_199_254_740_994.0);
-        assert_eq!(not_below(1 << 60) as u64, 1 << 60);
+        assert_eq!(not_below(1 << 60) as i128, 1 << 60);
     }
 
     #[test]

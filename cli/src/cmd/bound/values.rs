@@ -1,6 +1,7 @@
 //! The plain numbers of `--values`.
 
 use anyhow::{anyhow, bail, Result};
+use lathunt_core::bound::tail::not_below;
 use lathunt_core::printable;
 
 /// Maximum length of a number, in bytes.
@@ -27,7 +28,9 @@ pub(super) fn parse(shown: &str, bytes: &[u8]) -> Result<Vec<f64>> {
             );
         }
         match line.parse::<f64>() {
-            Ok(value) if value == 0.0 || SIZES.contains(&value.abs()) => values.push(not_below(line, value)),
+            Ok(value) if value == 0.0 || SIZES.contains(&value.abs()) => {
+                values.push(line.parse().map_or(value, not_below)); // integers exactly, or rounded up
+            }
             Ok(value) if value.is_finite() => bail!(
                 "cannot analyse {shown}: line {} is '{}', and sums of squares of such numbers cannot be represented; use a unit in which they are from 1e-100 to 1e100",
                 at + 1,
@@ -44,13 +47,4 @@ pub(super) fn parse(shown: &str, bytes: &[u8]) -> Result<Vec<f64>> {
         bail!("cannot read {shown}: no numbers; write one per line");
     }
     Ok(values)
-}
-
-/// `value` of `text`, or the next larger number if `text` is an integer that it is below: above 2^53, a maximum must not be
-/// rounded down.
-fn not_below(text: &str, value: f64) -> f64 {
-    match text.parse::<i128>() {
-        Ok(exact) if (value as i128) < exact => value.next_up(),
-        _ => value,
-    }
 }
