@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* assumed MODE: threads whose main wait may not be the release of their jobs; as hidden.c, with the same truth. */
-#include "hidden.h"
+#include "hidden_main.h"
 
 /* In time: it sleeps until 50 ms before its release, and spins until that. */
 static void *absspin(void *unused)
@@ -156,33 +156,15 @@ static void *setup(void *unused)
 	return unused;
 }
 
-#define MODE(name) {#name, name}
-static const struct {
-	const char *name;
-	void *(*run)(void *);
-} modes[] = {
+static const struct mode modes[] = {
 	MODE(absspin), MODE(semspin), MODE(pollspin), MODE(fromnow), MODE(asks), MODE(always), MODE(setup),
 };
 
 int main(int count, char **arguments)
 {
-	pthread_t g, t = 0;
-
-	truth = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	truth->begin = now() + 10 * MS;
-	truth->end = truth->begin + (getenv("RUN_MS") ? atoll(getenv("RUN_MS")) : 2000) * MS;
 	sem_init(&wake, 0, 0);
 	sem_init(&work_there, 0, 0);
 	sem_init(&question, 0, 0);
 	sem_init(&answer, 0, 0);
-	pthread_create(&g, 0, good, 0);
-	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
-		if (count > 1 && !strcmp(arguments[1], modes[i].name))
-			pthread_create(&t, 0, modes[i].run, 0);
-	if (t)
-		pthread_join(t, 0);
-	pthread_join(g, 0);
-	printf("TRUTH %ld %ld %lld\n", truth->jobs, truth->late, truth->max);
-	fflush(stdout);
-	_exit(0);
+	return run_mode(modes, sizeof(modes) / sizeof(*modes), count > 1 ? arguments[1] : "");
 }
