@@ -54,8 +54,8 @@ pub fn lines(text: &str, is_ours: impl Fn(&str) -> bool) -> Cow<'_, str> {
 /// Disables commands that CI systems read from logs: the first character of `::` at the start of a line (GitHub, Gitea)
 /// and of `##[`, `##vso[` (Azure) and `##teamcity[` anywhere is written as an escape.
 ///
-/// There is no exception for JSON: a text may look like it, and names in JSON are commands as well. `\u0023` is an escape
-/// of JSON too, no line of JSON starts with `::`, and `##` is in its strings only: the data are unchanged.
+/// JSON is filtered too: CI systems find commands in it, and any text may look like JSON. Its data stay the same: `\u0023` is
+/// also an escape of JSON, `##` occurs only in its strings, and none of its lines starts with `::`.
 #[must_use]
 pub fn no_commands(text: &str) -> Cow<'_, str> {
     if !(text.contains("::") || text.contains("##")) {

@@ -98,7 +98,7 @@ impl HeldChild {
         }
     }
 
-    /// Its exit status, once it has ended. A stop is no end, which [`Child::try_wait`] takes it for while it is traced.
+    /// Its exit status, once it has exited. [`Child::try_wait`] alone also returns stops while the child is traced.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         let change = self.change(libc::WEXITED | libc::WNOHANG | libc::WNOWAIT)?;
         let ends = [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED].contains(&change);
@@ -117,7 +117,7 @@ impl HeldChild {
         self.change(libc::WSTOPPED | libc::WNOHANG).is_some()
     }
 
-    /// The change of its state that waitid() with these flags returns, as its `si_code`. A stop while it is traced is returned
+    /// The `si_code` of the state change that waitid() returns with these flags. While the child is traced, stops are returned
     /// whatever the flags (`wait_task_stopped` in kernel/exit.c).
     fn change(&self, flags: i32) -> Option<i32> {
         // SAFETY: zeros are valid for this plain struct, which is valid to write; the child is ours. Without a change, the id

@@ -1,11 +1,11 @@
 //! Whether a thread works or spins after its main wait.
 //!
-//! A thread may wake early and spin until its release: until a time, or until a flag is set. No event of the kernel differs
-//! from that of a long job. Two facts tell them apart. Time without a CPU (delays, preemptions, waits) is no spin. And a
-//! spin ends at its own time, so that it is shorter after a late start, while work takes the same CPU time: the regression
-//! of the CPU time of a job on the delay of its start has a slope of -1 after a spin, and of 0 after work.
+//! A thread may wake early and busy-wait for its release: until a time, or until a flag is set. The kernel's events are the
+//! same as for a long job. Time off the CPU (delays, preemptions, waits) is certainly not spinning. And a spin ends at a
+//! fixed time, so it is shorter after a late start, while work takes the same CPU time: in a linear regression of the CPU time
+//! of a job on the delay of its start, a spin has a slope of -1 and work a slope of 0.
 //!
-//! Work is the rule: a thread spins only if the slope shows it.
+//! By default a job is work; only the slope shows a spin.
 
 use crate::time::Ns;
 
@@ -47,7 +47,7 @@ impl Spinning {
         self.both += dx * (y - self.mean.1);
     }
 
-    /// The longest time of a job without a CPU, if its jobs spin; `None`: they are work, as far as the slope shows.
+    /// The longest time of a job off the CPU, if the slope shows that its jobs spin.
     pub fn may_spin(&self) -> Option<Ns> {
         self.spins().then_some(self.longest)
     }

@@ -121,12 +121,12 @@ pub(crate) fn effective_samples(activations: Activations, theta: f64) -> u64 {
     for_limit(Activations { above: 0, ..activations }, theta).0
 }
 
-/// Numbers of independent activations, and of those above, that have the upper limit of this record.
+/// Numbers of independent activations, and of those above, to compute the upper limit from.
 ///
-/// If none is above, no cluster occurred, whatever its size: [`effective_samples`]. Otherwise the sizes of clusters vary, and with
-/// them the number above. Of geometric sizes with mean `1 / theta`, its variance is `(2 - theta) / theta` times its mean, as if only
-/// one of so many were independent. Clusters counted as if all had one size would give a limit that covers in 88 instead of 95 %
-/// of cases.
+/// With none above, no cluster occurred, whatever its size: [`effective_samples`]. Otherwise the limit allows for clusters of
+/// varying size. With geometric sizes of mean `1 / theta`, the variance of the number above is `(2 - theta) / theta` times its mean,
+/// so that `theta / (2 - theta)` of the samples are equivalent to independent ones. A limit that assumes clusters of equal size is
+/// too low (docs/decisions/0050-clusters-in-verdicts.md).
 pub(crate) fn for_limit(activations: Activations, theta: f64) -> (u64, u64) {
     let Activations { all, above, unknown, .. } = activations;
     let share = if above > unknown { theta / (2.0 - theta) } else { theta };

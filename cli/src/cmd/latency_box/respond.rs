@@ -170,7 +170,7 @@ pub(super) fn attend(post: &mut Post, is_over: &dyn Fn() -> bool) -> Result<()> 
             bail!("{}: no thread is left to answer", post.channel)
         };
         let serving = Serving::start(link, service, &post.served)?;
-        // One that says nothing does not keep others from being served.
+        // A silent client must not keep others from being served.
         while serving.is_running() && !is_over() && !(serving.is_silent() && post.listener.is_called()) {
             std::thread::sleep(Duration::from_millis(20));
             if let Some(error) = post.served.take_other_version()
