@@ -77,7 +77,7 @@ impl Clock {
     }
 
     /// Now, in ns of `CLOCK_MONOTONIC`. Some 10 ns.
-    #[inline]
+    #[inline(always)]
     pub fn now(&mut self) -> u64 {
         if self.anchor_ticks == 0 {
             return monotonic();

@@ -27,6 +27,10 @@ fn config() -> Config {
     Config { preemption: Preemption::Timer, main_priority: 90, ..Config::default() }
 }
 
+/// Slices of the computing threads, ns: several sleeps of [`disturb`] on a machine whose timers are 50 µs late. A thread whose
+/// slice has ended when it is preempted counts as one that has had its slice.
+const QUANTUM: u64 = 300_000;
+
 /// A small generator: distances between preemptions must not follow the work's rhythm.
 struct Random(u64);
 
@@ -65,7 +69,7 @@ fn no_register_changes_under_a_preempted_thread() {
             .map(|thread: u64| {
                 let stop = stop.clone();
                 let params = Params {
-                    policy: Policy::RoundRobin { quantum: 30_000 },
+                    policy: Policy::RoundRobin { quantum: QUANTUM },
                     priority: 5,
                     ..Params::default()
                 };
@@ -110,7 +114,7 @@ fn signal_handlers_of_the_program_are_preempted_and_preempt() {
         unsafe { libc::signal(libc::SIGUSR1, on_user_signal as *const () as usize) };
         let stop = Rc::new(Cell::new(false));
         let params =
-            Params { policy: Policy::RoundRobin { quantum: 20_000 }, priority: 5, ..Params::default() };
+            Params { policy: Policy::RoundRobin { quantum: QUANTUM }, priority: 5, ..Params::default() };
         let threads: Vec<_> = (0..3)
             .map(|thread: u64| {
                 let stop = stop.clone();
