@@ -175,9 +175,9 @@ impl Log {
     ) -> (bool, Option<Tid>) {
         let activation =
             &self.waited_in.resumed(activation, self.learning.last().or(self.before.as_ref()), name);
-        let waker = self.new_waker(activation);
         let first = self.before.is_none() && self.learning.is_empty() && activation.is_first();
-        self.created_by = self.created_by.or_else(|| waker.filter(|_| first));
+        self.created_by = self.created_by.or(first.then_some(activation.waker.tid));
+        let waker = if first { None } else { self.new_waker(activation) };
         self.is_starting |= first;
         (self.add_one(activation, name), waker)
     }

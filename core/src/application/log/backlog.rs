@@ -100,7 +100,8 @@ impl Log {
         Some(longest.max(end.since(from)))
     }
 
-    /// The waker, if it wakes this thread for the first time; at most [`WAKERS`] are remembered.
+    /// The waker, if it ends a wait of this thread for the first time; at most [`WAKERS`] are remembered. Who only created it
+    /// need not know of its jobs: the first thread of most programs, which runs often.
     pub(super) fn new_waker(&mut self, activation: &Activation) -> Option<Tid> {
         let tid = activation.waker.tid;
         let other = activation.via == Via::Thread && tid != activation.thread.tid;

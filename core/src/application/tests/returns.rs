@@ -241,3 +241,33 @@ fn a_job_with_many_waits_starts_at_its_sleep_until_an_absolute_time() {
         assert!(task.misses == 0 && longest < Ns::from_ms(22), "{waits}: {longest}");
     }
 }
+
+#[test]
+fn who_only_created_a_thread_is_not_taken_to_queue_jobs_for_it() {
+    // Thread 9 releases a job each 100 ms; each tenth takes 45 ms. `main` (thread 1) runs each 10 ms.
+    let of = |wakes: bool| {
+        let mut tasks = Tasks::new(4, Some(Ns::from_ms(40)), named);
+        let mut slept = 0;
+        let mut main = |at: u64| {
+            slept += 1;
+            let one = activation(at, Via::Timer, SLEEP);
+            Activation { thread: thread(1, "main"), blocks: slept, ..one }
+        };
+        let created = activation(MS, Via::Thread, READ);
+        tasks.add(&Activation { waker: thread(1, "main"), blocks: 1, ..created });
+        for number in 1..=200u64 {
+            let at = number * 100 * MS;
+            let release = activation(at, Via::Thread, READ);
+            let by = if wakes && number == 2 { 1 } else { 9 };
+            let took = if number % 10 == 5 { 45 * MS } else { MS };
+            (0..5).for_each(|k| drop(tasks.add(&main(at - 90 * MS + k * 10 * MS))));
+            (0..5).for_each(|k| drop(tasks.add(&main(at + 2 * MS + k * 10 * MS))));
+            let blocks = number as u16 + 1;
+            tasks.add(&Activation { waker: thread(by, "by"), blocked: Mono(at + took), blocks, ..release });
+        }
+        let task = tasks.report().into_iter().find(|task| task.thread.tid == Tid(7)).unwrap();
+        (task.misses, task.several_jobs.is_some())
+    };
+    assert_eq!(of(false), (20, false), "its late jobs are certain");
+    assert_eq!(of(true), (20, true), "who has released one job may have released another");
+}
