@@ -151,12 +151,11 @@ fn passed_though_late(run: &Run, stored: &Verdict) -> Option<String> {
         _ => one == quantity,
     };
     let pools = Pools::of(&run.tasks);
-    let by_doubt = |task: &Task, held: Ns| pools.unties(task).is_some() || task.is_late_by_doubt_alone(held);
     // A thread may have its own deadline, or none.
     let limit = |thread: Option<&Thread>| {
         let of_it = thread.and_then(|thread| run.task_of(thread));
         let held = of_it.and_then(|task| task.held_to).map_or(Some(deadline), |held| held.deadline_ns);
-        held.filter(|&held| !of_it.is_some_and(|task| by_doubt(task, held)))
+        held.filter(|&held| !of_it.is_some_and(|task| pools.leave_in_doubt(task, held)))
     };
     let of_tasks = run.tasks.iter().filter_map(|task| task.of(Quantity::Response));
     let series = run.series.iter().chain(of_tasks).filter(|series| limited(series.quantity));

@@ -9,7 +9,7 @@ mod pools;
 use std::collections::BTreeMap;
 
 use self::coverage::LISTED;
-pub(super) use self::pools::Pools;
+pub use self::pools::Pools;
 use super::criteria::criteria;
 use super::{judge, Rules};
 use crate::application::{State, Task, OTHERS};
@@ -168,10 +168,7 @@ fn judge_group(run: &Run, tasks: &[Task], deadline: Option<Ns>) -> Verdict {
     let is_late = |series: &Series| deadline.is_some_and(|deadline| series.histogram.max() > Some(deadline));
     let late = tasks.iter().filter(|task| task.of(Quantity::Response).is_some_and(is_late));
     let pools = Pools::of(&run.tasks);
-    let by_doubt = |task: &Task| {
-        let unties = pools.unties(task).is_some();
-        deadline.is_some_and(|deadline| unties || task.is_late_by_doubt_alone(deadline))
-    };
+    let by_doubt = |task: &Task| deadline.is_some_and(|deadline| pools.leave_in_doubt(task, deadline));
     let (in_doubt, certain): (Vec<&Task>, Vec<&Task>) = late.partition(|task| by_doubt(task));
     // Late recorded jobs that may be several jobs are only a doubt.
     let judged = |task: &&Task| certain.is_empty() || !in_doubt.contains(task);

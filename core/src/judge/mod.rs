@@ -10,7 +10,7 @@ mod claimed;
 mod criteria;
 mod doubts;
 
-pub use application::{judge_recording, Asked, Ending};
+pub use application::{judge_recording, Asked, Ending, Pools};
 pub use claimed::{claimed, claimed_of_recording};
 pub use criteria::{criteria, criteria_of_samples};
 use doubts::Doubt;

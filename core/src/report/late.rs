@@ -2,12 +2,13 @@
 //! fix it, and the causes of all late jobs.
 
 use crate::application::Task;
+use crate::judge::Pools;
 use crate::numbers::grouped;
 use crate::peak::Peak;
 use crate::printable::{cut, hanging, wrap};
 use crate::run::Run;
 use crate::series::Quantity;
-use crate::time::Ns;
+use crate::time::{Ns, Tid};
 use crate::verdict::{JudgedBy, Outcome};
 
 /// A thread that missed its deadline.
@@ -67,16 +68,17 @@ pub fn of(run: &Run) -> Option<Late> {
     Some(Late { headline: said(worst), why, fix, others: others.collect(), more })
 }
 
-/// Threads that missed their deadlines, the largest lateness first.
+/// Threads that missed their deadlines for certain, the largest lateness first. Whoever is late by doubt alone is in the doubts.
 fn missed(run: &Run) -> Vec<Missed<'_>> {
     let verdict = run.verdict.as_ref().filter(|verdict| {
         verdict.outcome == Some(Outcome::Fail) && verdict.judged_by == Some(JudgedBy::Application)
     });
     let Some(verdict) = verdict else { return Vec::new() };
+    let pools = Pools::of(&run.tasks);
     let of_task = |task| {
         let deadline = held_to(task, verdict.deadline_ns)?;
         let max = task.of(Quantity::Response)?.histogram.max()?;
-        (max > deadline).then_some(Missed { task, deadline, max })
+        (max > deadline && !pools.leave_in_doubt(task, deadline)).then_some(Missed { task, deadline, max })
     };
     let mut missed: Vec<Missed> = run.tasks.iter().filter_map(of_task).collect();
     missed.sort_by_key(|one| std::cmp::Reverse(one.max.saturating_sub(one.deadline)));
@@ -119,11 +121,13 @@ pub(super) fn judged_first(run: &Run, mut cases: Vec<usize>) -> Vec<usize> {
     cases
 }
 
-/// Causes of the late jobs of all judged threads, the most frequent first.
+/// Causes of the late jobs of all judged threads, the most frequent first. If some are late for certain: of these.
 #[must_use]
 pub fn causes(run: &Run) -> Vec<LateRow> {
     let common = run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns);
-    let judged = || run.tasks.iter().filter(|task| held_to(task, common).is_some());
+    let certain: Vec<Tid> = missed(run).iter().map(|missed| missed.task.thread.tid).collect();
+    let counts = |task: &Task| certain.is_empty() || certain.contains(&task.thread.tid);
+    let judged = || run.tasks.iter().filter(|task| held_to(task, common).is_some() && counts(task));
     let several = judged().filter(|task| !task.late_causes.is_empty()).count() > 1;
     let mut rows: Vec<LateRow> = Vec::new();
     for (task, of) in judged().flat_map(|task| task.late_causes.iter().map(move |of| (task, of))) {
@@ -203,13 +207,13 @@ pub fn whole(cases: Vec<Vec<String>>, room: usize, what: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::application::{AppliedDeadline, LateCause};
+    use crate::application::{AppliedDeadline, LateCause, SeveralJobs};
     use crate::conditions::Conditions;
     use crate::explain::{Explanation, Kind, Segment};
     use crate::histogram::{Histogram, Layout};
     use crate::judge::{judge_recording, Asked};
     use crate::series::{Series, Thread};
-    use crate::time::{Cpu, Mono, Prio, Tid};
+    use crate::time::{Cpu, Mono, Prio};
 
     fn late_run() -> Run {
         let task = serde_json::json!({
@@ -279,6 +283,30 @@ mod tests {
             assert!(!text.contains('…'), "nothing is cut off:\n{text}");
             insta::assert_snapshot!(format!("first_screen_{width}"), text);
         }
+    }
+
+    #[test]
+    fn who_is_late_by_doubt_alone_neither_leads_nor_is_among_the_causes() {
+        let mut run = late_run();
+        let mut pool = run.tasks[1].clone();
+        pool.thread = Thread { tid: Tid(9), comm: "pool".to_owned(), prio: Some(Prio::from_rt(10)) };
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        (0..9).for_each(|_| histogram.record(Ns::from_ms(9)));
+        pool.series = vec![Series {
+            thread: Some(pool.thread.clone()),
+            ..Series::new(Quantity::Response, None, histogram)
+        }];
+        let [longest_ns, certain_ns] = [Ns::from_ms(9), Ns(0)];
+        pool.several_jobs = Some(SeveralJobs { turns: 9, longest_ns, certain_ns, late: 9 });
+        pool.late_causes[0].jobs = 9;
+        run.tasks.push(pool);
+        let asked = Asked { is_application: true, deadline: Some(Ns::from_us(500)), ..Asked::default() };
+        run.verdict = Some(judge_recording(&run, &asked));
+        let late = of(&run).unwrap();
+        assert!(late.headline.starts_with("control/7"), "{}", late.headline);
+        assert_eq!((late.others.len(), causes(&run)[0].jobs), (0, 2));
+        run.tasks[2].several_jobs = None;
+        assert!(of(&run).unwrap().headline.starts_with("pool/9"));
     }
 
     #[test]

@@ -16,11 +16,13 @@ use crate::time::{Ns, Tid};
 const SHARED: [&str; 3] = ["epoll_wait ", "epoll_pwait ", "epoll_pwait2 "];
 
 /// The thread pools of a run.
-pub(in crate::judge) struct Pools {
+pub struct Pools {
     processes: BTreeMap<Tid, String>,
 }
 
 impl Pools {
+    /// Of all threads of a run.
+    #[must_use]
     pub fn of(tasks: &[Task]) -> Pools {
         let mut by_process: BTreeMap<Tid, Vec<&Task>> = BTreeMap::new();
         for task in tasks.iter().filter(|task| task.process != Tid(0) && task.chain.is_none()) {
@@ -31,14 +33,20 @@ impl Pools {
     }
 
     /// The shared wait of a pool thread; `None`: the waits of the thread delimit jobs.
-    pub fn unties(&self, task: &Task) -> Option<&str> {
+    pub(in crate::judge) fn unties(&self, task: &Task) -> Option<&str> {
         let sleeps = task.waits_in.as_deref().is_some_and(|wait| wait.ends_with("TIMER_ABSTIME"));
         let tied = task.is_chosen || task.chain.is_some() || sleeps;
         self.processes.get(&task.process).filter(|_| !tied).map(String::as_str)
     }
 
+    /// Whether no late job of the thread is certain: then it is a doubt, and no miss.
+    #[must_use]
+    pub fn leave_in_doubt(&self, task: &Task, deadline: Ns) -> bool {
+        self.unties(task).is_some() || task.is_late_by_doubt_alone(deadline)
+    }
+
     /// One doubt per process.
-    pub fn doubts(&self, tasks: &[Task], deadline: Ns) -> Vec<String> {
+    pub(super) fn doubts(&self, tasks: &[Task], deadline: Ns) -> Vec<String> {
         let of = |(process, wait): (&Tid, &String)| {
             let untied: Vec<&Task> =
                 tasks.iter().filter(|task| task.process == *process && self.unties(task).is_some()).collect();
