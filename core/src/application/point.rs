@@ -181,7 +181,12 @@ impl Place {
             call if ON_FILES.contains(&call) => (Class::Io, call.to_owned()),
             call => (Class::Other, call.to_owned()),
         };
-        Place { class, form: form(call, class, point.operation), name }
+        let form = match form(call, class, point.operation) {
+            // Of select the number of descriptors, of poll their address: only its timeout or a signal ends it.
+            Form::OnSeveral if BY_ARGUMENT.contains(&call) && point.argument == 0 => Form::Other,
+            form => form,
+        };
+        Place { class, form, name }
     }
 
     /// Whether it is a sleep with a relative time.
@@ -267,5 +272,25 @@ fn operation(low_byte: u8) -> &'static str {
         11 => "FUTEX_WAIT_REQUEUE_PI",
         13 => LOCK_PI2,
         _ => "operation",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_no_descriptor_at_all_is_not_one_for_several() {
+        let on_several = |call: &'static str, argument| {
+            let point = Point { syscall: 7, argument, ..Point::default() };
+            let name: fn(Point) -> Option<&'static str> = match call {
+                "select" => |_| Some("select"),
+                "ppoll" => |_| Some("ppoll"),
+                _ => |_| Some("epoll_wait"),
+            };
+            Place::of(point, name).is_on_several()
+        };
+        assert!(!on_several("select", 0) && !on_several("ppoll", 0), "a sleep");
+        assert!(on_several("select", 5) && on_several("ppoll", 0x7f00) && on_several("epoll_wait", 0));
     }
 }

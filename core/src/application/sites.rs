@@ -44,7 +44,7 @@ pub(super) struct Key {
 /// Source that ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A timer, by a hash of its address.
+    /// A timer, by a hash of its address; 0: the timeout of the call.
     Timer(u16),
     Thread(Tid),
     Interrupt,

@@ -148,7 +148,7 @@ pub struct Activation {
     pub site: u32,
     /// Hash of the stack pointer of that call.
     pub stack: u16,
-    /// Hash of the timer that woke it.
+    /// Hash of the timer that woke it; 0: the timeout of its call, or no timer.
     pub source: u16,
     /// What woke it.
     pub via: Via,

@@ -65,7 +65,7 @@ struct activation {
 	__u64 slack;	  /* part of its lateness that is timer slack */
 	__u32 site;	  /* call site that led to `syscall` (site.h); 0, 1: unknown */
 	__u16 stack;  /* hash of the stack pointer at that site */
-	__u16 source; /* hash of the timer that woke it */
+	__u16 source; /* hash of the timer that woke it; 0: the timeout of its call */
 };
 _Static_assert(sizeof(struct activation) == 192, "wire record has no padding");
 
@@ -90,7 +90,7 @@ struct waking {
 	__u64 armed;	   /* when the timer it armed last is due (due.h); 0: unknown */
 	__u32 armed_timer; /* that timer: the low half of its address */
 	__u16 jobs;	   /* jobs ended by yielding */
-	__u16 source;	   /* hash of the timer that woke it */
+	__u16 source;	   /* hash of the timer that woke it; 0: the timeout of its call */
 	__u64 slack; /* of `expires` */
 	__u64 more_armed[MORE_TIMERS]; /* other timers that it armed, the last one first; as `armed` and `armed_timer` */
 	__u32 more_timers[MORE_TIMERS];

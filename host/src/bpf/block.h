@@ -97,6 +97,9 @@ struct open_window {
 	__u32 open;
 };
 
+/* Whose a timer is. */
+enum timer_of { OF_OTHER, OF_TIMERFD, OF_CALL };
+
 /* A timer callback that is running. */
 struct open_timer {
 	__u64 timer; /* 0: none */
@@ -106,7 +109,7 @@ struct open_timer {
 	__u8 late; /* it woke a measured task later than late_timer_ns */
 	__u8 early; /* it ran before `expires`, together with another timer: it has slack */
 	__u8 armed_late; /* was due before it was armed */
-	__u8 of_timerfd;
+	__u8 of; /* enum timer_of */
 };
 
 enum level { LEVEL_IRQ, LEVEL_VECTOR, LEVEL_SOFTIRQ, LEVELS };

@@ -96,6 +96,13 @@ static __always_inline bool is_of_timerfd(struct hrtimer *timer)
 	       (__u64)timer->function == (__u64)&timerfd_tmrproc;
 }
 
+/* The timeout of a call. It is on the thread's stack, at another address in each call (randomize_kstack_offset). */
+static __always_inline bool is_of_call(struct hrtimer *timer)
+{
+	return bpf_core_field_exists(timer->function) && &hrtimer_wakeup &&
+	       (__u64)timer->function == (__u64)&hrtimer_wakeup;
+}
+
 static __always_inline bool sends_a_signal(struct hrtimer *timer)
 {
 	__u64 function;

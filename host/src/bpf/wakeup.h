@@ -360,7 +360,7 @@ static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct h
 	/* A timer with slack may run before its expiry, together with another one: it is not late then. */
 	t->early = expires > at;
 	t->armed_late = armed_late;
-	t->of_timerfd = is_of_timerfd(timer);
+	t->of = is_of_timerfd(timer) ? OF_TIMERFD : is_of_call(timer) ? OF_CALL : OF_OTHER;
 	if (!soft && bpf_core_field_exists(timer->function) && &dl_task_timer &&
 	    (__u64)timer->function == (__u64)&dl_task_timer)
 		job_released(b, t);
