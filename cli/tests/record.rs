@@ -4,6 +4,8 @@
 mod assumed;
 #[path = "record/backlog.rs"]
 mod backlog;
+#[path = "record/composed.rs"]
+mod composed;
 #[path = "record/hidden.rs"]
 mod hidden;
 #[path = "record/injected.rs"]
