@@ -90,7 +90,7 @@ pub(super) struct Log {
     wakers: Vec<Tid>,
     /// The thread that created it, if recorded.
     created_by: Option<Tid>,
-    /// It was recorded from its start, and has not come to its main wait.
+    /// It was recorded from its start, and no main wait has ended yet.
     is_starting: bool,
     waited_in: WaitedIn,
     /// Finished jobs, for a chain; `None`: not part of a chain.
@@ -312,7 +312,8 @@ impl Log {
         self.candidates.woken(activation, left.as_ref(), before.as_ref(), self.main);
         match self.left {
             Some((left, _)) if Some(left) == self.main => {
-                let late = self.late.take();
+                let late = self.late.take().and_then(|late| self.without_the_first_sleep(late));
+                self.is_starting = false;
                 let begin = release(activation, late);
                 self.current = Some(CurrentJob::released(activation, begin));
                 self.several.released(activation.via);
@@ -355,7 +356,6 @@ impl Log {
             } else {
                 self.sums.overran(late.and_then(|late| self.without_the_first_sleep(late)), last);
             }
-            self.is_starting = false;
         }
         let ended = self.places.get(place).is_exit();
         self.candidates.blocked(

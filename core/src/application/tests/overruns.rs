@@ -67,6 +67,19 @@ fn a_first_sleep_until_a_time_that_had_passed_ends_the_start_of_a_thread_and_no_
     assert_eq!(started_late(1, 2, None).misses, 1);
     assert_eq!(started_late(7, 1, None).misses, 1);
     assert_eq!(started_late(7, 1, Some(Tid(7))).misses, 0);
+    // Or it blocks, and its timer, which was due 5 ms ago, wakes it at once: its first job starts there.
+    let longest = |sleeps| {
+        let mut tasks = Tasks::new(4, Some(Ns(600_000)), name);
+        let first = Activation { blocks: 1, ..activation(6_000_000, Via::Thread, SLEEP) };
+        tasks.add(&overran(first, sleeps, 1_100_000, 5_000_000));
+        for turn in 1..100_u16 {
+            let regular = activation(6_200_000 + u64::from(turn - 1) * 1_000_000, Via::Timer, SLEEP);
+            tasks.add(&Activation { blocks: 1 + turn, armed_late: turn == 1, ..regular });
+        }
+        let task = tasks.report().remove(0);
+        task.of(Quantity::Response).unwrap().histogram.max().unwrap()
+    };
+    assert!(longest(1) < Ns(100_000) && longest(2) > Ns(5_000_000), "{} {}", longest(1), longest(2));
 }
 
 /// 300 turns; from the hundredth to the two hundredth the thread is woken before it has left the CPU.
