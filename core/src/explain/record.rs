@@ -221,7 +221,9 @@ impl<'w> Record<'w> {
             (Level::Softirq | Level::Hard, Context::Thread(_) | Context::Idle(_) | Context::Unknown) => {
                 Context::Unseen(event.level)
             }
-            (Level::Thread, Context::Unknown) => event.current.map_or(slice.context, Context::Thread),
+            (Level::Thread, Context::Unknown | Context::Lost) => {
+                event.current.map_or(slice.context, Context::Thread)
+            }
             (_, context) => context,
         };
         if context == slice.context {

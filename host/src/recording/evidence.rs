@@ -5,7 +5,7 @@ use lathunt_core::explain::{self, Explanation, Interval, Standstills, WakeInterv
 use lathunt_core::peak::Peak;
 use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Mono, Tid};
-use lathunt_core::trace::activation::Activation;
+use lathunt_core::trace::activation::{Activation, Via};
 use lathunt_core::trace::event::{Event, Kind, Level, TaskRef};
 use lathunt_core::trace::window::Window;
 
@@ -66,8 +66,19 @@ impl Evidence {
     }
 }
 
+/// Adds the waking of `a` if the rings lost it, and that a thread did it, which what the rings lost of its CPU does not
+/// make doubtful.
 pub(super) fn add_waking(window: &mut Window, a: &Activation) {
+    let level = if a.via == Via::Thread { Level::Thread } else { Level::Unsaid };
     if woken_at(window, a.thread.tid, a.waking) {
+        let first = window.events.partition_point(|event| event.at < a.waking);
+        let same = window.events[first..].iter_mut().take_while(|event| event.at == a.waking);
+        let is_it = |event: &&mut Event| {
+            matches!(event.kind, Kind::Waking { task, .. } if task.tid == a.thread.tid)
+                && event.current == Some(a.waker.tid)
+                && level == Level::Thread
+        };
+        same.filter(is_it).for_each(|event| event.level = level);
         return;
     }
     let comm = Some(window.strings.intern(&a.thread.comm.text()));
@@ -75,7 +86,7 @@ pub(super) fn add_waking(window: &mut Window, a: &Activation) {
     let kind = Kind::Waking { task, target_cpu: Some(a.cpu), new: false };
     let place = window.events.partition_point(|event| event.at <= a.waking);
     let current = Some(a.waker.tid);
-    let event = Event { at: a.waking, cpu: a.waker_cpu, current, level: Level::Unsaid, kind };
+    let event = Event { at: a.waking, cpu: a.waker_cpu, current, level, kind };
     window.events.insert(place, event);
 }
 

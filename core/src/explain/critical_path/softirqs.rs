@@ -3,16 +3,23 @@
 
 use super::clauses::Weight;
 use super::Walk;
-use crate::explain::cpu::Context;
+use crate::explain::cpu::{Context, Slice};
 use crate::explain::record::describe::does_softirqs;
 use crate::explain::record::softirq_name;
 use crate::explain::segment::{Kind, Segment};
 use crate::series::Thread;
-use crate::time::Mono;
-use crate::trace::event::Kind as What;
+use crate::time::{Mono, Ns, Tid};
+use crate::trace::event::{Event, Kind as What, Vector};
 
 /// Number of events searched back for the raising.
 const FARTHEST: usize = 50_000;
+
+/// NET_RX in the order of the kernel (include/linux/interrupt.h).
+const NET_RX: u8 = 3;
+/// A thread disables softirqs for less than this: an interrupt before did not raise what runs when it enables them.
+const PENDING: Ns = Ns::from_ms(1);
+/// An interrupt that ended less than this before may have executed the softirq on its way out.
+const WAY_OUT: Ns = Ns::from_us(5);
 
 /// A softirq deferred to a thread.
 pub(super) struct Deferred {
@@ -39,6 +46,41 @@ impl Walk<'_, '_> {
         let raised = self.raised(event.cpu, vec, entry).or_else(|| self.woken(&worker, entry));
         let since = raised.map_or(entry, |raised| record.event(raised).at);
         Some(Deferred { worker, name: format!("softirq {}", softirq_name(vec)), since, raised })
+    }
+
+    /// The thread that sent the packet to this machine that is received in `slice`, around `waking`: it executed the
+    /// softirq NET_RX itself, when it enabled softirqs, and no interrupt before can have raised that. Only for records of
+    /// all interrupts that do not tell more about packets.
+    pub(super) fn sender(&self, slice: &Slice, waking: &Event) -> Option<Thread> {
+        let record = self.record;
+        let has = |is: fn(&What) -> bool| record.window.events.iter().any(|event| is(&event.kind));
+        let tells = |kind: &What| matches!(kind, What::SoftirqRaise { .. } | What::NetReceive { .. });
+        let all = has(|kind| matches!(kind, What::VectorEntry(_))) && !record.window.hides_interrupts;
+        if slice.context != Context::Softirq(NET_RX) || !all || has(tells) {
+            return None;
+        }
+        let thread = record.thread_by_id(waking.current.filter(|tid| *tid != Tid::IDLE)?, waking.at);
+        let (proof, entry) = slice.proof.map(|proof| (proof, record.event(proof)))?;
+        if does_softirqs(&thread.comm) || !matches!(entry.kind, What::SoftirqEntry { vec: NET_RX }) {
+            return None;
+        }
+        let from = Mono(entry.at.0.saturating_sub(PENDING.0));
+        let before = record.events_on(entry.cpu, from, entry.at).rev();
+        for (_, event) in before.skip_while(|(index, _)| *index != proof).skip(1) {
+            let is_far = entry.at.since(event.at) > WAY_OUT;
+            match event.kind {
+                What::Switch { next, .. } => return (next.tid == thread.tid).then_some(thread),
+                What::VectorEntry(Vector::LocalTimer) | What::VectorExit(Vector::LocalTimer) if is_far => {}
+                What::SoftirqEntry { .. } | What::SoftirqExit { .. } if is_far => {}
+                What::VectorEntry(_) | What::VectorExit(_) | What::IrqEntry { .. } | What::IrqExit { .. } => {
+                    return None;
+                }
+                What::SoftirqEntry { vec } | What::SoftirqExit { vec } if vec != NET_RX => return None,
+                What::Lost { .. } => return None,
+                _ => {}
+            }
+        }
+        Some(thread)
     }
 
     /// The first raising of `vec` on `cpu` that the run at `entry` serves.

@@ -254,6 +254,9 @@ impl<'w> Walk<'_, 'w> {
         if self.lossy {
             return Waker::Unknown(UNREPORTED);
         }
+        if let Some(sender) = self.sender(slice, waking) {
+            return Waker::Thread(sender);
+        }
         let softirq = match slice.context {
             Context::Softirq(vec) => Some(vec),
             _ => None,
