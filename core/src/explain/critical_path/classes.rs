@@ -15,6 +15,8 @@ pub(super) enum LetIn {
     Rank,
     /// In its time slice.
     Slice,
+    /// In its turn: a time slice, or the other one called `sched_yield`, which is not recorded.
+    Turn,
     /// The other one called `sched_yield`.
     Yielded,
     /// Another thread raised it: `raised from nice 0 to RT 70 by boss/7 (sched_setscheduler at …)`.
@@ -26,7 +28,8 @@ impl fmt::Display for LetIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LetIn::Rank => Ok(()),
-            LetIn::Slice => write!(f, ", in its time slice of SCHED_RR,"),
+            LetIn::Slice => write!(f, ", in its time slice of SCHED_RR"),
+            LetIn::Turn => write!(f, ", in its turn (by SCHED_RR, or after a sched_yield)"),
             LetIn::Yielded => write!(f, ", to which it gave way by sched_yield"),
             LetIn::Raised(how) => write!(f, ", {how}"),
         }
@@ -39,6 +42,7 @@ impl LetIn {
         match self {
             LetIn::Rank => format!("lower the priority of {holder}, shorten its runs, or let one of the two use another CPU"),
             LetIn::Slice => format!("give {comm} and {holder} different priorities, or SCHED_FIFO: threads of one priority take turns by SCHED_RR, sched_rr_timeslice_ms each"),
+            LetIn::Turn => format!("give {comm} and {holder} different priorities; if {comm} does not run by SCHED_RR, it called sched_yield, which lets all threads of its priority run first"),
             LetIn::Yielded => format!("let {comm} not call sched_yield here: it lets all threads of its priority run first"),
             LetIn::Raised(_) => format!("find why {holder} is raised above {comm}, or let that be done when {comm} does not have to run"),
         }
@@ -71,7 +75,7 @@ impl Walk<'_, '_> {
         stretch: &Stretch,
     ) -> LetIn {
         if self.takes_turns(thread, prio, holder, stretch) {
-            return LetIn::Slice;
+            return if self.sees_yields() { LetIn::Slice } else { LetIn::Turn };
         }
         let call =
             || self.linked.in_call(thread.tid, stretch.begin).map(|(_, id, _)| self.record.call_name(id));
@@ -83,6 +87,18 @@ impl Walk<'_, '_> {
         }
         let raised = prio.and_then(|prio| self.raised_from(holder, prio, stretch));
         raised.map_or(LetIn::Rank, LetIn::Raised)
+    }
+
+    /// Whether the calls of all threads are recorded, not only chosen ones or those in which the thread of the interval
+    /// blocked.
+    fn sees_yields(&self) -> bool {
+        self.record.window.events.iter().any(|event| {
+            let What::SysEnter { id, .. } = event.kind else { return false };
+            let call = self.record.call_name(id);
+            let chosen =
+                ["futex", "sched_set", "setpriority", "sys "].iter().any(|one| call.starts_with(one));
+            !chosen && event.current != Some(self.root.tid)
+        })
     }
 
     /// `raised from nice 0 to RT 70 by boss/7 (sched_setscheduler at …)`: from below `prio`, by a call of another thread.

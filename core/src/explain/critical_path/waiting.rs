@@ -257,7 +257,7 @@ impl Walk<'_, '_> {
             Role::Wins => {
                 let let_in = self.let_in(thread, prio, holder, stretch);
                 let rank = match let_in {
-                    LetIn::Slice => "of the same priority",
+                    LetIn::Slice | LetIn::Turn => "of the same priority",
                     _ => "of equal or higher priority",
                 };
                 let label = format!("{holder}, {rank}, occupies CPU {cpu}{let_in}{inversion}{elsewhere}");
