@@ -135,8 +135,9 @@ impl Walk<'_, '_> {
         // system call has ended.
         let is_fault = bits & UNINTERRUPTIBLE != 0 || self.provides_pages(stretch.ended_by);
         let fault = self.fault(tid, at).filter(|_| is_fault);
-        let is_sure =
-            fault.as_ref().is_some_and(|fault| fault.fetches) || self.provides_pages(stretch.ended_by);
+        let is_known = || self.record.window.in_faults.contains(&(tid, at));
+        let is_sure = fault.as_ref().is_some_and(|fault| fault.fetches || is_known())
+            || self.provides_pages(stretch.ended_by);
         let fault = match fault {
             Some(fault) if is_sure => return fault.reason,
             fault => fault.map(Fault::perhaps),

@@ -1,6 +1,8 @@
 //! The reason of a block and the cause of the wake-up: only if the events show them.
 
+use super::notation;
 use super::wakers::expect;
+use crate::time::{Mono, Tid};
 
 /// `rt/50` takes a page fault and blocks 60 µs later; `between` stands between the two.
 fn behind_a_fault(between: &str) -> String {
@@ -42,6 +44,11 @@ fn a_page_fault_that_read_nothing_is_named_with_a_perhaps() {
     let told = expect(&behind_a_fault(""), (50, 800), &said, &["blocked 540 µs in a page fault"]);
     assert_ne!(told.cause, "page fault");
     let read = "130 c1 disk+ 777";
+    // The recorder knows that it blocked in the fault.
+    let mut known = notation::window(&behind_a_fault(""));
+    known.in_faults.push((Tid(50), Mono(160_000)));
+    let sentence = super::told(&known, 50, 800).sentence;
+    assert!(sentence.contains("in a page fault on memory") && !sentence.contains("perhaps"), "{sentence}");
     let told = expect(&behind_a_fault(read), (50, 800), &["in a page fault on memory"], &["perhaps"]);
     assert!(!told.limits.iter().any(|limit| limit.contains("system call")), "{:?}", told.limits);
 }
