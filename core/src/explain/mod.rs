@@ -16,6 +16,7 @@ pub mod causes;
 mod caveats;
 pub mod cpu;
 pub mod critical_path;
+mod follow;
 mod interrupted;
 pub mod intervals;
 pub mod lanes;
@@ -50,6 +51,7 @@ mod waking;
 pub use critical_path::{
     explain_answer, explain_interval, explain_job, explain_roundtrip, Answer, JobInterval, RoundTrip, SENDING,
 };
+pub use follow::follow_waits;
 pub use part::explain_part;
 pub use peak::{explain_peak, explain_timer_wakeup, explain_wakeup};
 pub use scene::{Interval, WakeInterval};

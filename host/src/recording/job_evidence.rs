@@ -26,9 +26,7 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     let Ok(mut window) = frozen.decode(&evidence.symbols) else {
         return sums("its flight record is damaged");
     };
-    if !is_whole(job, &window) {
-        return sums("the flight rings do not cover all of it");
-    }
+    let is_whole = is_whole(job, &window);
     window.preemption.clone_from(&evidence.preemption);
     window.from_arming = true; // as for late wake-ups
     window.syscalls = SyscallTable::of_machine(std::env::consts::ARCH);
@@ -40,6 +38,13 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     job.steps.iter().for_each(|a| add_call(&mut window, a));
     let last = job.steps.last()?;
     let of = Interval { tid: last.thread.tid, cpu: last.cpu, begin: job.begin, end: job.end };
+    if !is_whole {
+        let mut told = sums("the flight rings do not cover all of it")?;
+        if job.more.is_empty() {
+            explain::follow_waits(&mut told, &window, &of);
+        }
+        return Some(told);
+    }
     let backlog = job.backlog.as_ref().filter(|backlog| backlog.why != StartDelay::Stopped);
     let backlog_until = backlog.map(|backlog| backlog.until);
     let told = explain::explain_job(&window, &JobInterval { of, backlog_until });
@@ -77,6 +82,7 @@ fn faults_before(window: &mut Window, a: &Activation) {
         }
     }
     let cpu = cpu.filter(|_| in_fault);
+    window.in_faults.extend(cpu.map(|_| (a.thread.tid, a.blocked)));
     window.events.extend(cpu.map(|cpu| {
         let kind = Kind::UserFault { address: a.fault_address, ip: 0, error_code: 0 };
         let (at, current) = (Mono(a.blocked.0.saturating_sub(1)), Some(a.thread.tid));

@@ -4,6 +4,7 @@ mod causes;
 mod chain;
 mod changes;
 mod evidence;
+mod follow;
 mod gaps;
 pub(super) mod notation;
 mod oracle;
