@@ -161,8 +161,9 @@ impl Output {
             (true, _) => run.to_json() + "\n",
             (false, true) => text::verdict(run, &screen),
             (false, false) => {
-                let details = tasks::text(run, screen.width)
-                    + &worst::text(run, screen.width)
+                let whole = screen.lines == 0;
+                let details = tasks::text(run, screen.width, whole)
+                    + &worst::text(run, screen.width, whole)
                     + &blocking::text(run, screen.width);
                 let summary = text::summary(run, &screen);
                 // A terminal shows the last screen; elsewhere reading starts at the beginning.

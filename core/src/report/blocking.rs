@@ -1,10 +1,8 @@
 //! Blocking on each CPU, labelled by its evidence: potential latencies if the kernel reports them, else an observed
 //! estimate.
 
-use std::fmt::Write;
-
 use crate::numbers::or_dash;
-use crate::printable::cut;
+use crate::printable::{hanging, line};
 use crate::run::{Interference, Run};
 use crate::series::{Quantity, Series};
 use crate::time::{Cpu, Ns};
@@ -23,12 +21,20 @@ pub fn text(run: &Run, width: usize) -> String {
     }
     let mut text = String::new();
     for line in &lines {
-        let _ = writeln!(text, "{}", cut(line, width).trim_end());
+        text.extend(whole(line, width).iter().map(|line| format!("{}\n", line.trim_end())));
     }
     if !text.is_empty() {
         text.push('\n');
     }
     text
+}
+
+/// The line, wrapped if it is longer than `width`.
+fn whole(text: &str, width: usize) -> Vec<String> {
+    match text.chars().count() > width {
+        true => hanging(&" ".repeat(text.chars().take_while(|c| *c == ' ').count()), text, width),
+        false => vec![line(text).into_owned()],
+    }
 }
 
 fn potential(run: &Run) -> Vec<String> {

@@ -3,7 +3,7 @@
 use super::figures::quantities;
 use super::text::Screen;
 use crate::histogram::Spread;
-use crate::printable::{cut, hanging, wrap};
+use crate::printable::{hanging, wrap};
 use crate::run::Run;
 use crate::time::Ns;
 use crate::verdict::Criterion;
@@ -18,11 +18,8 @@ pub(super) fn closing(run: &Run, screen: &Screen) -> Vec<String> {
     let has_room = screen.lines == 0 || screen.lines >= ROOMY;
     lines.extend(spread(run).filter(|_| has_room).iter().flat_map(|text| wrap(text, screen.width)));
     if let Some(model_free) = run.verdict.as_ref().and_then(|v| v.model_free.as_ref()) {
-        lines.extend(
-            wrap(&format!("Model-free bound: {} {}", model_free.sentence, model_free.caveat()), screen.width)
-                .into_iter()
-                .take(3),
-        );
+        let text = format!("Model-free bound: {} {}", model_free.sentence, model_free.caveat());
+        lines.extend(wrap(&text, screen.width));
     }
     let criteria = run.verdict.iter().flat_map(|verdict| &verdict.criteria);
     let criteria: Vec<String> = criteria.map(criterion).collect();
@@ -33,7 +30,7 @@ pub(super) fn closing(run: &Run, screen: &Screen) -> Vec<String> {
     if let Some(rule) = no_verdict.and_then(|v| v.rule_of_thumb.as_ref()) {
         let met = if rule.met { "met" } else { "not met" };
         let text = format!("For orientation: {} gives {}: {met} ({})", rule.name, rule.bound_ns, rule.source);
-        lines.push(cut(&text, screen.width));
+        lines.extend(wrap(&text, screen.width));
     }
     lines.extend(idle(run).iter().flat_map(|text| wrap(text, screen.width)));
     lines.extend(paths(screen));

@@ -52,8 +52,8 @@ pub fn report(run: &Run) -> Result<String, askama::Error> {
         outcome: Headline::of(run),
         run,
         sections,
-        threads: tasks::text(run, THREADS_WIDTH)
-            + &worst::text(run, THREADS_WIDTH)
+        threads: tasks::text(run, THREADS_WIDTH, false)
+            + &worst::text(run, THREADS_WIDTH, false)
             + &blocking::text(run, THREADS_WIDTH),
         thread_rows: run.tasks.iter().map(|task| ThreadRow::of(task, deadline)).collect(),
         late_causes: late::causes(run),

@@ -1,11 +1,12 @@
 //! Summary of deadline misses of an application: threads, counts, the cause of the worst case in one sentence, how to
 //! fix it, and the causes of all late jobs.
 
+use super::row;
 use crate::application::Task;
 use crate::judge::Pools;
 use crate::numbers::grouped;
 use crate::peak::Peak;
-use crate::printable::{cut, hanging, wrap};
+use crate::printable::hanging;
 use crate::run::Run;
 use crate::series::Quantity;
 use crate::time::{Ns, Tid};
@@ -162,23 +163,20 @@ impl Late {
 
 /// The causes as a table, with its heading; empty without late jobs.
 #[must_use]
-pub fn cause_lines(run: &Run, width: usize) -> (String, Vec<String>) {
+pub fn cause_lines(run: &Run, width: usize) -> (String, Vec<Vec<String>>) {
     let name = width.saturating_sub(33).min(56);
-    let row = |row: &LateRow| {
+    let cause_row = |row: &LateRow| {
         let LateRow { cause, jobs, time_ns, worst_ns } = row;
         let figures =
             format!("{:>8} {:>10} {:>10}", grouped(*jobs), time_ns.to_string(), worst_ns.to_string());
-        let mut lines = wrap(cause, name);
-        let last = lines.pop().unwrap_or_default();
-        lines.push(format!("{last:<name$} {figures}"));
-        lines.into_iter().map(|line| format!("  {line}")).collect::<Vec<_>>()
+        row::named(cause, name, &figures)
     };
     let heading =
         format!("{:<1$} {2:>8} {3:>10} {4:>10}", "Why jobs were late", name + 2, "jobs", "time", "worst job");
-    (heading, causes(run).iter().flat_map(row).collect())
+    (heading, causes(run).iter().map(cause_row).collect())
 }
 
-/// The complete `cases` that fit in `room` lines; the last line has the number of others.
+/// The complete `cases` that fit in `room` lines, at least the first one; the last line has the number of others.
 #[must_use]
 pub fn whole(cases: Vec<Vec<String>>, room: usize, what: &str) -> Vec<String> {
     let all: usize = cases.iter().map(Vec::len).sum();
@@ -193,14 +191,13 @@ pub fn whole(cases: Vec<Vec<String>>, room: usize, what: &str) -> Vec<String> {
         lines.extend(case.iter().cloned());
         shown += 1;
     }
-    if shown == 0 && room > 1 {
-        lines = cases[0].iter().take(room - 1).cloned().collect();
-        let last = lines.pop().unwrap_or_default();
-        let width = last.chars().count().saturating_sub(1);
-        lines.push(if cases[0].len() >= room { cut(&format!("{last} "), width.max(1)) } else { last });
+    if shown == 0 {
+        lines.extend(cases.first().cloned().unwrap_or_default());
         shown = 1;
     }
-    lines.push(format!("  … {} more {what}", cases.len() - shown));
+    if cases.len() > shown {
+        lines.push(format!("  … {} more {what}", cases.len() - shown));
+    }
     lines
 }
 
@@ -315,6 +312,32 @@ mod tests {
         assert_eq!(whole(vec![case(2), case(2)], 4, "cases").len(), 4);
         let cut = whole(vec![case(2), case(2), case(1)], 4, "cases");
         assert_eq!((cut.len(), cut[2].as_str()), (3, "  … 2 more cases"));
-        assert_eq!(whole(vec![case(9), case(1)], 3, "cases").len(), 3);
+        assert_eq!(whole(vec![case(9), case(1)], 3, "cases").len(), 10, "the first one is never cut off");
+    }
+
+    #[test]
+    fn on_a_small_terminal_a_reason_or_cause_is_whole_or_counted() {
+        let mut run = late_run();
+        let reason =
+            |nth: u32| format!("doubt {nth} {}, and that is all of {nth}", "because of this ".repeat(8));
+        run.verdict.as_mut().unwrap().reasons.extend((1..=6).map(reason));
+        let causes = &mut run.tasks[1].late_causes;
+        let cause = |nth: u32| LateCause {
+            cause: format!("cause {nth}: {}until the end of {nth}", "blocked in a call ".repeat(4)),
+            ..causes[0].clone()
+        };
+        *causes = (1..=9).map(cause).collect();
+        for width in [80, 100, 160] {
+            let screen = super::super::text::Screen { width, ..Default::default() };
+            let text = super::super::text::summary(&run, &screen);
+            let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let count = |what: &str| (1..=9).filter(|nth| said.contains(&format!("{what} {nth}"))).count();
+            assert_eq!(count("doubt"), count("all of"), "{width}: {text}");
+            assert_eq!(count("cause"), count("the end of"), "{width}: {text}");
+            // Threads with their deadlines are a reason, too.
+            assert!(said.contains(&format!("… {} more reasons", 6 - count("doubt"))), "{text}");
+            assert!(said.contains(&format!("… {} more causes", 9 - count("cause"))), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::figures::{fitting, mean, Figures};
 use crate::numbers::or_dash;
-use crate::printable::cut;
+use crate::printable::{cut, wrap};
 
 /// The names of the columns.
 #[must_use]
@@ -36,6 +36,15 @@ fn columns_of_counts(width: usize) -> [usize; 3] {
         73.. => [13, 8, 7],
         _ => [12, 7, 6],
     }
+}
+
+/// A row of a table of causes: `name` in `columns` columns, wrapped, with `figures` after its last line.
+#[must_use]
+pub fn named(name: &str, columns: usize, figures: &str) -> Vec<String> {
+    let mut lines = wrap(name, columns);
+    let last = lines.pop().unwrap_or_default();
+    lines.push(format!("{last:<columns$} {figures}"));
+    lines.into_iter().map(|line| format!("  {line}")).collect()
 }
 
 fn row(label: &str, cells: [String; 7], width: usize) -> String {

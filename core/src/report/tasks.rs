@@ -9,7 +9,7 @@ use crate::printable::wrap;
 use crate::run::Run;
 use crate::series::Quantity;
 
-/// Maximum number of threads shown; the run file has all of them.
+/// Maximum number of threads shown, unless all are wanted; the run file has all of them.
 const SHOWN: usize = 12;
 /// Number of threads shown if there are more.
 const FEW: usize = 4;
@@ -18,11 +18,14 @@ const WAITS: usize = 4;
 /// Maximum number of kinds of memory with page faults.
 const MEMORIES: usize = 3;
 
-/// The text; empty for a run without threads. Ends with an empty line.
+/// The text, of `all` threads or of the worst; empty for a run without threads. Ends with an empty line.
 #[must_use]
-pub fn text(run: &Run, width: usize) -> String {
+pub fn text(run: &Run, width: usize, all: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
-    let shown = if run.tasks.len() > SHOWN { FEW } else { SHOWN };
+    let shown = match run.tasks.len() {
+        count if all || count <= SHOWN => count,
+        _ => FEW,
+    };
     for task in run.tasks.iter().take(shown) {
         lines.extend(block(task));
     }
@@ -171,7 +174,7 @@ mod tests {
             let series =
                 vec![series(Quantity::TimerWakeup, 20_000), series(Quantity::SharedPrio, 15_000_000)];
             let task = Task { series, unfinished: unfinished(after_ns), ..bare.clone() };
-            text(&Run { tasks: vec![task], ..Run::new(Conditions::default()) }, 200)
+            text(&Run { tasks: vec![task], ..Run::new(Conditions::default()) }, 200, false)
         };
         let late = told(6_000_000);
         assert!(late.contains("execution –, behind a task of its priority 15.000 ms\n"), "{late}");

@@ -53,8 +53,8 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
     let all = run.verdict.as_ref().map_or(&[][..], |verdict| &verdict.reasons);
     let most = if screen.lines == 0 { usize::MAX } else { 4 };
     let bullets = |reasons: &[String]| {
-        let lines = reasons.iter().flat_map(|reason| bullet(reason, screen.width)).collect();
-        limited(lines, most, "reasons")
+        let each = reasons.iter().map(|reason| bullet(reason, screen.width)).collect();
+        late::whole(each, most, "reasons")
     };
     let mut doubts = Vec::new();
     if let Some(late) = &late {
@@ -84,9 +84,10 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
         + if peaks.is_empty() { 0 } else { 2 }
         + usize::from(!causes.is_empty());
     let room = if screen.lines == 0 { usize::MAX } else { screen.lines.saturating_sub(fixed) };
-    let shares = share(room, &[(rows.len(), 3), (peaks.iter().map(Vec::len).sum(), 3), (causes.len(), 3)]);
+    let lines_of = |all: &[Vec<String>]| all.iter().map(Vec::len).sum();
+    let shares = share(room, &[(rows.len(), 3), (lines_of(&peaks), 3), (lines_of(&causes), 3)]);
     let mut lines = top;
-    let causes = limited(causes, shares[2], "causes");
+    let causes = late::whole(causes, shares[2], "causes");
     let tell_causes = |lines: &mut Vec<String>| {
         if !causes.is_empty() {
             lines.push(of_causes.clone());
@@ -362,19 +363,15 @@ fn cause_width(width: usize) -> usize {
     width.saturating_sub(33).min(42)
 }
 
-fn cause_lines(run: &Run, width: usize) -> (String, Vec<String>) {
+fn cause_lines(run: &Run, width: usize) -> (String, Vec<Vec<String>>) {
     let name = cause_width(width);
     let heading = format!("{:<1$} {2:>10}  {3:>7} {4:>10}", "Causes", name + 2, "worst", "cases", "total");
     let total = causes::distinct(&run.peaks).iter().filter(|&&i| run.peaks[i].explanation.is_some()).count();
     let line = |cause: &causes::Cause| {
-        let text = format!(
-            "  {:<name$} {:>10}  {:>7} {:>10}",
-            cut(&cause.name, name),
-            cause.worst_ns.to_string(),
-            format!("{}/{total}", cause.peaks),
-            cause.time_ns.to_string()
-        );
-        cut(&text, width)
+        let cases = format!("{}/{total}", cause.peaks);
+        let figures =
+            format!("{:>10}  {cases:>7} {:>10}", cause.worst_ns.to_string(), cause.time_ns.to_string());
+        row::named(&cause.name, name, &figures)
     };
     (heading, causes::rank(&run.peaks).iter().map(line).collect())
 }

@@ -1,40 +1,39 @@
 //! The threads in the worst cases of a recording: the victim, its waker, and the previous thread on the CPU.
 
-use std::fmt::Write;
-
 use crate::peak::{Context, Peak};
-use crate::printable::cut;
+use crate::printable::hanging;
 use crate::run::Run;
 
-/// Maximum number of cases shown; the run file has those of every CPU.
+/// Maximum number of cases shown, unless all are wanted; the run file has those of every CPU.
 const SHOWN: usize = 8;
 
-/// One line for each of the worst, with a heading; empty without such cases. Ends with an empty line.
+/// The worst, or `all`, with a heading; empty without such cases. Ends with an empty line.
 #[must_use]
-pub fn text(run: &Run, width: usize) -> String {
+pub fn text(run: &Run, width: usize, all: bool) -> String {
     let known = run.peaks.iter().filter_map(|peak| Some((peak, peak.context.as_ref()?)));
-    let lines: Vec<String> = known.take(SHOWN).enumerate().map(|(nth, case)| line(nth, case)).collect();
+    let of_case = |(nth, case)| line(nth, case, width);
+    let lines: Vec<Vec<String>> = known.enumerate().map(of_case).collect();
     if lines.is_empty() {
         return String::new();
     }
+    let shown = if all { lines.len() } else { SHOWN };
     let mut text = String::from("Tasks in the worst cases\n");
-    for line in lines {
-        let _ = writeln!(text, "{}", cut(&line, width).trim_end());
+    for line in lines.iter().take(shown).flatten() {
+        text.push_str(&format!("{}\n", line.trim_end()));
+    }
+    if lines.len() > shown {
+        text.push_str(&format!("… {} more cases\n", lines.len() - shown));
     }
     text + "\n"
 }
 
-fn line(nth: usize, (peak, context): (&Peak, &Context)) -> String {
+fn line(nth: usize, (peak, context): (&Peak, &Context), width: usize) -> Vec<String> {
     let timer = context.timer_ns.map(|late| format!(" (timer {late})")).unwrap_or_default();
-    format!(
-        "{:>2} {:>8}{timer} CPU {}: {} {}, {}, after {}",
-        nth + 1,
-        peak.total_ns.to_string(),
-        peak.cpu,
-        peak.victim,
-        context.policy,
-        woken(context),
-        context.before
+    let told = format!("{} {}, {}, after {}", peak.victim, context.policy, woken(context), context.before);
+    hanging(
+        &format!("{:>2} {:>8}{timer} CPU {}: ", nth + 1, peak.total_ns.to_string(), peak.cpu),
+        &told,
+        width,
     )
 }
 
@@ -59,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_names_everybody_in_it_and_only_eight_are_shown() {
+    fn a_case_names_everybody_in_it_and_those_left_out_are_counted() {
         let context = Context {
             policy: "SCHED_FIFO".to_owned(),
             timer_ns: Some(Ns(12_000)),
@@ -81,12 +80,16 @@ mod tests {
         };
         let mut run = Run::new(Conditions::default());
         run.peaks = vec![peak; 9];
-        let text = text(&run, 160);
+        let text = text(&run, 160, false);
         let first = " 1   413 µs (timer 12.0 µs) CPU 1: control/7 (RT 80) SCHED_FIFO, woken by a timer over swapper/1, \
                      after hog/9 (RT 98)";
         assert_eq!(text.lines().nth(1), Some(first));
-        assert_eq!(text.trim_end().lines().count(), 9);
+        assert_eq!(text.trim_end().lines().count(), 10);
+        assert!(text.ends_with("\n… 1 more cases\n\n"), "{text}");
+        let narrow = super::text(&run, 80, true);
+        assert_eq!(narrow.matches("after hog/9 (RT 98)\n").count(), 9, "nothing is cut off: {narrow}");
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
         run.peaks.clear();
-        assert_eq!(super::text(&run, 80), "");
+        assert_eq!(super::text(&run, 80, false), "");
     }
 }

@@ -4,7 +4,7 @@ use super::super::event::{Event, Kind};
 use super::super::window::{SeriesKey, QUANTITIES};
 use super::{quantile_of_all, History, Row};
 use crate::numbers::{grouped, or_dash, plural};
-use crate::printable::{cut, line};
+use crate::printable::{cut, hanging, wrap};
 use crate::series::Quantity;
 use crate::time::Ns;
 
@@ -109,7 +109,8 @@ impl History {
         }
         let mut text = format!("\nWhat happened (the monitor began {starts} times)\n");
         for event in events.iter().rev() {
-            text.push_str(&(cut(&line(event), width) + "\n"));
+            let (at, told) = event.split_once(' ').unwrap_or(("", event));
+            text.extend(hanging(&format!("{at} "), told, width).iter().map(|line| format!("{line}\n")));
         }
         if before > 0 {
             text.push_str(&format!("… {before} more before these; --json shows all\n"));
@@ -126,7 +127,8 @@ fn without_samples(empty: &[(&SeriesKey, &Vec<&Row>)], width: usize) -> String {
     let lost =
         empty.iter().flat_map(|(_, rows)| rows.iter()).fold(0, |sum: u64, row| sum.saturating_add(row.lost));
     let names: Vec<String> = empty.iter().map(|(key, _)| key.to_string()).collect();
-    cut(&format!("not listed, without a sample ({} lost): {}", grouped(lost), names.join(", ")), width) + "\n"
+    let text = format!("not listed, without a sample ({} lost): {}", grouped(lost), names.join(", "));
+    wrap(&text, width).iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// Time of the maximum, or its window; in a narrow table without year and milliseconds.
