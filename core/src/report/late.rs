@@ -307,6 +307,16 @@ mod tests {
     }
 
     #[test]
+    fn deadlines_that_apply_to_no_thread_are_not_called_missing() {
+        let mut run = late_run();
+        run.tasks.iter_mut().for_each(|task| task.held_to = Some(AppliedDeadline::default()));
+        let asked = Asked { is_application: true, deadline: Some(Ns::from_us(500)), ..Asked::default() };
+        run.verdict = Some(judge_recording(&run, &asked));
+        let text = super::super::text::summary(&run, &super::super::text::Screen::default());
+        assert!(text.starts_with("INCONCLUSIVE  no recorded thread has a deadline"), "{text}");
+    }
+
+    #[test]
     fn whole_cases_are_shown_and_the_others_are_counted() {
         let case = |lines: usize| vec!["a line".to_owned(); lines];
         assert_eq!(whole(vec![case(2), case(2)], 4, "cases").len(), 4);
@@ -332,6 +342,7 @@ mod tests {
             let text = super::super::text::summary(&run, &screen);
             let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let count = |what: &str| (1..=9).filter(|nth| said.contains(&format!("{what} {nth}"))).count();
+            assert!(!said.contains("Model-free bound:") && said.contains("criteria: --all"), "{text}");
             assert_eq!(count("doubt"), count("all of"), "{width}: {text}");
             assert_eq!(count("cause"), count("the end of"), "{width}: {text}");
             // Threads with their deadlines are a reason, too.

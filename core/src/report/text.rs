@@ -69,7 +69,7 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
         top.extend(bullets(all));
         top.extend(warnings(run, screen.width));
     }
-    let bottom = closing(run, screen);
+    let bottom = closing(run, screen, late.is_some());
     let (heading, rows) = table(run, screen.width);
     let peaks = peak_lines(run, screen.width);
     let (of_causes, causes) = match &late {
@@ -211,6 +211,7 @@ pub fn deadline_and_largest(run: &Run) -> [String; 2] {
 fn without_a_deadline(run: &Run) -> &'static str {
     match run.merged.iter().any(|merged| merged.deadline_ns.is_some()) {
         true => "the runs have different deadlines",
+        false if run.tasks.iter().any(|task| task.held_to.is_some()) => "no recorded thread has a deadline",
         false => "no deadline was given",
     }
 }

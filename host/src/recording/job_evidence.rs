@@ -38,11 +38,14 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     job.steps.iter().for_each(|a| add_call(&mut window, a));
     let last = job.steps.last()?;
     let of = Interval { tid: last.thread.tid, cpu: last.cpu, begin: job.begin, end: job.end };
+    let follow = |told: &mut Explanation| {
+        if job.more.is_empty() {
+            explain::follow_waits(told, &window, &of);
+        }
+    };
     if !is_whole {
         let mut told = sums("the flight rings do not cover all of it")?;
-        if job.more.is_empty() {
-            explain::follow_waits(&mut told, &window, &of);
-        }
+        follow(&mut told);
         return Some(told);
     }
     let backlog = job.backlog.as_ref().filter(|backlog| backlog.why != StartDelay::Stopped);
@@ -58,6 +61,7 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     }
     by_sums.limits.push(format!("what the flight rings show: {}", told.sentence));
     by_sums.limits.extend(told.limits);
+    follow(&mut by_sums);
     Some(by_sums)
 }
 
