@@ -12,6 +12,7 @@ mod quota;
 mod realtime_kernel;
 mod reasons;
 mod roundtrips;
+mod senders;
 mod sentence;
 mod silent;
 mod slices;
