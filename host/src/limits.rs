@@ -57,6 +57,18 @@ pub fn ensure_files() -> Result<(), (u64, u64)> {
     }
 }
 
+/// Raises the limit of open files as far as the hard limit permits.
+pub fn raise_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a valid rlimit. The soft limit is raised to the hard one at most, which needs no privilege.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}
+
 /// What to do when the kernel refuses `what` with `errno` because of a limit of the caller.
 #[must_use]
 pub fn remedy(doing: &str, what: &str, errno: i32) -> Option<&'static str> {

@@ -35,6 +35,17 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 const LOOK_AROUND: Duration = Duration::from_millis(50);
 const REPORT: Duration = Duration::from_millis(500);
+/// At most one part in so many of the time is spent on looking around: a user can create any number of files.
+const LOOKING: u32 = 10;
+
+/// Bytes read from the programs of one user in one round, some 10 ms of work: those of other users must not lose events for a
+/// program that writes, or claims to have written, without end.
+const MOST_PER_ROUND: usize = 64 << 20;
+/// The same for one program, however many its user has.
+const LEAST_PER_ROUND: usize = 64 << 10;
+/// Most programs of one user at once, and most rings (threads) of them.
+const MOST_PROGRAMS: usize = 2_048;
+const MOST_RINGS: usize = 8_192;
 
 /// The consumer's own status, twice a second, in [`Place::status`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -57,6 +68,20 @@ struct Attached {
     program: Program,
     dir: TraceDir,
     drains: Vec<Drain>,
+    /// The ring that the next round starts with.
+    first: usize,
+    /// Number of rings that it may have.
+    most_rings: usize,
+    /// Why nothing can be written at the moment.
+    problem: Option<String>,
+    retry_at: Option<Instant>,
+}
+
+/// What one user's programs may take.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    programs: usize,
+    rings: usize,
 }
 
 /// The only consumer of its user's programs.
@@ -71,7 +96,8 @@ pub struct Consumer {
     quota: Quota,
     buried: Tally,
     problem: Option<String>,
-    retry_at: Option<Instant>,
+    /// Users with more programs or rings than are read.
+    excess: BTreeSet<u32>,
     /// Fill level of the fullest ring in the last round, in percent.
     fullest: u32,
     _lock: Lock,
@@ -102,7 +128,7 @@ impl Consumer {
             quota,
             buried: Tally::default(),
             problem: None,
-            retry_at: None,
+            excess: BTreeSet::new(),
             fullest: 0,
             _lock: lock,
             _programs: programs,
@@ -120,13 +146,13 @@ impl Consumer {
         // Above the load if allowed: a late round means discarded events. Not real-time: it must not disturb.
         // SAFETY: a plain call; without the right to do so it fails and changes nothing.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
-        let (mut looked, mut reported) = (Instant::now(), Instant::now());
+        let (mut look_at, mut reported) = (Instant::now() + LOOK_AROUND, Instant::now());
         let mut pause = SHORTEST_PAUSE;
         while !stop.load(Ordering::Relaxed) {
             let started = Instant::now();
-            if started.duration_since(looked) >= LOOK_AROUND {
-                looked = started;
+            if started >= look_at {
                 self.look_around();
+                look_at = started + LOOK_AROUND.max(started.elapsed() * LOOKING);
             }
             self.drain_all();
             if started.duration_since(reported) >= REPORT {
@@ -154,11 +180,12 @@ impl Consumer {
         self.place.publish(None);
         self.session.rules.clear();
         self.programs.values().for_each(|attached| attached.apply(&self.session));
-        self.retry_at = None;
         self.problem = None;
         self.look_around();
-        self.drain_all();
-        for attached in std::mem::take(&mut self.programs).into_values() {
+        for mut attached in std::mem::take(&mut self.programs).into_values() {
+            let most = attached.program.held_bytes();
+            attached.retry_at = None;
+            self.drain(&mut attached, most);
             self.bury(attached);
         }
         let status = self.status();
@@ -191,7 +218,7 @@ impl Consumer {
             programs: programs.collect(),
             tally,
             written_bytes: self.quota.written,
-            problem: self.problem.clone(),
+            problem: self.problem(),
         }
     }
 
@@ -214,10 +241,19 @@ impl Consumer {
                 self.programs.values().for_each(|attached| attached.apply(&self.session));
             }
         }
-        for share in self.place.programs() {
+        let mut parts = self.parts();
+        let shares = self.place.programs();
+        self.ignored.retain(|share| shares.binary_search(share).is_ok());
+        for share in shares {
             if self.programs.contains_key(&share) || self.ignored.contains(&share) {
                 continue;
             }
+            let part = parts.entry(share.uid).or_default();
+            if part.programs >= MOST_PROGRAMS {
+                self.excess.insert(share.uid);
+                continue;
+            }
+            part.programs += 1; // also for a file that is not ready, which is opened each time
             match Program::open(&share) {
                 Some(program) if self.session.covers(&program.comm, program.pid) => {
                     let attached = Attached::new(program, &self.output, &self.session);
@@ -234,9 +270,16 @@ impl Consumer {
             .filter(|(_, attached)| ended(attached))
             .map(|(share, _)| share.clone())
             .collect();
+        let mut read: BTreeMap<u32, usize> = BTreeMap::new();
         for share in dead {
+            let read = read.entry(share.uid).or_default();
+            if *read > MOST_PER_ROUND {
+                continue; // the next time: a user's programs may end by the thousand
+            }
             let Some(mut attached) = self.programs.remove(&share) else { continue };
-            if self.drain(&mut attached) {
+            let most = attached.program.held_bytes();
+            *read = read.saturating_add(most);
+            if self.drain(&mut attached, most) {
                 attached.program.remove();
                 self.bury(attached);
             } else {
@@ -245,36 +288,58 @@ impl Consumer {
         }
     }
 
-    fn drain_all(&mut self) {
-        if self.retry_at.is_some_and(|at| Instant::now() < at) {
-            return;
+    fn parts(&self) -> BTreeMap<u32, Part> {
+        let mut parts: BTreeMap<u32, Part> = BTreeMap::new();
+        for (share, attached) in &self.programs {
+            let part = parts.entry(share.uid).or_default();
+            part.programs += 1;
+            part.rings += attached.program.rings.len();
         }
+        parts
+    }
+
+    /// Why events are not in the trace, or will not be.
+    fn problem(&self) -> Option<String> {
+        let now = self.programs.values().find_map(|attached| attached.problem.clone());
+        let excess = self.excess.first().map(|uid| {
+            format!("user {uid} has more than {MOST_PROGRAMS} programs or {MOST_RINGS} threads at once; the others are not read")
+        });
+        now.or_else(|| self.problem.clone()).or(excess)
+    }
+
+    fn drain_all(&mut self) {
         self.fullest = 0;
+        let mut parts = self.parts();
         let mut programs = std::mem::take(&mut self.programs);
-        for attached in programs.values_mut() {
-            self.drain(attached);
+        for (share, attached) in &mut programs {
+            let part = parts.entry(share.uid).or_default();
+            let before = attached.program.rings.len();
+            attached.most_rings = before + MOST_RINGS.saturating_sub(part.rings);
+            if attached.program.promised_rings() > attached.most_rings {
+                self.excess.insert(share.uid);
+            }
+            self.drain(attached, (MOST_PER_ROUND / part.programs.max(1)).max(LEAST_PER_ROUND));
+            part.rings += attached.program.rings.len() - before;
         }
         self.programs = programs;
     }
 
-    /// `false`: nothing can be written at the moment.
-    fn drain(&mut self, attached: &mut Attached) -> bool {
-        match attached.drain(&self.session, &mut self.quota) {
-            Ok(fullest) => {
-                self.fullest = self.fullest.max(fullest);
-                self.problem = None;
-                self.retry_at = None;
-                true
-            }
-            Err(error) => {
-                self.problem = Some(error.to_string());
-                self.retry_at = Some(Instant::now() + REPORT);
-                false
-            }
+    /// Reads at most `most` bytes. `false`: nothing can be written at the moment.
+    fn drain(&mut self, attached: &mut Attached, most: usize) -> bool {
+        if attached.retry_at.is_some_and(|at| Instant::now() < at) {
+            return false;
         }
+        let drained = attached.drain(&self.session, &mut self.quota, most);
+        attached.problem = drained.as_ref().err().map(ToString::to_string);
+        attached.retry_at = drained.as_ref().err().map(|_| Instant::now() + REPORT);
+        self.fullest = self.fullest.max(*drained.as_ref().unwrap_or(&0));
+        drained.is_ok()
     }
 
     fn bury(&mut self, mut attached: Attached) {
+        if let Some(problem) = attached.problem.take() {
+            self.problem = Some(problem);
+        }
         match attached.finish(&self.session, &mut self.quota) {
             Ok(tally) => self.buried += tally,
             Err(error) => self.problem = Some(error.to_string()),
@@ -285,7 +350,15 @@ impl Consumer {
 impl Attached {
     fn new(program: Program, output: &Rc<Directory>, session: &Session) -> Attached {
         let dir = TraceDir::new(output.clone(), directory_name(&program), describe(&program, session, ""));
-        let attached = Attached { program, dir, drains: Vec::new() };
+        let attached = Attached {
+            program,
+            dir,
+            drains: Vec::new(),
+            first: 0,
+            most_rings: MOST_RINGS,
+            problem: None,
+            retry_at: None,
+        };
         attached.apply(session);
         attached
     }
@@ -297,9 +370,9 @@ impl Attached {
         }
     }
 
-    /// Fill level of its fullest ring, in percent.
-    fn drain(&mut self, session: &Session, quota: &mut Quota) -> io::Result<u32> {
-        for event in self.program.refresh() {
+    /// Reads at most `most` bytes; returns the fill level of its fullest ring, in percent.
+    fn drain(&mut self, session: &Session, quota: &mut Quota, most: usize) -> io::Result<u32> {
+        for event in self.program.refresh(self.most_rings) {
             self.program.enable(event.id, session.wants(&event.name));
         }
         while self.drains.len() < self.program.rings.len() {
@@ -307,10 +380,17 @@ impl Attached {
             self.program.rings[ring].set_overwrite(session.overwrite && ring > 0);
             self.drains.push(Drain::open(&self.program, ring, &mut self.dir)?);
         }
-        let mut fullest = 0;
+        let (mut fullest, mut left) = (0, most);
         if !session.overwrite {
-            for drain in &mut self.drains {
-                fullest = fullest.max(drain.run(&self.program, &mut self.dir, quota)?);
+            // The next round continues with the ring at which this one stops.
+            let (first, rings) = (self.first, self.drains.len());
+            for ring in (0..rings).map(|ring| (first + ring) % rings) {
+                if left == 0 {
+                    self.first = ring;
+                    return Ok(100); // read on soon
+                }
+                let drain = &mut self.drains[ring];
+                fullest = fullest.max(drain.run(&self.program, &mut self.dir, quota, &mut left)?);
             }
         }
         Ok(fullest)

@@ -98,6 +98,7 @@ fn serve(place: Place, session: Session, mut parent: UnixStream) {
     // value counts: without it, 10 % of 5 million events a second were lost next to a load. If it is refused, or there
     // are no such groups, nothing changes.
     let _ = fs::write("/proc/self/autogroup", NICE.to_string());
+    crate::limits::raise_files(); // programs and threads of all users are open at once
     let stop = stop_on_signals();
     match Consumer::start(place, session) {
         Ok(consumer) => {

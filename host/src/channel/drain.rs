@@ -12,7 +12,10 @@ use super::program::Program;
 /// its memory back early.
 const BATCH_BYTES: usize = 512 << 10;
 
-/// Counts of the events of a ring, a program or a session.
+/// Cost of looking at a ring or a packet, in bytes copied in the same time.
+pub const LOOK_BYTES: usize = 256;
+
+/// Counts of the events of a ring, a program or a session: a program may claim any number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     /// In the trace.
@@ -29,11 +32,19 @@ pub struct Tally {
 
 impl std::ops::AddAssign for Tally {
     fn add_assign(&mut self, more: Tally) {
-        self.recorded += more.recorded;
-        self.discarded += more.discarded;
-        self.unfinished += more.unfinished;
-        self.overwritten += more.overwritten;
-        self.damaged += more.damaged;
+        self.recorded = self.recorded.saturating_add(more.recorded);
+        self.discarded = self.discarded.saturating_add(more.discarded);
+        self.unfinished = self.unfinished.saturating_add(more.unfinished);
+        self.overwritten = self.overwritten.saturating_add(more.overwritten);
+        self.damaged = self.damaged.saturating_add(more.damaged);
+    }
+}
+
+impl Tally {
+    /// Events that are not in the trace, or not readable in it.
+    #[must_use]
+    pub fn missing(&self) -> u64 {
+        self.discarded.saturating_add(self.unfinished).saturating_add(self.damaged)
     }
 }
 
@@ -70,31 +81,57 @@ impl Drain {
         Ok(Drain { ring, stream, file, packet: Vec::new() })
     }
 
-    /// Drains what is committed now; returns the fill level of the ring, in percent.
+    /// Drains what is committed now, at most `left` bytes, which it reduces by what was read; returns the fill level of the
+    /// ring, in percent.
     ///
     /// # Errors
     /// Nothing could be written: the program keeps its memory, and the next call tries again.
-    pub fn run(&mut self, program: &Program, dir: &mut TraceDir, quota: &mut Quota) -> io::Result<u32> {
+    pub fn run(
+        &mut self,
+        program: &Program,
+        dir: &mut TraceDir,
+        quota: &mut Quota,
+        left: &mut usize,
+    ) -> io::Result<u32> {
+        let memory = &program.rings[self.ring];
         let before = self.stream.progress().position;
-        while self.batch(program, dir, quota)? {}
-        let packets = before.packets_to(self.stream.progress().position).max(0) as usize;
-        Ok((packets * 100 / program.rings[self.ring].packets()) as u32)
+        // What is committed from now on waits for the next call: a program may write faster than it is read.
+        let committed = memory.committed();
+        let packets = before.packets_to(committed).max(0) as usize;
+        *left = left.saturating_sub(LOOK_BYTES);
+        if packets > memory.packets() {
+            // Only in a ring that its program has damaged: the ring holds no packet before these.
+            let oldest = committed.seq.wrapping_sub(memory.packets() as u32);
+            self.stream.skip_to(Position::start_of(oldest));
+        }
+        while self.batch(program, dir, quota, committed, left)? {}
+        Ok((packets.min(memory.packets()) * 100 / memory.packets()) as u32)
     }
 
-    /// One batch; returns whether there is more.
-    fn batch(&mut self, program: &Program, dir: &mut TraceDir, quota: &mut Quota) -> io::Result<bool> {
+    /// One batch up to `committed`; returns whether there is more.
+    fn batch(
+        &mut self,
+        program: &Program,
+        dir: &mut TraceDir,
+        quota: &mut Quota,
+        committed: Position,
+        left: &mut usize,
+    ) -> io::Result<bool> {
         let memory = &program.rings[self.ring];
-        let committed = memory.committed();
         let now = program.now();
         let before = self.stream.progress();
         let mut more = false;
         while let Some((seq, to)) = next_piece(self.stream.progress().position, committed) {
+            if *left == 0 {
+                break;
+            }
             if self.stream.bytes().len() > BATCH_BYTES {
                 more = true;
                 break;
             }
             let words = if to.words == Position::CLOSED { memory.closed_words(seq) } else { to.words.into() };
             memory.copy_packet(seq, words, &mut self.packet);
+            *left = left.saturating_sub(LOOK_BYTES + self.packet.len());
             let intact =
                 self.packet.first_chunk().is_some_and(|&first| u64::from_le_bytes(first) as u32 == seq);
             if intact {

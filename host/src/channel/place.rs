@@ -20,6 +20,9 @@ use crate::trusted::{me, Owner};
 /// Lock by which a user's consumer keeps root's from reading the same rings: in the directory of that user's programs.
 const CONSUMER_LOCK: &str = ".consumer";
 
+/// Most files of one user that are looked at.
+const MOST_FILES: usize = 1 << 16;
+
 /// The directory that a user's programs and the consumer share, and that of the consumer's own state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -130,7 +133,7 @@ impl Place {
             if uid != self.uid && lock::is_held_in(&directory, OsStr::new(CONSUMER_LOCK), Owner::User(uid)) {
                 continue;
             }
-            let names = names(&directory).into_iter().filter(|name| is_share(name));
+            let names = names(&directory).take(MOST_FILES).filter(|name| is_share(name));
             shares.extend(names.map(|name| Share { uid, directory: path.clone(), name }));
         }
         shares.sort();
@@ -143,7 +146,7 @@ impl Place {
             let uid: u32 = name.to_str()?.strip_prefix("lathunt-")?.parse().ok()?;
             (uid == self.uid || self.uid == 0).then(|| (uid, self.base.join(name)))
         };
-        names(&base).into_iter().filter_map(of_uid).collect()
+        names(&base).filter_map(of_uid).collect()
     }
 }
 
@@ -179,10 +182,10 @@ fn is_share(name: &OsStr) -> bool {
     name.to_str().is_some_and(|text| numbers(text) == [true, true, true])
 }
 
-fn names(directory: &Directory) -> Vec<OsString> {
+fn names(directory: &Directory) -> impl Iterator<Item = OsString> {
     use std::os::unix::ffi::OsStrExt;
     let entries = rustix::fs::Dir::read_from(directory).into_iter().flatten().flatten();
-    entries.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned()).collect()
+    entries.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned())
 }
 
 /// Removes a program's file from its user's directory.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -17,6 +18,12 @@ use super::memory::Memory;
 use super::place::{self, Share};
 use crate::beneath::Directory;
 use crate::trusted::{self, Access, Owner};
+
+/// Most bytes of a ring: the tracer's limit, 1 GiB, and its header.
+const MOST_RING_BYTES: usize = (1 << 30) + RING_HEADER_BYTES;
+
+/// Most bytes of holes that are read of a program's file.
+const MOST_HOLES: u64 = 64 << 20;
 
 /// A program's share of memory.
 #[derive(Debug)]
@@ -49,7 +56,8 @@ pub struct RingMemory {
 }
 
 impl Program {
-    /// Opens a file of [`super::place::Place::programs`] to consume its events; `None` if it is not (or not yet) one.
+    /// Opens a file of [`super::place::Place::programs`] to consume its events; `None` if it is not (or not yet) one. Of its
+    /// rings, [`Program::refresh`] maps as many as it may have.
     ///
     /// Its user may rename and link files there while root reads: it is opened beneath its directory, and must be a
     /// regular file of that user with no other name.
@@ -91,7 +99,7 @@ impl Program {
             control: memory,
             declared: 0,
         };
-        program.refresh();
+        program.refresh(if writable { 1 } else { RINGS_MAX });
         Some(program)
     }
 
@@ -106,10 +114,9 @@ impl Program {
         place::remove(&self.directory, &self.share.name);
     }
 
-    /// Looks for new events and rings; returns the new events.
-    pub fn refresh(&mut self) -> Vec<Declaration> {
-        let rings = self.value(control::RINGS).min(RINGS_MAX as u64) as usize;
-        while self.rings.len() < rings {
+    /// Looks for new events, and for rings up to `most`; returns the new events.
+    pub fn refresh(&mut self, most: usize) -> Vec<Declaration> {
+        while self.rings.len() < self.promised_rings().min(most) {
             let at = self.value(RING_TABLE_AT + self.rings.len() * 8);
             let Some(ring) = RingMemory::map(&self.file, at, self.writable) else { break };
             self.rings.push(ring);
@@ -127,6 +134,23 @@ impl Program {
         self.damaged_declarations += damaged.len();
         self.events.extend(events.clone());
         events
+    }
+
+    /// Rings that the program has.
+    #[must_use]
+    pub fn promised_rings(&self) -> usize {
+        self.value(control::RINGS).min(RINGS_MAX as u64) as usize
+    }
+
+    /// Bytes that reading everything in its memory takes: a program may name parts of it several times, and parts that are
+    /// holes. A file system may compress it.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let held = self.file.metadata().map_or(0, |file| {
+            let stored = file.blocks().saturating_mul(512);
+            stored.max(file.len().min(MOST_HOLES)).saturating_mul(2)
+        });
+        usize::try_from(held).unwrap_or(usize::MAX)
     }
 
     /// Enables or disables an event, now.
@@ -191,6 +215,7 @@ impl RingMemory {
         let (words, mask, bytes) = (value(ring::PACKET_WORDS), value(ring::PACKET_MASK), value(ring::BYTES));
         let packets = mask.checked_add(1)?;
         let fits = packets.is_power_of_two()
+            && bytes <= MOST_RING_BYTES
             && (PACKET_HEADER_WORDS + 1..0xffff).contains(&words)
             && packets.checked_mul(words * 8)?.checked_add(RING_HEADER_BYTES)? == bytes;
         let memory = Memory::map_with(file, at, bytes, writable).filter(|_| fits)?;

@@ -9,7 +9,7 @@ use std::sync::atomic::{fence, Ordering};
 use lathunt_core::export::user_stream::{Piece, UserStream};
 use lathunt_core::trace::user_ring::{control, ring, Packet, Position};
 
-use super::drain::Tally;
+use super::drain::{Tally, LOOK_BYTES};
 use super::output::{Quota, TraceDir};
 use super::program::Program;
 
@@ -19,8 +19,9 @@ use super::program::Program;
 /// The directory cannot be written.
 pub fn write(program: &Program, dir: &mut TraceDir, quota: &mut Quota) -> io::Result<Tally> {
     let mut total = Tally::default();
+    let mut left = program.held_bytes();
     for ring in 0..program.rings.len() {
-        let (stream, tally) = read_ring(program, ring, dir.trace.uuid);
+        let (stream, tally) = read_ring(program, ring, dir.trace.uuid, &mut left);
         if !stream.bytes().is_empty() {
             dir.describe(&program.events)?;
             let (mut file, _) = dir.stream(ring)?;
@@ -32,7 +33,8 @@ pub fn write(program: &Program, dir: &mut TraceDir, quota: &mut Quota) -> io::Re
     Ok(total)
 }
 
-fn read_ring(program: &Program, ring: usize, uuid: [u8; 16]) -> (UserStream, Tally) {
+/// Reads at most `left` bytes, which it reduces by what was read: a program may name a part of its memory several times.
+fn read_ring(program: &Program, ring: usize, uuid: [u8; 16], left: &mut usize) -> (UserStream, Tally) {
     let memory = &program.rings[ring];
     let committed = memory.committed();
     let now = program.now();
@@ -40,10 +42,14 @@ fn read_ring(program: &Program, ring: usize, uuid: [u8; 16]) -> (UserStream, Tal
     let mut stream = UserStream::new(uuid, ring as u64, program.pid, Position::start_of(oldest));
     let mut bytes = Vec::new();
     for back in (0..memory.packets() as u32).rev() {
+        if *left == 0 {
+            break;
+        }
         let seq = committed.seq.wrapping_sub(back);
         let open = back == 0 && committed.words != Position::CLOSED;
         let words = if open { committed.words.into() } else { memory.closed_words(seq) };
         memory.copy_packet(seq, words, &mut bytes);
+        *left = left.saturating_sub(LOOK_BYTES + bytes.len());
         fence(Ordering::Acquire);
         let mut header = Vec::new();
         memory.copy_packet(seq, 1, &mut header);
@@ -64,7 +70,7 @@ fn read_ring(program: &Program, ring: usize, uuid: [u8; 16]) -> (UserStream, Tal
         recorded: progress.recovered,
         discarded: memory.value(ring::DISCARDED),
         unfinished: if program.alive() { 0 } else { memory.unfinished() },
-        overwritten: total.saturating_sub(progress.recovered + progress.damaged),
+        overwritten: total.saturating_sub(progress.recovered.saturating_add(progress.damaged)),
         damaged: progress.damaged,
     };
     (stream, tally)

@@ -221,8 +221,7 @@ fn show_status(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
 #[must_use]
 pub fn conclude_alone(status: &Status) -> u8 {
     let code = conclude(status);
-    let Tally { recorded, discarded, unfinished, overwritten, damaged } = status.tally;
-    if recorded + discarded + unfinished + overwritten + damaged > 0 {
+    if status.tally != Tally::default() {
         return code;
     }
     eprintln!("lathunt: no event was recorded: no instrumented program ran. {KERNEL}");
@@ -242,14 +241,13 @@ pub fn conclude(status: &Status) -> u8 {
         tally_text(&status.tally),
         status.written_bytes
     ));
-    let Tally { discarded, unfinished, damaged, .. } = status.tally;
     if let Some(problem) = &status.problem {
         eprintln!(
             "lathunt: cannot write all events: {problem}; `lathunt trace recover -o DIR` writes elsewhere what is still in memory"
         );
         return exit::COULD_NOT_MEASURE;
     }
-    match discarded + unfinished + damaged {
+    match status.tally.missing() {
         _ if !wrote => exit::COULD_NOT_MEASURE,
         0 => 0,
         _ => exit::INCONCLUSIVE,
