@@ -87,7 +87,11 @@ struct Site<P> {
 /// Whether `host` names this machine without a name server: its own name, an address, `localhost`.
 fn is_own_name(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => return address.parse::<Ipv6Addr>().is_ok(),
+        Some((address, rest)) => {
+            let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+            let ends = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+            return ends && address.parse::<Ipv6Addr>().is_ok();
+        }
         None => host.rsplit_once(':').map_or(host, |(name, _)| name).trim_end_matches('.'),
     };
     let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -343,6 +347,8 @@ mod tests {
             (b"GET / HTTP/1.1\r\nHost: [::1]:9745\r\n\r\n", "200"),
             (b"GET / HTTP/1.1\r\nhost: LocalHost\r\n\r\n", "200"),
             (b"GET / HTTP/1.1\r\nHost: rebound.example:9745\r\n\r\n", "421"),
+            (b"GET / HTTP/1.1\r\nHost: [::1].rebound.example\r\n\r\n", "421"),
+            (b"GET / HTTP/1.1\r\nHost: [::1]:9745.rebound.example\r\n\r\n", "421"),
             (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: rebound.example\r\n\r\n", "421"),
             (b"GET http://rebound.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", "421"),
             (b"GET / HTTP/1.1\r\nHost: 127.0.0.1.rebound.example\r\n\r\n", "421"),
