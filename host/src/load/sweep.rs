@@ -12,13 +12,17 @@ pub(crate) fn until_alone() {
             // SAFETY: kill takes plain values; the pid is a child of ours and not reaped yet, so it cannot be another's.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
-        // SAFETY: waits for any child of this process, no status wanted.
-        match unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } {
-            -1 => return, // ECHILD: no child, hence no descendant
-            0 => std::thread::sleep(Duration::from_millis(2)),
-            _ => {}
+        // All that have ended, before the next look at every process of the machine: there may be thousands of both.
+        match (0..).map(|_| ended()).find(|pid| *pid <= 0) {
+            Some(0) => std::thread::sleep(Duration::from_millis(2)),
+            _ => return, // ECHILD: no child, hence no descendant
         }
     }
+}
+
+fn ended() -> libc::pid_t {
+    // SAFETY: waits for any child of this process, no status wanted.
+    unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) }
 }
 
 /// Children of this process, by the parent's pid in `/proc/PID/stat`.

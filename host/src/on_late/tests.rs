@@ -99,6 +99,26 @@ fn nothing_of_a_command_is_left_when_the_process_that_acts_or_its_guard_is_kille
 }
 
 #[test]
+fn hundreds_of_processes_of_a_command_end_with_it_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let started = place.path().join("started");
+    let command =
+        format!("n=0; while [ $n -lt 600 ]; do sleep 88 & n=$((n+1)); done; : > {}; wait", started.display());
+    let mut attendant =
+        ActionProcess::start(vec![Action::Command(command)], rules(Duration::from_secs(60))).unwrap();
+    attendant.act(&Case { json: "{}", environment: &[] }).unwrap();
+    let begun = Instant::now();
+    while !started.exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let (guard, begun) = (attendant.guard, Instant::now());
+    drop(attendant);
+    // Dropped, it waits for some seconds only.
+    assert!(!fs::exists(format!("/proc/{guard}")).unwrap(), "not over after {:?}", begun.elapsed());
+}
+
+#[test]
 #[ignore = "root: run by make test"]
 fn a_command_of_another_user_gets_neither_the_environment_nor_the_descriptors_of_root() {
     use std::os::unix::fs::PermissionsExt;
