@@ -30,6 +30,7 @@ use crate::beneath::Foreign;
 use crate::error::{Error, Result};
 use hold::{beside, Hold};
 use refusal::{bears_our_mark, is_damage, open, said, set_aside, Refusal};
+use schema::Room;
 use write::{insert, insert_event, mark};
 
 /// Windows that may wait for disk space: a day of five-minute windows.
@@ -248,8 +249,8 @@ impl Store {
         let from = now.minus(exceedances.span());
         let connection = self.opened()?;
         let mut add = || -> rusqlite::Result<()> {
-            read::each_row(connection, from, None, |row| exceedances.row(&row))?;
-            read::events(connection, from)?.iter().for_each(|event| exceedances.event(event));
+            read::each_row(connection, &Room::any(), from, None, |row| exceedances.row(&row))?;
+            read::events(connection, &Room::any(), from)?.iter().for_each(|event| exceedances.event(event));
             Ok(())
         };
         add().map_err(|error| said(&self.path, error))
@@ -265,6 +266,6 @@ impl Store {
     /// # Errors
     /// An error of SQLite.
     pub fn alltime(&self) -> Result<Vec<Alltime>> {
-        read::alltime(self.opened()?).map_err(|error| said(&self.path, error))
+        read::alltime(self.opened()?, &Room::any()).map_err(|error| said(&self.path, error))
     }
 }

@@ -11,9 +11,9 @@ use lathunt_core::monitor::history::{Alltime, History, Row, WindowFigures};
 use lathunt_core::monitor::window::{quantity, Held, SeriesKey, UnixMs};
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
-use rusqlite::{params, Connection, OpenFlags, OptionalExtension};
+use rusqlite::{params, Connection, ErrorCode, OpenFlags, OptionalExtension};
 
-use super::schema::{self, Content};
+use super::schema::{self, Content, Room};
 use crate::error::{Error, Result};
 
 /// A database opened for reading.
@@ -21,11 +21,34 @@ use crate::error::{Error, Result};
 pub struct Reader {
     connection: Connection,
     path: PathBuf,
+    room: Room,
 }
 
-/// Whether a monitor is writing it, or one was killed: its last writes are in the log beside it.
-fn written_now(path: &Path) -> bool {
-    std::fs::metadata(format!("{}-wal", path.display())).is_ok()
+/// Length of the log beside it, if there is one: a monitor is writing it, or one was killed.
+///
+/// # Errors
+/// A file that SQLite would open beside it is a link, or would be waited for, as a FIFO.
+fn log(path: &Path) -> Result<Option<u64>> {
+    let mut log = None;
+    for ending in ["-journal", "-shm", "-wal"] {
+        let beside = with(path, ending);
+        log = match beside.symlink_metadata() {
+            Ok(file) if !file.is_file() => {
+                let what = format!("{}: it is not a regular file", beside.display());
+                return Err(Error::refused("read", what, "no monitor made it; remove it"));
+            }
+            Ok(file) => Some(file.len()),
+            Err(_) => None,
+        };
+    }
+    Ok(log)
+}
+
+/// Its name with `ending`.
+fn with(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 /// Its SQLite URI as an immutable file. Otherwise SQLite creates its index of the log beside it, which an ordinary user may
@@ -83,17 +106,19 @@ impl Reader {
         may_be_read(path)?;
         // SQLite's log is beside the file that a link points to.
         let path = &path.canonicalize().map_err(|error| Error::new("read", &shown, error))?;
-        let problem = |error: rusqlite::Error| Error::new("read the database", &shown, error);
+        let problem = |error: rusqlite::Error| unreadable(&shown, error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = match written_now(path) {
-            true => Connection::open_with_flags(path, flags),
-            false => Connection::open_with_flags(unchanging(path), flags | OpenFlags::SQLITE_OPEN_URI),
+        let log = log(path)?;
+        let connection = match log {
+            Some(_) => Connection::open_with_flags(path, flags),
+            None => Connection::open_with_flags(unchanging(path), flags | OpenFlags::SQLITE_OPEN_URI),
         };
         let connection = connection.map_err(problem)?;
-        schema::configure_reading(&connection).map_err(problem)?;
+        let bytes = path.metadata().map_or(0, |file| file.len()).saturating_add(log.unwrap_or(0));
+        schema::configure_reading(&connection, bytes).map_err(problem)?;
         let hint = |what: &str| format!("{shown}: {what}");
         match schema::content(&connection).map_err(problem)? {
-            Content::Ours => Ok(Reader { connection, path: path.to_owned() }),
+            Content::Ours => Ok(Reader { connection, path: path.to_owned(), room: Room::of(bytes) }),
             Content::Newer(version) => Err(Error::refused(
                 "read",
                 hint(&format!("version {version}; this lathunt reads up to {}", schema::VERSION)),
@@ -162,7 +187,7 @@ impl Reader {
     /// # Errors
     /// An error of SQLite.
     pub fn each_row(&self, from: UnixMs, until: Option<UnixMs>, take: impl FnMut(Row)) -> Result<()> {
-        each_row(&self.connection, from, until, take).map_err(|error| self.problem(error))
+        each_row(&self.connection, &self.room, from, until, take).map_err(|error| self.problem(error))
     }
 
     /// Start and end of the windows that ended after `from`, including those without samples.
@@ -174,8 +199,10 @@ impl Reader {
             let mut query = self
                 .connection
                 .prepare("SELECT begin_ms, end_ms FROM window WHERE end_ms > ?1 ORDER BY id")?;
-            let rows =
-                query.query_map(params![from.0], |row| Ok((UnixMs(row.get(0)?), UnixMs(row.get(1)?))))?;
+            let rows = query.query_map(params![from.0], |row| {
+                self.room.take(size_of::<(UnixMs, UnixMs)>(), &[])?;
+                Ok((UnixMs(row.get(0)?), UnixMs(row.get(1)?)))
+            })?;
             rows.collect()
         };
         all().map_err(|error| self.problem(error))
@@ -186,7 +213,7 @@ impl Reader {
     /// # Errors
     /// An error of SQLite.
     pub fn events(&self, from: UnixMs) -> Result<Vec<Event>> {
-        events(&self.connection, from).map_err(|error| self.problem(error))
+        events(&self.connection, &self.room, from).map_err(|error| self.problem(error))
     }
 
     /// The largest latencies since the database was created, including deleted windows.
@@ -194,18 +221,32 @@ impl Reader {
     /// # Errors
     /// An error of SQLite.
     pub fn alltime(&self) -> Result<Vec<Alltime>> {
-        alltime(&self.connection).map_err(|error| self.problem(error))
+        alltime(&self.connection, &self.room).map_err(|error| self.problem(error))
     }
 
     fn problem(&self, error: rusqlite::Error) -> Error {
-        Error::new("read the database", self.path.display().to_string(), error)
+        unreadable(&self.path.display().to_string(), error)
     }
+}
+
+fn unreadable(shown: &str, error: rusqlite::Error) -> Error {
+    let why = match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => {
+            "reading it takes longer than its size explains: it is damaged".to_owned()
+        }
+        Some(ErrorCode::OutOfMemory) => {
+            "reading it takes more memory than a window needs: it is damaged".to_owned()
+        }
+        _ => return Error::new("read the database", shown, error),
+    };
+    Error::new("read the database", shown, std::io::Error::other(why))
 }
 
 /// Passes on each series of the windows that ended after `from` and began before `until`, in the order of time; holds one row
 /// in memory.
 pub(super) fn each_row(
     connection: &Connection,
+    room: &Room,
     from: UnixMs,
     until: Option<UnixMs>,
     mut take: impl FnMut(Row),
@@ -220,6 +261,9 @@ pub(super) fn each_row(
     let mut found = query.query(params![from.0, until.map_or(i64::MAX, |until| until.0)])?;
     while let Some(row) = found.next()? {
         if let Some(row) = as_row(row)? {
+            let texts = [&row.victim, &row.culprit].map(|text| text.as_ref().map_or(0, String::len));
+            let peak = row.peak.as_ref().map_or(0, Vec::len);
+            room.take(size_of::<Row>(), &[texts[0], texts[1], row.histogram.len(), peak])?;
             take(row);
         }
     }
@@ -255,11 +299,12 @@ fn as_row(row: &rusqlite::Row) -> rusqlite::Result<Option<Row>> {
     }))
 }
 
-pub(super) fn events(connection: &Connection, from: UnixMs) -> rusqlite::Result<Vec<Event>> {
+pub(super) fn events(connection: &Connection, room: &Room, from: UnixMs) -> rusqlite::Result<Vec<Event>> {
     let mut query =
         connection.prepare("SELECT at_ms, kind, detail FROM event WHERE at_ms >= ?1 ORDER BY id")?;
     let rows = query.query_map(params![from.0], |row| {
         let (at, name, detail) = (row.get(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?);
+        room.take(size_of::<Event>(), &[detail.len()])?;
         Ok(Kind::named(&name).map(|kind| Event::new(UnixMs(at), kind, detail)))
     })?;
     let events: rusqlite::Result<Vec<Option<Event>>> = rows.collect();
@@ -284,7 +329,7 @@ fn held(connection: &Connection) -> rusqlite::Result<&'static str> {
     Ok(if has { "deadline_ns, misses" } else { "NULL, NULL" })
 }
 
-pub(super) fn alltime(connection: &Connection) -> rusqlite::Result<Vec<Alltime>> {
+pub(super) fn alltime(connection: &Connection, room: &Room) -> rusqlite::Result<Vec<Alltime>> {
     let task = task(connection)?;
     let mut query = connection.prepare(&format!(
         "SELECT quantity, cpu, max_ns, at_ms, victim, culprit, {task} FROM alltime \
@@ -294,7 +339,10 @@ pub(super) fn alltime(connection: &Connection) -> rusqlite::Result<Vec<Alltime>>
         let (name, cpu, max) = (row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?);
         let task: String = row.get(6)?;
         let key = quantity(&name).map(|quantity| key(quantity, cpu, &task));
-        let (at, victim, culprit) = (UnixMs(row.get(3)?), row.get(4)?, row.get(5)?);
+        let (at, victim, culprit) =
+            (UnixMs(row.get(3)?), row.get::<_, Option<String>>(4)?, row.get::<_, Option<String>>(5)?);
+        let texts = [&victim, &culprit].map(|text| text.as_ref().map_or(0, String::len));
+        room.take(size_of::<Alltime>(), &texts)?;
         Ok(key.map(|key| Alltime { key, max_ns: Ns(max.unsigned_abs()), at, victim, culprit }))
     })?;
     let all: rusqlite::Result<Vec<Option<Alltime>>> = rows.collect();

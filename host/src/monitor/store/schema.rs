@@ -1,6 +1,9 @@
 //! The tables of the database, and how a file is recognised as ours. docs/FORMAT.md describes them for readers with SQL.
 
-use rusqlite::{ffi, Connection};
+use std::cell::Cell;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{ffi, Connection, OptionalExtension};
 
 /// `PRAGMA application_id` of our databases ("LtHm").
 pub(super) const APPLICATION: i32 = 0x4c74_486d;
@@ -121,9 +124,62 @@ pub(super) enum Content {
 /// Largest value of a database that is read, in bytes: a histogram or a text. Those of a monitor are below 300 kB.
 const LARGEST_VALUE: i32 = 8 << 20;
 
-/// Settings of a connection that reads a file of any origin.
-pub(super) fn configure_reading(connection: &Connection) -> rusqlite::Result<()> {
+/// Most memory of SQLite while it reads a file of any origin, in bytes.
+const MOST_MEMORY: i64 = 128 << 20;
+
+/// Steps of SQLite's machine between two looks at their number.
+const STEPS: i32 = 10_000;
+
+/// Steps for a file of `bytes`: a million a second, at least. A monitor's database takes one per ten bytes. The pages of a damaged one
+/// may refer to each other in a way that never ends.
+fn most_steps(bytes: u64) -> u64 {
+    bytes.saturating_mul(2).saturating_add(20_000_000)
+}
+
+/// Room for the rows of a file, in bytes: they have no more than the file, apart from what a row takes in memory. The pages of a
+/// damaged file may refer to each other, so that a few of them are read as gigabytes.
+#[derive(Debug)]
+pub(super) struct Room(Cell<u64>);
+
+impl Room {
+    /// That of a file of `bytes` with its log.
+    pub fn of(bytes: u64) -> Room {
+        Room(Cell::new(bytes.saturating_mul(8).saturating_add(16 << 20)))
+    }
+
+    /// That of our own database, which was checked when it was opened.
+    pub fn any() -> Room {
+        Room(Cell::new(u64::MAX))
+    }
+
+    /// Takes the room of a row with these texts and histograms.
+    pub fn take(&self, row: usize, contents: &[usize]) -> rusqlite::Result<()> {
+        let bytes = contents.iter().fold(row as u64, |sum, &bytes| sum.saturating_add(bytes as u64));
+        let left = self.0.get().checked_sub(bytes).ok_or_else(|| {
+            let why = "its rows have more bytes than the file: it is damaged".to_owned();
+            rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), Some(why))
+        })?;
+        self.0.set(left);
+        Ok(())
+    }
+}
+
+/// Settings of a connection that reads a file of any origin, of `bytes` with its log.
+pub(super) fn configure_reading(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    let mut left = most_steps(bytes) / u64::from(STEPS.unsigned_abs());
+    let is_over = move || {
+        left = left.saturating_sub(1);
+        left == 0
+    };
+    connection.progress_handler(STEPS, Some(is_over))?;
+    // Older libraries have neither; what they guard against is also looked for by `content`.
+    for (setting, on) in
+        [(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false), (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)]
+    {
+        let _ = connection.set_db_config(setting, on);
+    }
+    let _ = connection.pragma_update(None, "hard_heap_limit", MOST_MEMORY);
     // A reader that dropped its privileges can create no file; what is sorted is one window.
     connection.pragma_update(None, "temp_store", "memory")?;
     // SAFETY: the handle is that of an open connection, and the call only stores a number.
@@ -134,7 +190,7 @@ pub(super) fn configure_reading(connection: &Connection) -> rusqlite::Result<()>
 /// Our tables.
 const NAMES: [&str; 6] = ["window", "series", "sample", "alltime", "event", "running"];
 
-/// Whether a table has a generated column: it could compute without end.
+/// Whether a table has a generated column, or is none to SQLite (since 3.37): it could compute without end.
 fn computes(connection: &Connection) -> rusqlite::Result<bool> {
     let mut computes = false;
     for name in NAMES {
@@ -142,26 +198,45 @@ fn computes(connection: &Connection) -> rusqlite::Result<bool> {
             computes |= row.get::<_, i64>("hidden")? != 0;
             Ok(())
         })?;
+        connection.pragma(None, "table_list", name, |row| {
+            computes |= row.get::<_, String>("type")? != "table";
+            Ok(())
+        })?;
     }
     Ok(computes)
+}
+
+/// Whether one of our names, in capital letters or not, is that of a view or a virtual table, which could compute without end, or
+/// whether something acts when a row is written.
+fn replaced(connection: &Connection) -> rusqlite::Result<bool> {
+    let mut query =
+        connection.prepare("SELECT name, tbl_name, type, coalesce(sql, '') FROM sqlite_schema")?;
+    let mut rows = query.query([])?;
+    let is_ours = |name: &str| NAMES.iter().any(|ours| name.eq_ignore_ascii_case(ours));
+    while let Some(row) = rows.next()? {
+        let text =
+            |at: usize| Ok::<_, rusqlite::Error>(String::from_utf8_lossy(row.get_ref(at)?.as_bytes()?));
+        let (name, table, kind, sql) = (text(0)?, text(1)?, text(2)?, text(3)?);
+        let is_virtual = sql.to_ascii_lowercase().contains("virtual"); // no text of ours has the word
+        let is_plain = kind.eq_ignore_ascii_case("table") && !is_virtual;
+        if (is_ours(&name) && !is_plain) || (is_ours(&table) && kind.eq_ignore_ascii_case("trigger")) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Inspects a database without changing it.
 pub(super) fn content(connection: &Connection) -> rusqlite::Result<Content> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
-    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    // A view or a virtual table instead of one of our tables could compute without end.
-    let replaced: i64 = connection.query_row(
-        "SELECT count(*) FROM sqlite_schema WHERE name IN ('window', 'series', 'sample', 'alltime', 'event', 'running') \
-         AND (type <> 'table' OR sql LIKE 'create virtual%')",
-        [],
-        |row| row.get(0),
-    )?;
-    Ok(match (number("application_id")?, number("user_version")?, tables) {
-        _ if replaced > 0 || computes(connection)? => Content::Foreign,
-        (APPLICATION, version, _) if version > VERSION => Content::Newer(version),
-        (APPLICATION, _, _) => Content::Ours,
-        (0, 0, 0) => Content::Empty,
+    let is_empty =
+        connection.query_row("SELECT 1 FROM sqlite_schema LIMIT 1", [], |_| Ok(())).optional()?.is_none();
+    let replaced = replaced(connection)? || computes(connection)?;
+    Ok(match (number("application_id")?, number("user_version")?) {
+        _ if replaced => Content::Foreign,
+        (APPLICATION, version) if version > VERSION => Content::Newer(version),
+        (APPLICATION, _) => Content::Ours,
+        (0, 0) if is_empty => Content::Empty,
         _ => Content::Foreign,
     })
 }
@@ -228,7 +303,7 @@ mod tests {
     fn a_database_that_computes_its_values_is_not_read() {
         let (_place, path) = database("    victim TEXT,", "    victim TEXT,", "x'00'");
         assert_eq!(Reader::open(&path).unwrap().rows(UnixMs(0), None).unwrap().len(), 1);
-        let computed = "    victim TEXT AS (printf('%.*c', 900000000, 'x')) VIRTUAL,";
+        let computed = "    victim TEXT AS (printf('%.*c', 9000000, 'x')) VIRTUAL,";
         let (_place, path) = database("    victim TEXT,", computed, "x'00'");
         let error = Reader::open(&path).unwrap_err().to_string();
         assert!(error.contains("it is not a database of lathunt monitor"), "{error}");
@@ -240,8 +315,93 @@ mod tests {
         let error = Reader::open(&path).unwrap().rows(UnixMs(0), None).unwrap_err().to_string();
         assert!(error.contains("too big"), "{error}");
         let connection = Connection::open(&path).unwrap();
-        configure_reading(&connection).unwrap();
+        configure_reading(&connection, 1 << 20).unwrap();
         let place: i32 = connection.pragma_query_value(None, "temp_store", |row| row.get(0)).unwrap();
         assert_eq!(place, 2, "in memory");
+    }
+
+    /// The database of the tests above, with its bytes changed where the table `name` begins.
+    fn damaged(name: &str, change: impl FnOnce(&mut Vec<u8>, usize)) -> String {
+        let (_place, path) = database("    victim TEXT,", "    victim TEXT,", "x'00'");
+        let connection = Connection::open(&path).unwrap();
+        let more = "INSERT INTO event VALUES (1, 1000, 'started', 'x'); INSERT INTO alltime VALUES (1, 9000, 1000, 'v', 'c');";
+        connection.execute_batch(more).unwrap();
+        let query = format!("SELECT rootpage FROM sqlite_schema WHERE name = '{name}'");
+        let page: u32 = connection.query_row(&query, [], |row| row.get(0)).unwrap();
+        drop(connection);
+        let mut bytes = std::fs::read(&path).unwrap();
+        change(&mut bytes, (page as usize - 1) * PAGE);
+        std::fs::write(&path, bytes).unwrap();
+        let begun = std::time::Instant::now();
+        let read = Reader::open(&path).and_then(|reader| reader.history_between(UnixMs(0), None));
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{name}: {:?}", begun.elapsed());
+        read.unwrap_err().to_string()
+    }
+
+    const PAGE: usize = 4096;
+
+    /// Appends a page of a table that names the page `child` three hundred times (sqlite.org/fileformat.html, 1.6).
+    fn multiplied(bytes: &mut Vec<u8>, child: u32) -> u32 {
+        const CELLS: u16 = 300;
+        let mut page = vec![0; PAGE];
+        page[0] = 5; // inside a table
+        page[3..5].copy_from_slice(&CELLS.to_be_bytes());
+        page[5..7].copy_from_slice(&(PAGE as u16 - CELLS * 5).to_be_bytes());
+        page[8..12].copy_from_slice(&child.to_be_bytes());
+        for cell in 0..CELLS {
+            let at = PAGE as u16 - (cell + 1) * 5;
+            page[12 + usize::from(cell) * 2..][..2].copy_from_slice(&at.to_be_bytes());
+            page[usize::from(at)..][..4].copy_from_slice(&child.to_be_bytes());
+            page[usize::from(at) + 4] = 1;
+        }
+        bytes.extend(page);
+        let pages = (bytes.len() / PAGE) as u32;
+        bytes[28..32].copy_from_slice(&pages.to_be_bytes());
+        pages
+    }
+
+    #[test]
+    fn pages_that_name_each_other_again_and_again_are_damage_and_not_endless() {
+        let told = damaged("event", |bytes, root| {
+            bytes.extend_from_within(root..root + PAGE);
+            let mut child = (bytes.len() / PAGE) as u32;
+            (0..4).for_each(|_| child = multiplied(bytes, child));
+            let top = (child as usize - 1) * PAGE;
+            bytes.copy_within(top..top + PAGE, root);
+        });
+        assert!(told.contains("damaged") || told.contains("malformed"), "{told}");
+    }
+
+    #[test]
+    fn a_view_in_capital_letters_and_a_trigger_are_not_ours() {
+        let view = "CREATE VIEW Event AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) \
+                    SELECT id, 9000 AS at_ms, 'started' AS kind, 'x' AS detail FROM n";
+        let trigger = "CREATE TRIGGER x AFTER INSERT ON window BEGIN DELETE FROM window; END";
+        for (before, change) in [("DROP TABLE event", view), ("SELECT 1", trigger)] {
+            let (_place, path) = database("    victim TEXT,", "    victim TEXT,", "x'00'");
+            let connection = Connection::open(&path).unwrap();
+            connection.execute_batch(&format!("{before};{change};")).unwrap();
+            assert_eq!(content(&connection).unwrap(), Content::Foreign, "{change}");
+            assert!(Reader::open(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("not a database of lathunt monitor"));
+        }
+    }
+
+    #[test]
+    fn a_log_that_is_a_link_or_a_pipe_is_neither_followed_nor_waited_for() {
+        for ending in ["-wal", "-journal", "-shm"] {
+            let (place, path) = database("    victim TEXT,", "    victim TEXT,", "x'00'");
+            let beside = place.path().join(format!("history.db{ending}"));
+            let fifo = std::process::Command::new("mkfifo").arg(place.path().join("pipe")).status();
+            assert!(fifo.unwrap().success());
+            std::os::unix::fs::symlink("pipe", &beside).unwrap();
+            let told = Reader::open(&path).unwrap_err().to_string();
+            assert!(told.contains("is not a regular file") && told.contains(ending), "{told}");
+            std::fs::remove_file(&beside).unwrap();
+            std::fs::rename(place.path().join("pipe"), &beside).unwrap();
+            assert!(Reader::open(&path).unwrap_err().to_string().contains("is not a regular file"));
+        }
     }
 }
