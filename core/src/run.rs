@@ -203,6 +203,10 @@ pub struct Contradiction(pub String);
 
 /// Maximum number of classes of the histograms of a run, beyond [`USUAL_CLASSES`] of each: 256 MiB.
 pub const MOST_CLASSES: usize = 1 << 25;
+/// Maximum number of values in a run file, 512 MiB in memory: a run of 3,000 CPUs has that many.
+pub const MOST_ELEMENTS: usize = 1 << 25;
+/// Maximum number of texts among them, 256 MiB in memory.
+pub const MOST_TEXTS: usize = 1 << 22;
 /// Classes that a histogram has without counting: those of latencies in rows of 1 µs.
 pub const USUAL_CLASSES: usize = 12_000;
 
@@ -222,6 +226,11 @@ pub enum NotARun {
     /// Its histograms are larger than those of any instrument: a file of some kilobytes may ask for gigabytes.
     #[error("its histograms have more than {MOST_CLASSES} classes; no instrument writes such a run")]
     Classes,
+    /// It has more values than any instrument writes: each takes more memory than its text.
+    #[error(
+        "it has more than {MOST_ELEMENTS} values or {MOST_TEXTS} texts; no instrument writes such a run"
+    )]
+    Elements,
     /// Two parts of it contradict each other.
     #[error(transparent)]
     Contradiction(#[from] Contradiction),

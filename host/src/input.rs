@@ -141,7 +141,11 @@ impl Input {
     /// It cannot be read, or is larger.
     pub fn bytes(self, most: u64) -> io::Result<Vec<u8>> {
         let this = self.at_most(most)?;
-        let mut bytes = Vec::new();
+        // Of the known length: a vector that grows has room for twice as much.
+        let mut bytes = Vec::with_capacity(match this.is_regular {
+            true => usize::try_from(this.length()).unwrap_or(0).saturating_add(1),
+            false => 0,
+        });
         this.take(most + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > most {
             return Err(too_large(most));

@@ -108,3 +108,21 @@ fn a_set_of_few_kilobytes_does_not_take_hours() {
         limited(&["tasks", "analyse", "set.json"], place.path());
     }
 }
+
+#[test]
+fn a_run_of_more_values_than_any_instrument_writes_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let run = run_of(1, 100, place.path());
+    let at = run.find("\"notes\":[").unwrap() + "\"notes\":[".len();
+    for (name, value, count) in [("texts", "\"\",", (1 << 22) + 10), ("values", "0,", (1 << 25) + 10)] {
+        let hostile = [&run[..at], &value.repeat(count), &run[at..]].concat();
+        fs::write(place.path().join(name), hostile).unwrap();
+        let output = limited(&["report", name, "--text"], place.path());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(1) && said.contains("no instrument writes such a run"),
+            "{name}: {} {said}",
+            output.status
+        );
+    }
+}

@@ -12,15 +12,20 @@ use super::application::Pools;
 use super::{judge, judge_recording, Asked, Rules};
 use crate::application::Task;
 use crate::numbers::counted;
-use crate::run::{Contradiction, MergedRun, NotARun, Run, FORMAT, MOST_CLASSES, USUAL_CLASSES, VERSION};
+use crate::run::{
+    Contradiction, MergedRun, NotARun, Run, FORMAT, MOST_CLASSES, MOST_ELEMENTS, MOST_TEXTS, USUAL_CLASSES,
+    VERSION,
+};
 use crate::series::{Quantity, Thread};
 use crate::time::Ns;
 use crate::verdict::{badness, JudgedBy, Outcome, Verdict};
 
 mod possible;
 mod series;
+mod short;
 
 use series::consistent;
+use short::Short;
 
 impl Run {
     /// Reads a run file, and recomputes its verdict from its samples: it is never taken from the file.
@@ -31,16 +36,19 @@ impl Run {
         #[derive(Deserialize)]
         struct Head {
             #[serde(default)]
-            format: serde_json::Value,
+            format: Short,
             #[serde(default)]
-            version: serde_json::Value,
+            version: Short,
         }
+        sized(text)?;
         let head: Head = serde_json::from_str(text)?;
-        if head.format != FORMAT {
+        if head.format != Short::Text(FORMAT.to_owned()) {
             return Err(NotARun::Format(head.format.to_string()));
         }
-        match head.version.as_u64() {
-            Some(version) if !(1..=u64::from(VERSION)).contains(&version) => Err(NotARun::Version(version)),
+        match head.version {
+            Short::Number(version) if !(1..=u64::from(VERSION)).contains(&version) => {
+                Err(NotARun::Version(version))
+            }
             _ => {
                 let mut run: Run = serde_json::from_str(text)?;
                 if classes(&run) > MOST_CLASSES {
@@ -50,6 +58,23 @@ impl Run {
                 Ok(run)
             }
         }
+    }
+}
+
+/// Refuses a file with more values than a run has.
+fn sized(text: &str) -> Result<(), NotARun> {
+    if text.len() < MOST_TEXTS {
+        return Ok(());
+    }
+    let (mut separators, mut quotes, mut names) = (0, 0, 0);
+    for pair in text.as_bytes().windows(2) {
+        separators += usize::from(pair[0] == b',');
+        quotes += usize::from(pair[0] == b'"');
+        names += usize::from(pair == b"\":");
+    }
+    match separators > MOST_ELEMENTS || (quotes / 2usize).saturating_sub(names) > MOST_TEXTS {
+        true => Err(NotARun::Elements),
+        false => Ok(()),
     }
 }
 
