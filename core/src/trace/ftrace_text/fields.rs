@@ -214,6 +214,11 @@ fn task(text: &str) -> Option<(&str, i64, i64, &str)> {
 
 /// trace-cmd: `comm:pid [prio] S ==> comm:pid [prio]`.
 fn short_switch(text: &str) -> Option<Fields<'_>> {
+    // `trace-cmd report -w` adds ` Latency: 5.350 usecs`.
+    let text = text
+        .rsplit_once(" Latency: ")
+        .filter(|(_, time)| time.ends_with("usecs"))
+        .map_or(text, |(text, _)| text);
     // A name may hold the arrow, too.
     let tasks = text.match_indices("==>").find_map(|(at, _)| {
         let next = task(text[at + 3..].trim()).filter(|(.., behind)| behind.is_empty())?;
@@ -403,6 +408,8 @@ mod tests {
         assert_eq!(value("sched_switch", text, "prev_comm"), Some(Text("d==> e [1]")));
         assert_eq!(value("sched_switch", text, "next_comm"), Some(Text("a ==> b")));
         assert_eq!(value("sched_switch", text, "next_prio"), Some(Number(49)));
+        let text = format!("{text} Latency: 5.350 usecs");
+        assert_eq!(value("sched_switch", &text, "next_comm"), Some(Text("a ==> b")));
         let text = "work struct 0xffff888100000010: function flush_to_ldisc";
         assert_eq!(value("workqueue_execute_start", text, "function"), Some(Function("flush_to_ldisc")));
         let text = "254,0 RA 16384 () 25526272 + 32 none,0,0 [trace-cmd]";

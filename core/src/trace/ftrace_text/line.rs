@@ -54,11 +54,26 @@ pub(crate) fn parse(line: &str) -> Option<Line<'_>> {
     if is_frame(trimmed) {
         return Some(Line::Comment);
     }
-    let heading = ["=>", "cpus=", "CPU ", "version =", "trace-cmd"];
-    if heading.iter().any(|start| trimmed.starts_with(start)) {
+    let heading = [
+        "=>",
+        "cpus=",
+        "CPU ",
+        "version =",
+        "trace-cmd",
+        "Average wakeup latency:",
+        "Maximum Latency:",
+        "Minimum Latency:",
+    ];
+    if heading.iter().any(|start| trimmed.starts_with(start)) || is_of_dump(trimmed) {
         return Some(Line::Comment);
     }
     is_timeless(trimmed).then_some(Line::Timeless)
+}
+
+/// The frame of a buffer printed at an oops (kernel/trace/trace.c, ftrace_dump).
+fn is_of_dump(line: &str) -> bool {
+    let dashes = line.len() >= 20 && line.bytes().all(|byte| byte == b'-');
+    dashes || matches!(line, "Dumping ftrace buffer:" | "(ftrace buffer empty)")
 }
 
 /// `ffffffff810c2b5e try_to_wake_up ([kernel.kallsyms])` of perf's call chains.
@@ -273,10 +288,10 @@ fn short(line: &str) -> Option<EventLine<'_>> {
     Some(EventLine { comm, tid, cpu, at, flags: level(columns), columns, name, fields })
 }
 
-/// `COMM TID[/TID] [CPU] TIME: [PERIOD] [SYSTEM:]NAME: FIELDS` of `perf script`.
+/// `COMM TID[/TID] [CPU] TIME: [PERIOD] [SYSTEM:]NAME: FIELDS` of `perf script`; `-F` may leave out the name.
 fn perf_script(line: &str) -> Option<EventLine<'_>> {
     cpus_in_brackets(line).find_map(|(who, cpu, rest)| {
-        let (comm, tid) = who.trim_end().rsplit_once(char::is_whitespace)?;
+        let (comm, tid) = who.trim().rsplit_once(char::is_whitespace).unwrap_or(("", who.trim()));
         let tid = tid.rsplit_once('/').map_or(tid, |(_, tid)| tid).parse().ok()?;
         let (at, behind) = timed(rest, time)?;
         let without_period = behind.trim_start_matches(|c: char| c.is_ascii_digit());

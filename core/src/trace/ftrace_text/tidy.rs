@@ -25,7 +25,8 @@ pub fn text(bytes: &[u8]) -> Cow<'_, str> {
     let is_bare = !first().take_while(|line| !is_known(line)).any(is_prose) && !first().any(is_fence);
     let is_broken = text.len() < LARGEST_PASTED && is_broken(&text);
     let before = prefix(first());
-    if plainly >= cleaned && is_bare && !is_broken && before.is_none() {
+    let is_stamped = 2 * first().filter(|line| is_known(line) && is_logged(line)).count() > plainly;
+    if plainly >= cleaned && is_bare && !is_broken && !is_stamped && before.is_none() {
         return text;
     }
     if cleaned == 0 {
@@ -43,7 +44,7 @@ pub fn text(bytes: &[u8]) -> Cow<'_, str> {
         let goes_on = continues(&line)
             || is_broken
                 && tidy.trim_end().len() > tidy.trim_end().rfind('\n').unwrap_or(0) + 50
-                && is_remnant(&line);
+                && (is_remnant(&line) || tidy.trim_end().ends_with(':') && !is_known(&line));
         if is_open && goes_on {
             tidy.pop();
             tidy.push(' ');
@@ -61,6 +62,9 @@ pub fn text(bytes: &[u8]) -> Cow<'_, str> {
 /// decides.
 pub(super) fn bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    if wide(bytes).is_some() {
+        return Cow::Owned(text(bytes).into_owned().into_bytes());
+    }
     let cut = bytes.get(..LARGEST_PASTED).map_or(bytes.len(), |head| {
         head.iter().rposition(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1)
     });
@@ -72,6 +76,12 @@ pub(super) fn bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
             tidy => Cow::Owned(tidy.into_owned().into_bytes()),
         },
     }
+}
+
+/// Whether a console or a log put its time before an event: with it the name of the thread would be another one.
+fn is_logged(line: &str) -> bool {
+    let line = line.trim_start();
+    console(line).or_else(|| stamped(line)).is_some_and(is_known)
 }
 
 /// Old line ends, and the blanks that word processors put.
@@ -235,19 +245,23 @@ fn is_fence(line: &str) -> bool {
 }
 
 fn decoded(bytes: &[u8]) -> Cow<'_, str> {
-    let wide = |of: fn([u8; 2]) -> u16, bytes: &[u8]| {
-        let units = bytes.chunks_exact(2).map(|pair| of([pair[0], pair[1]]));
-        let text: String = char::decode_utf16(units).map(|c| c.unwrap_or('\u{fffd}')).collect();
-        Cow::Owned(text)
-    };
-    match bytes {
-        [0xff, 0xfe, rest @ ..] => wide(u16::from_le_bytes, rest),
-        [0xfe, 0xff, rest @ ..] => wide(u16::from_be_bytes, rest),
-        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest),
-        [1..=255, 0, 1..=255, 0, ..] => wide(u16::from_le_bytes, bytes),
-        [0, 1..=255, 0, 1..=255, ..] => wide(u16::from_be_bytes, bytes),
-        _ => String::from_utf8_lossy(bytes),
+    match wide(bytes) {
+        Some(text) => Cow::Owned(text),
+        None => String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)),
     }
+}
+
+/// The text of `bytes` if they are UTF-16.
+fn wide(bytes: &[u8]) -> Option<String> {
+    let (of, bytes): (fn([u8; 2]) -> u16, _) = match bytes {
+        [0xff, 0xfe, rest @ ..] => (u16::from_le_bytes, rest),
+        [0xfe, 0xff, rest @ ..] => (u16::from_be_bytes, rest),
+        [1..=255, 0, 1..=255, 0, ..] => (u16::from_le_bytes, bytes),
+        [0, 1..=255, 0, 1..=255, ..] => (u16::from_be_bytes, bytes),
+        _ => return None,
+    };
+    let units = bytes.chunks_exact(2).map(|pair| of([pair[0], pair[1]]));
+    Some(char::decode_utf16(units).map(|c| c.unwrap_or('\u{fffd}')).collect())
 }
 
 /// Whether it is an event, or the heading of a tracer or of rtla.

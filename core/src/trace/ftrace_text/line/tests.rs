@@ -93,3 +93,20 @@ fn losses_comments_and_stacks_are_told_apart() {
     let cycles = " names-30385 [000] d..2. 121022741547397: sched_switch: a ==> b";
     assert_eq!(parse(cycles), Some(Line::Timeless));
 }
+
+#[test]
+fn perf_script_without_names_and_the_sums_of_trace_cmd_are_understood() {
+    let Some(Line::Event(event)) =
+        parse("10400 [000]  5460.671834996:       sched:sched_waking: comm=migration/0 pid=18 prio=0 target_cpu=000")
+    else {
+        panic!()
+    };
+    assert_eq!((event.comm, event.tid, event.cpu, event.name), ("", 10_400, 0, "sched_waking"));
+    for line in [
+        "Average wakeup latency: 364.301 usecs",
+        "Dumping ftrace buffer:",
+        "---------------------------------",
+    ] {
+        assert_eq!(parse(line), Some(Line::Comment), "{line}");
+    }
+}

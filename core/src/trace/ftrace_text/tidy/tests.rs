@@ -99,9 +99,44 @@ fn other_encodings_are_read_and_a_plain_text_is_not_touched() {
         [0xff, 0xfe].into_iter().chain(EVENT.encode_utf16().flat_map(u16::to_le_bytes)).collect();
     assert_eq!(text(&wide), EVENT);
     assert_eq!(text(&wide[2..]), EVENT, "without a mark");
+    assert_eq!(bytes(&wide), EVENT.as_bytes());
     assert_eq!(text(format!("{EVENT}\r{EVENT}").as_bytes()).lines().count(), 2);
     assert!(matches!(parse(&text(EVENT.replace(' ', "\u{a0}").as_bytes())), Some(Line::Event(_))));
     let marked = format!("\u{feff}{EVENT}");
     assert_eq!(text(marked.as_bytes()), EVENT);
     assert!(matches!(text(EVENT.as_bytes()), Cow::Borrowed(EVENT)));
+}
+
+#[test]
+fn the_time_of_a_console_is_no_part_of_a_threads_name() {
+    let dumped = "[   56.900001] Dumping ftrace buffer:
+[   56.900010] ---------------------------------
+[   56.900020]   <idle>-0         1d.h2 1000100us : sched_waking: comm=rt_task pid=55 prio=19 target_cpu=001
+[   56.900040]  rt_task-55        1d..2 1000950us : sched_switch: prev_comm=rt_task prev_pid=55 prev_prio=19 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+[   56.900050] ---------------------------------
+";
+    let text = text(dumped.as_bytes());
+    let comms: Vec<&str> = text
+        .lines()
+        .filter_map(|line| match parse(line) {
+            Some(Line::Event(event)) => Some(event.comm),
+            Some(Line::Comment) => None,
+            other => panic!("{line}: {other:?}"),
+        })
+        .collect();
+    assert_eq!(comms, ["<idle>", "rt_task"]);
+}
+
+#[test]
+fn words_that_mail_has_broken_off_a_marker_are_its_own() {
+    let wrapped = "> cyclictest-812   [001] .......  1000.000400: sched_waking: comm=cyclictest
+> pid=812 prio=9 target_cpu=001
+> cyclictest-812   [001] .......  1000.000410: print: tracing_mark_write:
+> hit latency threshold (310 > 300)
+";
+    let text = text(wrapped.as_bytes());
+    assert!(
+        text.lines().any(|line| line.ends_with("tracing_mark_write: hit latency threshold (310 > 300)")),
+        "{text}"
+    );
 }
