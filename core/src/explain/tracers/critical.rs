@@ -302,17 +302,25 @@ fn advise(steps: &[Step], longest: Option<&Gap>, holder: &Thread, victim: &Threa
     let Some(gap) = longest else { return String::new() };
     let from = &steps[gap.from];
     let state = gap.to.map_or("", |to| steps::state(from, &steps[to]));
-    let place = from.place();
+    let shown = shown_by(steps, gap);
+    let place = shown.place();
     match state {
         _ if gap.is_tracers(steps) => "only the tracer, an NMI, firmware or the hypervisor has the CPU there: measure the hardware alone (lathunt hwlat), and record the wake-up without this tracer (lathunt trace)".to_owned(),
         _ if holder.tid == Tid::IDLE => "forbid deep idle states (0 in /dev/cpu_dma_latency)".to_owned(),
-        ", interrupts off at both ends" if from.caller().is_some() => format!("{place} keeps interrupts off that long: keep {} away from this CPU, or bound what it does there", holder.comm),
-        ", preemption off at both ends" if from.caller().is_some() => format!("{place} keeps preemption off that long: keep {} away from this CPU, or bound what it does there", holder.comm),
+        ", interrupts off at both ends" if shown.caller().is_some() => format!("{place} keeps interrupts off that long: keep {} away from this CPU, or bound what it does there", holder.comm),
+        ", preemption off at both ends" if shown.caller().is_some() => format!("{place} keeps preemption off that long: keep {} away from this CPU, or bound what it does there", holder.comm),
         ", in a hard interrupt" if is_timers(from) || gap.to.is_some_and(|to| is_timers(&steps[to])) => "the timer interrupt of this CPU took that long: keep timers of others off it (nohz_full), and measure the hardware alone (lathunt hwlat)".to_owned(),
         ", in a hard interrupt" => "an interrupt took that long: move it to another CPU, or measure the hardware alone (lathunt hwlat)".to_owned(),
         _ if below => format!("{} has the lower priority and was not preempted: find where it keeps preemption off, or keep it off this CPU", holder.comm),
         _ => format!("{} has an equal or higher priority: lower it, shorten its runs, or let one of the two use another CPU", holder.comm),
     }
+}
+
+/// The line that shows the code in a gap: not one of an interrupt that had returned.
+fn shown_by<'s>(steps: &'s [Step], gap: &Gap) -> &'s Step {
+    let from = &steps[gap.from];
+    let to = gap.to.map(|to| &steps[to]);
+    to.filter(|to| from.in_interrupt() && !to.in_interrupt()).unwrap_or(from)
 }
 
 /// Whether a line is within the CPU's own timer interrupt.

@@ -147,3 +147,28 @@ fn the_cpu_of_a_broken_line_of_hwlat_is_that_before_the_break() {
         assert_eq!((total, report.worst.unwrap().cpu), (Ns::from_us(37_140), Cpu(1)));
     }
 }
+
+/// After its interrupt has returned, what keeps preemption off is the code that was interrupted.
+#[test]
+fn an_interrupt_that_returned_keeps_nothing_off() {
+    let text = |depth: &str| {
+        format!(
+            "# tracer: wakeup_rt
+#
+# wakeup_rt latency trace v1.1.5 on 3.18.43-rt46
+# latency: 412 us, #6/6, CPU#1 | (M:preempt VP:0, KP:0, SP:0 HP:0 #P:2)
+#    | task: irq/45-eth0-812 (uid:0 nice:0 policy:1 rt_prio:50)
+  kdump-1400    1d.h4    0us :     1400:120:R   + [001]   812: 49:S irq/45-eth0
+  kdump-1400    1dNh1    3us!: irq_exit <-handle_IRQ
+  kdump-1400    1.N.{depth}  388us : _raw_spin_unlock <-zap_pte_range
+  kdump-1400    1dN.2  390us+: __schedule <-preempt_schedule
+  kdump-1400    1d..3  412us :     1400:120:R ==> [001]   812: 49:R irq/45-eth0
+"
+        )
+    };
+    let advice = |text: &str| read(text).unwrap().worst.unwrap().explanation.advice;
+    let held = advice(&text("1"));
+    assert!(held.starts_with("_raw_spin_unlock ← zap_pte_range keeps preemption off that long"), "{held}");
+    let not = advice(&text("."));
+    assert!(!not.contains("irq_exit") && !not.contains("preemption off that long"), "{not}");
+}

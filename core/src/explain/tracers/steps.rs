@@ -1,6 +1,6 @@
 //! The lines of a tracer's text in order, with their stacks, and the gaps between them as parts.
 
-use super::stack;
+use super::{heading, stack};
 use crate::explain::segment::{Kind, Segment};
 use crate::printable;
 use crate::series::Thread;
@@ -56,7 +56,7 @@ pub(super) fn read(text: &str) -> Vec<Step> {
         });
         match step {
             Some(step) => steps.push(Step { omitted: std::mem::take(&mut omitted), ..step }),
-            None => omitted |= is_omission(trimmed),
+            None => omitted |= heading::is_omission(trimmed),
         }
     }
     steps
@@ -80,21 +80,10 @@ pub(super) fn without_stacks(text: &str) -> impl Iterator<Item = Step> + '_ {
         Some(Line::Event(event)) => Some(Step { omitted: std::mem::take(&mut omitted), ..Step::of(&event) }),
         Some(_) => None,
         None => {
-            omitted |= is_omission(line.trim());
+            omitted |= heading::is_omission(line.trim());
             None
         }
     })
-}
-
-/// Whether it marks omitted lines: `[...]`, `....`, `<snip>`, `[omitted for brevity]`.
-fn is_omission(line: &str) -> bool {
-    const LONGEST: usize = 48;
-    let bare = line.trim_matches(|c: char| "[](){}<>-*#~ ".contains(c));
-    let words = ["snip", "omitted", "skipped", "truncated", "removed", "left out"];
-    let said = || words.iter().any(|word| bare.to_ascii_lowercase().contains(word));
-    line.len() <= LONGEST
-        && !line.starts_with('#')
-        && (bare.starts_with("...") || bare.starts_with('…') || said())
 }
 
 impl Step {
@@ -252,6 +241,9 @@ pub(super) fn state(from: &Step, to: &Step) -> &'static str {
         // In between another task or the interrupt came, which needs interrupts on.
         () if from.task.tid != to.task.tid || to.in_interrupt() && !from.in_interrupt() => "",
         () if from.in_interrupt() && to.in_interrupt() => ", in a hard interrupt",
+        // The interrupt has returned: to code with interrupts on.
+        () if from.in_interrupt() && !to.preemption_off() => "",
+        () if from.in_interrupt() => ", preemption off at both ends",
         () if from.irqs_off() && to.irqs_off() => ", interrupts off at both ends",
         () if from.in_softirq() && to.in_softirq() => ", in a softirq",
         () if from.preemption_off() && to.preemption_off() => ", preemption off at both ends",
