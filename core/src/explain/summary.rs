@@ -34,14 +34,27 @@ pub struct OfCpu {
     pub busy_ns: Ns,
     /// Time with the idle task.
     pub idle_ns: Ns,
-    /// Time in interrupts and softirqs (part of these two).
-    pub interrupted_ns: Ns,
+    /// Time in which the task on the CPU is not recorded: the rest of the whole.
+    #[serde(default)]
+    pub unrecorded_ns: Ns,
+    /// Time in interrupts and softirqs (part of busy and idle time); `None` if no interrupt is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted_ns: Option<Ns>,
     /// Context switches.
     pub switches: u64,
     /// Switches that are missing without a reported loss: the thread switched out is not the one switched in last. The
     /// time of both in between is not counted.
     #[serde(default)]
     pub unseen_switches: u64,
+}
+
+impl OfCpu {
+    /// The sums with the unrecorded rest of `whole`, and `not_interrupted` for a CPU without interrupts: `None` if the whole
+    /// trace has none, because then they are not recorded.
+    fn of(self, whole: Ns, not_interrupted: Option<Ns>) -> OfCpu {
+        let unrecorded_ns = whole.saturating_sub(self.busy_ns + self.idle_ns);
+        OfCpu { unrecorded_ns, interrupted_ns: self.interrupted_ns.or(not_interrupted), ..self }
+    }
 }
 
 /// Figures of one thread.
@@ -61,8 +74,9 @@ pub struct OfThread {
     pub ready_ns: Ns,
     /// Time blocked.
     pub blocked_ns: Ns,
-    /// Interrupt time within its running time.
-    pub interrupted_ns: Ns,
+    /// Interrupt time within its running time; `None` if no interrupt is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted_ns: Option<Ns>,
     /// Number of wake-ups.
     pub wakeups: u64,
     /// The largest wake-up latency; `None` without wake-ups.
@@ -150,6 +164,11 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+/// `-` if nothing is known.
+fn known(time: Option<Ns>) -> String {
+    time.map_or("-".to_owned(), |time| time.to_string())
+}
+
 /// `12`, `12+?` if some were not counted, `?` if none was counted.
 fn lost_of(cpu: &OfCpu) -> String {
     match (cpu.lost, cpu.lost_uncounted) {
@@ -164,26 +183,29 @@ impl Summary {
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = format!("{} events in {}\n\n", self.events, self.span_ns);
-        text.push_str("CPU       events     lost        busy        idle interrupted  switches\n");
+        text.push_str(
+            "CPU       events     lost        busy        idle  unrecorded interrupted  switches\n",
+        );
         for cpu in &self.cpus {
             text.push_str(&format!(
-                "{:>3} {:>12} {:>8} {:>11} {:>11} {:>11} {:>9}\n",
+                "{:>3} {:>12} {:>8} {:>11} {:>11} {:>11} {:>11} {:>9}\n",
                 cpu.cpu,
                 cpu.events,
                 lost_of(cpu),
                 cpu.busy_ns,
                 cpu.idle_ns,
-                cpu.interrupted_ns,
+                cpu.unrecorded_ns,
+                known(cpu.interrupted_ns),
                 cpu.switches
             ));
         }
         text.push_str("\nthread                           run       ready     blocked interrupted  wakeups    max wakeup\n");
         for thread in self.threads.iter().take(MOST) {
-            let worst = thread.worst_wakeup_ns.map_or("-".to_owned(), |worst| worst.to_string());
+            let (worst, interrupted) = (known(thread.worst_wakeup_ns), known(thread.interrupted_ns));
             let name: String = format!("{}/{}", thread.comm, thread.tid).chars().take(24).collect();
             text.push_str(&format!(
-                "{name:<24} {:>11} {:>11} {:>11} {:>11} {:>8} {worst:>13}\n",
-                thread.run_ns, thread.ready_ns, thread.blocked_ns, thread.interrupted_ns, thread.wakeups
+                "{name:<24} {:>11} {:>11} {:>11} {interrupted:>11} {:>8} {worst:>13}\n",
+                thread.run_ns, thread.ready_ns, thread.blocked_ns, thread.wakeups
             ));
         }
         if self.threads.len() > MOST {
@@ -195,10 +217,16 @@ impl Summary {
             let (count, total, worst) = (interrupter.count, interrupter.total_ns, interrupter.worst_ns);
             text.push_str(&format!("{name:<36} {count:>9} {total:>11} {worst:>11}\n"));
         }
+        if self.interrupters.is_empty() {
+            text.push_str("no interrupt is recorded (irq_vectors:*, irq:*)\n");
+        }
         let Wakeups { count, median_ns, p99_ns, p999_ns, worst_ns, .. } = &self.wakeups;
-        text.push_str(&format!(
-            "\n{count} wake-ups: median {median_ns}, 99 % {p99_ns}, 99.9 % {p999_ns}, max {worst_ns}\n"
-        ));
+        text.push_str(&match count {
+            0 => "\nno wake-up with its switch-in is recorded\n".to_owned(),
+            _ => format!(
+                "\n{count} wake-ups: median {median_ns}, 99 % {p99_ns}, 99.9 % {p999_ns}, max {worst_ns}\n"
+            ),
+        });
         let unseen: u64 = self.cpus.iter().map(|cpu| cpu.unseen_switches).sum();
         if unseen > 0 {
             let told = format!(

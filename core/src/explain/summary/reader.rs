@@ -243,10 +243,9 @@ impl Reader {
         let sums = self.lines.entry(line).or_default();
         (sums.count, sums.total, sums.worst) = (sums.count + 1, sums.total + net, sums.worst.max(net));
         let Some(state) = self.cpu(cpu, at) else { return };
-        state.sums.interrupted_ns = state.sums.interrupted_ns + net;
-        let current = current.or(state.running);
-        if let Some(task) = current.and_then(|tid| self.tasks.known(tid)) {
-            task.sums.interrupted_ns = task.sums.interrupted_ns + net;
+        state.sums.interrupted_ns = state.sums.interrupted_ns.map_or(Some(net), |sum| Some(sum + net));
+        if let Some(task) = current.or(state.running).and_then(|tid| self.tasks.known(tid)) {
+            task.sums.interrupted_ns = task.sums.interrupted_ns.map_or(Some(net), |sum| Some(sum + net));
         }
     }
 
@@ -335,19 +334,19 @@ impl Reader {
         let (first, last) = self.reach.unwrap_or_default();
         let text = |sym: Sym| self.strings.get(sym).to_owned();
         let silent: Vec<Silence> = self.silences.found(last).collect();
+        let not_interrupted = (!self.lines.is_empty()).then_some(Ns::ZERO);
         let mut cpus = Vec::new();
         let states = std::mem::take(&mut self.cpus).into_iter().enumerate();
         for (cpu, mut state) in states.filter_map(|(cpu, state)| Some((Cpu(cpu as u32), state?))) {
             // Its activity during the silence is not known.
             let until = silent.binary_search_by_key(&cpu, |one| one.cpu).map_or(last, |at| silent[at].last);
             let rest = until.since(state.since);
-            match state.running {
-                Some(Tid::IDLE) => state.sums.idle_ns = state.sums.idle_ns + rest,
-                Some(_) => state.sums.busy_ns = state.sums.busy_ns + rest,
-                None => {}
+            if let Some(tid) = state.running {
+                let sum = if tid == Tid::IDLE { &mut state.sums.idle_ns } else { &mut state.sums.busy_ns };
+                *sum = *sum + rest;
             }
             let events = self.counts.get(cpu.0 as usize).copied().unwrap_or(0);
-            cpus.push(OfCpu { cpu, events, ..state.sums });
+            cpus.push(OfCpu { cpu, events, ..state.sums.of(last.since(first), not_interrupted) });
         }
         let mut threads = Vec::new();
         let tasks = std::mem::take(&mut self.tasks.all).into_iter();
@@ -355,6 +354,7 @@ impl Reader {
             task.change(Doing::Unknown, last);
             let saved = || source.info().comms.get(&tid).cloned().unwrap_or_default();
             let comm = if task.comm == Sym(0) { saved() } else { text(task.comm) };
+            task.sums.interrupted_ns = task.sums.interrupted_ns.or(not_interrupted);
             task.sums.earlier = task.earlier.iter().map(|&comm| text(comm)).collect();
             threads.push(OfThread { tid, comm, ..task.sums });
         }

@@ -17,3 +17,26 @@ fn a_softirq_that_was_preempted_has_its_own_time_only() {
     let [softirq] = &summary.interrupters[..] else { panic!("{:?}", summary.interrupters) };
     assert_eq!((softirq.count, softirq.total_ns, softirq.worst_ns), (1, Ns::from_us(30), Ns::from_us(30)));
 }
+
+/// Time without a recorded task is neither busy nor idle, and interrupts that are not recorded did not take 0 ns.
+#[test]
+fn unrecorded_time_has_a_column_and_unknown_is_not_0() {
+    let text = "\
+  a-1      [000] d..2. 1.000000: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120
+  c-3      [001] ..... 1.000200: sched_stat_runtime: comm=c pid=3 runtime=1 [ns]
+  c-3      [001] d..2. 1.000300: sched_switch: prev_comm=c prev_pid=3 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+  b-2      [000] d..2. 1.001000: sched_switch: prev_comm=b prev_pid=2 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+";
+    let summary = summarize(&FtraceText::open(text.as_bytes()).unwrap());
+    for cpu in &summary.cpus {
+        assert_eq!(cpu.busy_ns + cpu.idle_ns + cpu.unrecorded_ns, summary.span_ns, "{cpu:?}");
+        assert_eq!(cpu.interrupted_ns, None);
+    }
+    assert!(summary.cpus[1].unrecorded_ns > Ns::ZERO);
+    let told = summary.to_text();
+    assert!(told.contains("unrecorded") && told.contains("no interrupt is recorded"), "{told}");
+    assert!(
+        told.contains("no wake-up with its switch-in is recorded") && !told.contains("max 0 ns"),
+        "{told}"
+    );
+}
