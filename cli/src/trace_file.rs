@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail, Context, Result};
 use lathunt_core::explain::tracers;
+use lathunt_core::import::{self, Unit};
 use lathunt_core::time::{Cpu, Mono};
 use lathunt_core::trace::ctf::{Ctf, TraceFiles};
 use lathunt_core::trace::flight::{self, source::Flight};
-use lathunt_core::trace::ftrace_text::{tidy, FtraceText};
+use lathunt_core::trace::ftrace_text::{foreign, tidy, FtraceText};
 use lathunt_core::trace::item::{Events, Span};
 use lathunt_core::trace::kallsyms::Symbols;
 use lathunt_core::trace::merge::Stream;
@@ -174,7 +175,7 @@ impl Kind {
                 let symbols = symbols.as_ref().map_or(Symbols::default(), |text| Symbols::new(text.bytes()));
                 Box::new(Flight::open(mapped.bytes(), symbols)?)
             }
-            Kind::Text(text) => Box::new(FtraceText::open(text).map_err(unknown)?),
+            Kind::Text(text) => Box::new(FtraceText::open(text).map_err(|error| unknown(error, text))?),
             Kind::Perf(plain) => {
                 Box::new(perf_data::PerfData::open(&plain.bytes)?.with(plain.damage.clone()))
             }
@@ -186,7 +187,9 @@ impl Kind {
                 } else if bytes.starts_with(magic) || magic.starts_with(bytes) {
                     Box::new(trace_dat::TraceDat::open(bytes)?)
                 } else {
-                    Box::new(FtraceText::open_releasing(bytes, mapped).map_err(unknown)?)
+                    Box::new(
+                        FtraceText::open_releasing(bytes, mapped).map_err(|error| unknown(error, bytes))?,
+                    )
                 }
             }
         })
@@ -194,12 +197,18 @@ impl Kind {
 }
 
 /// A file that is not ftrace text either has an unknown format.
-fn unknown(error: OpenError) -> OpenError {
-    let formats = "no trace.dat, CTF directory, perf.data, flight recording or text of ftrace";
-    match error {
-        OpenError::Foreign(_) => OpenError::Foreign(formats.into()),
-        known => known,
-    }
+fn unknown(error: OpenError, bytes: &[u8]) -> OpenError {
+    let OpenError::Foreign(_) = error else { return error };
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(BEGINNING)]);
+    let text = tidy::text(text.as_bytes());
+    let what = match foreign::named(&text) {
+        Some(named) => named,
+        None if import::read(&text, Unit::Guess).is_ok() => {
+            "results of a measurement, without events: `lathunt import` reads them"
+        }
+        None => "no trace.dat, CTF directory, perf.data, flight recording or text of ftrace",
+    };
+    OpenError::Foreign(what.into())
 }
 
 /// The kernel's recording in the directory of `lathunt trace`, even while it runs or after it was killed.

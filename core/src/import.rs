@@ -1,5 +1,5 @@
 //! Reading the results of other latency tools: cyclictest (histograms, status lines, `-v`, JSON), the other programs of
-//! rt-tests, rtla, jitterdebugger, hwlatdetect, Xenomai's latency and EVL's latmus. The tool is detected from the text.
+//! rt-tests, rteval, rtla, jitterdebugger, hwlatdetect, Xenomai's latency and EVL's latmus. The tool is detected from the text.
 //!
 //! Missing data is not invented. A histogram has values up to its last row; of the samples beyond, only the number and
 //! the largest are known, so the largest is added and the others are counted as lost. The same holds for status lines
@@ -14,14 +14,17 @@ use crate::histogram::{Exact, Histogram, Layout};
 use crate::run::Run;
 use crate::series::{Quantity, Series, Thread};
 use crate::time::{Cpu, Ns, Prio, Tid};
+use crate::trace::ftrace_text::line::{self, Line};
 
 mod hwlatdetect;
 mod jitterdebugger;
+mod latmus;
 mod log;
 mod oslat;
 mod pairs;
 mod rt_json;
 mod rt_text;
+mod rteval;
 mod rtla;
 mod status;
 mod xenomai;
@@ -68,6 +71,9 @@ pub enum Unit {
     Ns,
 }
 
+/// Number of lines searched for events of the kernel.
+const LINES_OF_EVENTS: usize = 200;
+
 /// `None` if the text is from another tool.
 type Reader = fn(&str) -> Option<Result<File, NotImportable>>;
 
@@ -76,18 +82,19 @@ type Reader = fn(&str) -> Option<Result<File, NotImportable>>;
 /// # Errors
 /// Names the tool and why its output cannot be read, or the damage and its line.
 pub fn read(text: &str, unit: Unit) -> Result<Run, NotImportable> {
-    let tools: [Reader; 6] = [
+    let tools: [Reader; 8] = [
         oslat::recognised,
         jitterdebugger::recognised,
         hwlatdetect::recognised,
         rtla::recognised,
         xenomai::recognised,
+        latmus::recognised,
+        rteval::recognised,
         pairs::recognised,
     ];
     let text = &*log::unwrapped(text);
-    if text.contains("<rteval") {
-        let what =
-            "this is the XML of rteval, which is not read; run cyclictest -h by itself and import that";
+    if text.lines().take(LINES_OF_EVENTS).filter(|line| is_event(line)).count() > 1 {
+        let what = "this is a recording of events, which `lathunt explain` reads";
         return Err(NotImportable { line: None, what: what.to_owned() });
     }
     let by_another = tools.iter().find_map(|tool| tool(text));
@@ -97,6 +104,11 @@ pub fn read(text: &str, unit: Unit) -> Result<Run, NotImportable> {
         None => rt_text::parse(text, unit)?,
     };
     Ok(file.into_run())
+}
+
+/// Whether a line is an event of the kernel.
+fn is_event(line: &str) -> bool {
+    matches!(line::parse(line), Some(Line::Event(event)) if event.name.starts_with("sched_"))
 }
 
 /// Data of one thread, in the unit of the file.

@@ -9,6 +9,7 @@
 //! Text has function names instead of addresses: names get artificial addresses, which [`Symbols`] resolves.
 
 mod fields;
+pub mod foreign;
 pub(crate) mod line;
 mod lines;
 mod ordered;
