@@ -253,6 +253,8 @@ struct Reading<'r> {
     by_interrupt: bool,
     /// The thread that the timer interrupted.
     interrupted: Option<Tid>,
+    /// ` in write`: the system call that this thread was in; empty if unknown.
+    in_call: String,
     /// The timer may have been armed after its expiry, by a thread busy until then.
     armed_late: bool,
     /// The stack taken in the timer interrupt.
@@ -274,7 +276,8 @@ impl<'r> Reading<'r> {
         let by_interrupt = firing.expire.is_some_and(|(_, event)| own < event.at);
         let armed_late = !record.window.from_arming;
         let not_pending_at = not_pending(slices, own, delivery(record, cpu, own));
-        Reading { not_pending_at, by_interrupt, interrupted, armed_late, sample }
+        let in_call = interrupted.map_or(String::new(), |tid| in_call(record, cpu, tid, own));
+        Reading { not_pending_at, by_interrupt, interrupted, in_call, armed_late, sample }
     }
 
     /// The label of a share that explains its time, else that of the gap.
@@ -300,7 +303,8 @@ impl<'r> Reading<'r> {
             return Ok(format!("exit from {}", share.name));
         }
         let Some(sample) = self.sample.filter(|sample| Some(sample.tid) == tid) else {
-            let why = format!("timer late while {} ran, with no stack to show why", share.name);
+            let call = if tid == self.interrupted { self.in_call.as_str() } else { "" };
+            let why = format!("timer late while {} ran{call}, with no stack to show why", share.name);
             return Err(Open::because(why));
         };
         match interrupted_code(sample) {
@@ -333,6 +337,18 @@ impl<'r> Reading<'r> {
             }
         }
     }
+}
+
+/// ` in write`, if `tid` was in that system call on `cpu` at `at`.
+fn in_call(record: &Record, cpu: Cpu, tid: Tid, at: Mono) -> String {
+    let before = record.events_on(cpu, Mono(0), at).rev().take(LEARNT_FROM);
+    let own = before.filter(|(_, event)| event.current == Some(tid) && !event.level.is_interrupt());
+    let call = own.map(|(_, event)| event.kind).find_map(|kind| match kind {
+        What::SysEnter { id, .. } => Some(Some(id)),
+        What::SysExit { .. } => Some(None),
+        _ => None,
+    });
+    call.flatten().map_or(String::new(), |id| format!(" in {}", record.call_name(id)))
 }
 
 /// Maximum delivery time of a pending interrupt on this CPU, from the minimum time between two interrupts in the

@@ -285,7 +285,7 @@ impl Walk<'_, '_> {
             let told: Ns = lives.iter().filter(is_told).map(Stretch::length).sum();
             told.0 * 4 >= stretch.length().0
         };
-        if let Some(other) = continues.filter(held_up) {
+        if let Some(other) = continues.clone().filter(held_up) {
             // A task that delays the continuing thread is to blame for that.
             self.say(Weight::Frame, stretch.length(), text, "stopped".to_owned(), advice);
             let inside = self.life(&other, stretch.begin, stretch.end, depth + 1);
@@ -294,8 +294,24 @@ impl Walk<'_, '_> {
             group.evidence.extend(proofs.into_iter().flatten().map(|index| self.record.evidence(index)));
             return group;
         }
+        if self.lossy && !continues.as_ref().is_some_and(|other| self.acts_as_recorded(other, stretch)) {
+            let what = format!("{label}; whether it was to be continued earlier");
+            return self.unsure(&what, stretch.begin, stretch.end);
+        }
         self.say(Weight::Blame, stretch.length(), text, "stopped".to_owned(), advice);
         self.awaited("being stopped", label, stretch.begin, stretch.end, &[sent, stretch.ended_by])
+    }
+
+    /// Whether no event of `other` in the span is certainly missing: each of its waits ends with a waking, each of its runs
+    /// starts with a switch.
+    fn acts_as_recorded(&self, other: &Thread, stretch: &Stretch) -> bool {
+        let lives = states(self.record, other.tid, stretch.begin, stretch.end);
+        lives.iter().all(|life| {
+            let ends = life.ended_by.map(|index| self.record.event(index).kind);
+            let is_woken =
+                !matches!(life.state, State::Blocked(_)) || matches!(ends, None | Some(What::Waking { .. }));
+            !life.inferred && life.state != State::Unknown && is_woken
+        })
     }
 
     /// ` boosted to RT 80 (sched_pi_setprio 120 => 19)`, if the owner was.

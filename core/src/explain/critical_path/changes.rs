@@ -23,7 +23,7 @@ pub(super) struct Change {
     pub new: Prio,
     /// For sentences: `after X had lowered it from RT 95 to nice 0 (sched_setscheduler)`.
     pub how: String,
-    /// The thread that lowered it and thus prolonged the wait.
+    /// The thread that lowered it and thus prolonged the wait; `itself`.
     pub lowered_by: Option<String>,
 }
 
@@ -103,7 +103,7 @@ impl Walk<'_, '_> {
                 }
                 What::Switch { next: task, .. } | What::Migrate { task, .. } if task.tid == thread.tid => {
                     let Some(new) = task.prio.filter(|new| *new != old) else { continue };
-                    match self.set_by_call(thread.tid, stretch) {
+                    match self.set_by_call(thread.tid, (stretch.begin, stretch.end)) {
                         Some((at, call, by)) => (new, at, call, Some(by)),
                         None => {
                             self.missing.push(format!(
@@ -130,36 +130,66 @@ impl Walk<'_, '_> {
         changes
     }
 
-    /// The change that lowered its priority to `new` while it ran, if it would have kept the CPU with the old one.
+    /// The change that lowered its priority to `new` before the wait, in its last run or earlier in the interval, if it
+    /// would have had the CPU with the old one.
     fn lowered_before(&self, thread: &Thread, stretch: &Stretch, new: Prio) -> Option<Change> {
-        let left = stretch.began_by?;
-        let (at, taken_by) = match self.record.event(left) {
-            Event { at, kind: What::Switch { prev, next, .. }, .. } if prev.tid == thread.tid => (*at, next),
-            _ => return None,
-        };
-        let before =
-            self.record.events_of(thread.tid, Mono(0), at).rev().skip_while(|(index, _)| *index != left);
-        let (since, old) = before.skip(1).find_map(|(_, event)| match event.kind {
-            What::Switch { next, .. } if next.tid == thread.tid => Some((event.at, next.prio?)),
+        let (at, rival) = self.rival(thread, stretch)?;
+        let before = self.record.events_of(thread.tid, Mono(0), at).rev();
+        let (mut until, mut ran) = (at, false);
+        let mut shown = before.skip_while(|(_, event)| event.at >= at).map_while(|(_, event)| {
+            // Its last run counts from its start, which may be before the interval.
+            let is_inside = event.at >= self.since || !ran;
+            ran |= matches!(event.kind, What::Switch { next, .. } if next.tid == thread.tid);
+            is_inside.then_some(event)
+        });
+        let (since, old) = shown.find_map(|event| match event.kind {
+            What::Switch { next: task, .. } | What::Switch { prev: task, .. } | What::Waking { task, .. }
+                if task.tid == thread.tid =>
+            {
+                let rank = task.prio?;
+                if rank >= new {
+                    until = event.at;
+                }
+                (rank < new).then_some(Some((event.at, rank)))
+            }
+            What::PiSetprio { task, .. } if task.tid == thread.tid => Some(None),
             _ => None,
-        })?;
-        if new <= old || taken_by.prio? <= old {
+        })??;
+        let would_share = !old.is_realtime() && !rival.is_realtime();
+        if rival <= old && !would_share {
             return None;
         }
-        let running = Stretch { begin: since, end: at, ..*stretch };
-        let (_, call, by) = self.set_by_call(thread.tid, &running)?;
-        let how = format!(", after {by} had lowered it from {old} to {new} ({call})");
-        let lowered_by = Some(by.comm).filter(|_| by.tid != thread.tid);
-        Some(Change { at: Some(stretch.begin), new, how, lowered_by })
+        let (_, call, by) = self.set_by_call(thread.tid, (since, until))?;
+        let who = if by.tid == thread.tid { "it had lowered itself" } else { "" };
+        let how = match who {
+            "" => format!(", after {by} had lowered it from {old} to {new} ({call})"),
+            who => format!(", after {who} from {old} to {new} ({call})"),
+        };
+        let lowered_by = if by.tid == thread.tid { "itself".to_owned() } else { by.comm };
+        Some(Change { at: Some(stretch.begin), new, how, lowered_by: Some(lowered_by) })
     }
 
-    /// The last system call in `stretch` by which another thread set the priority of `tid`.
-    fn set_by_call(&self, tid: Tid, stretch: &Stretch) -> Option<(Mono, String, Thread)> {
+    /// When `thread` lost the CPU or came to it, and the priority of the thread that has it.
+    fn rival(&self, thread: &Thread, stretch: &Stretch) -> Option<(Mono, Prio)> {
+        let began = stretch.began_by.map(|index| self.record.event(index));
+        match began {
+            Some(Event { at, kind: What::Switch { prev, next, .. }, .. }) if prev.tid == thread.tid => {
+                Some((*at, next.prio?))
+            }
+            _ => {
+                let there = self.record.slice_before(stretch.cpu?, Mono(stretch.begin.0 + 1))?.task?;
+                Some((stretch.begin, there.prio?))
+            }
+        }
+    }
+
+    /// The last system call in `[a, b]` that set the priority of `tid`.
+    fn set_by_call(&self, tid: Tid, (a, b): (Mono, Mono)) -> Option<(Mono, String, Thread)> {
         let of_priority = ["sched_setscheduler", "sched_setparam", "sched_setattr", "setpriority"];
-        self.call_on(tid, (stretch.begin, stretch.end), &of_priority)
+        self.call_on(tid, (a, b), &of_priority)
     }
 
-    /// The last call of one of `names` on `tid` by another thread in `[a, b]`.
+    /// The last call of one of `names` on `tid`, by any thread, in `[a, b]`.
     pub(super) fn call_on(
         &self,
         tid: Tid,
@@ -171,8 +201,9 @@ impl Walk<'_, '_> {
                 let What::SysEnter { id, args } = event.kind else { return None };
                 let name = self.record.call_name(id);
                 // setpriority: which, who.
-                let about = if name == "setpriority" { args[1] } else { args[0] };
-                let is_it = names.contains(&name.as_str()) && about as i32 == tid.0;
+                let about = if name == "setpriority" { args[1] } else { args[0] } as i32;
+                let is_own = || about == 0 && event.current == Some(tid);
+                let is_it = names.contains(&name.as_str()) && (about == tid.0 || is_own());
                 is_it.then_some((event.at, name, index))
             },
         );

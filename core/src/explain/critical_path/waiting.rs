@@ -300,6 +300,10 @@ impl Walk<'_, '_> {
             false => (text, advice),
         };
         let advice = match (&lowered_by, share.role) {
+            (Some(by), Role::Wins | Role::SharesFairly) if by == "itself" => format!(
+                "let {} not lower its own priority here, or only when it does not have to run",
+                thread.comm
+            ),
             (Some(by), Role::Wins | Role::SharesFairly) => format!(
                 "find why {by} lowers the priority of {}, or do it when {} does not have to run",
                 thread.comm, thread.comm
@@ -350,7 +354,11 @@ impl Walk<'_, '_> {
         let preempts = self.record.window.preemption.as_deref().is_some_and(preempts);
         let off = if preempts { "with preemption off" } else { "kernel not preemptible there" };
         let place = match (late, work, call) {
-            (Some(late), ..) => format!("the reschedule interrupt (IPI) came only after {late}"),
+            (Some(late), _, call) => {
+                let call =
+                    call.map_or(String::new(), |(_, id, _)| format!(" (in {})", self.record.call_name(id)));
+                format!("the reschedule interrupt (IPI) came only after {late}{call}")
+            }
             _ if unserved.is_some() => {
                 "a timer was due and no interrupt came: interrupts off there, or the CPU stalled".to_owned()
             }
