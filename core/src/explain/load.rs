@@ -20,8 +20,8 @@ use crate::trace::window::Window;
 
 /// Time loaded before an interval: the period of real-time throttling and some more.
 const BACK: Ns = Ns::from_ms(1_200);
-/// Time loaded after the end: the next switch-out shows the task on the CPU.
-const ON: Ns = Ns::from_ms(5);
+/// Time loaded after the end: the next switch-out shows the task on the CPU, and a later wake who held a lock until then.
+const ON: Ns = Ns::from_ms(20);
 /// Maximum time from the event of a switch to the switch itself.
 const SWITCHING: Ns = Ns::from_us(100);
 /// Maximum number of events before the interval.

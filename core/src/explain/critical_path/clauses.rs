@@ -146,6 +146,7 @@ impl Clauses {
         if let Some(Clause { hidden, .. }) = self.all.get_mut(self.last) {
             hidden.interrupts = hidden.interrupts.saturating_add(more.interrupts);
             hidden.faults.add(more.faults);
+            hidden.wakings += more.wakings;
             for (call, net) in more.calls {
                 let known = hidden.calls.entry(call).or_default();
                 *known = *known + net;

@@ -128,16 +128,23 @@ impl Walk<'_, '_> {
                 format!("disk {kind} of {nr_sector} sectors at sector {sector} of device {}{by}", device(dev))
             }
         };
+        let server =
+            || issued.filter(|_| is_stacked(dev) && !self.lossy).and_then(|index| self.server(index, done));
         if let Some(below) = issued.and_then(|index| self.below(index, done)) {
             parts.push(self.stacked(&what, &below, (from, done), depth));
+        } else if let Some(server) = server() {
+            parts.push(self.served(&what, &server, (from, done), depth));
         } else if self.lossy && (issued.is_none() || is_stacked(dev)) {
             parts.push(self.unsure(&format!("the {what} is not followed"), from, done));
         } else {
             let net = done.since(from);
             let others = self.others_on(dev, &[Some(thread.tid), owner.map(|owner| owner.tid)], from, done);
             let text = format!("the {what} took {{}} until {irq} (block I/O){others}");
-            self.say(Weight::Blame, net, text, format!("block I/O: device {}", device(dev)),
-            "the device took this long: keep disk I/O out of the interval, or use a faster device or an I/O scheduler for it");
+            let advice = match is_stacked(dev) {
+                true => "this device passes its requests on to others: keep disk I/O out of the interval; block:* and workqueue:* would show what took this long",
+                false => "the device took this long: keep disk I/O out of the interval, or use a faster device or an I/O scheduler for it",
+            };
+            self.say(Weight::Blame, net, text, format!("block I/O: device {}", device(dev)), advice);
             let label = format!("{what} {is} in flight (block I/O)");
             parts.push(self.awaited(&what, label, from, done, &[issued, Some(complete)]));
         }

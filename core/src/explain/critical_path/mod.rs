@@ -6,7 +6,7 @@
 //!
 //! One topic per file: `running` on the CPU, `own` computation, `waiting` for a CPU and why not `elsewhere`, `idle` CPUs,
 //! `changes` of priority, scheduling `classes`, `throttled` threads, `blocked` time and its `reason`, `wakers`, `given` work
-//! items, requests (and those `queued` at a device), packets and calls, `timers`, `softirqs` deferred to a thread, RCU `grace` periods, `stacked` devices,
+//! items, requests (and those `queued` at a device), packets and calls, `timers` and `known_timers` of the kernel, `softirqs` deferred to a thread, RCU `grace` periods, `stacked` devices,
 //! `sources` of interrupts, `missing` events, waits woken in `vain`, `spins` for another CPU, `roundtrip`s of two threads and
 //! the `answer` of one, `links` between events, the `rest` of a divided time, `locks` of the kernel, `clauses` of the sentence.
 
@@ -20,6 +20,7 @@ mod faults;
 mod given;
 mod grace;
 mod idle;
+mod known_timers;
 mod links;
 mod locks;
 mod missing;

@@ -5,7 +5,7 @@ use crate::explain::mappings::mapped_at;
 use crate::explain::record::describe::device;
 use crate::explain::thread::Stretch;
 use crate::time::{Mono, Ns, Tid};
-use crate::trace::event::{Event, Kind as What};
+use crate::trace::event::{Event, Kind as What, LeftAs};
 use crate::trace::window::Mapped;
 
 /// Why a thread blocked.
@@ -201,7 +201,8 @@ impl Walk<'_, '_> {
         });
         let cpu = record.event(stretch.began_by?).cpu;
         let mut kicked = linked.sent_to(cpu, came.unwrap_or(from), stretch.begin).map(|(index, _)| index);
-        let proof = kicked.find_map(writes).or_else(|| woken.and_then(writes))?;
+        let proof = kicked.find_map(writes).or_else(|| woken.and_then(writes));
+        let proof = proof.or_else(|| self.wrote_before(tid, came?, stretch))?;
         let since = record.event(proof).at;
         let asked = |event: &Event| matches!(event.kind, What::SysEnter { .. }) && event.at >= since;
         let is_own = linked.doings(tid, stretch.begin).next().is_some_and(|(_, event)| asked(event));
@@ -213,6 +214,25 @@ impl Walk<'_, '_> {
         stretch.ended_by.and_then(writes).filter(|_| !is_own)?;
         let how = "as the freezer of its cgroup does it";
         Some(Reason { text: format!(", stopped {how}"), what: Asked::Stopped(how), proof: Some(proof) })
+    }
+
+    /// The write of the thread that ends the wait, while `tid` waited for the CPU until `came`: it had to be neither kicked nor
+    /// woken.
+    fn wrote_before(&self, tid: Tid, came: Mono, stretch: &Stretch) -> Option<u32> {
+        let by = self.linked.actor(stretch.ended_by?)?;
+        let before =
+            self.record.events_of(tid, Mono(0), came).rev().skip_while(|(_, event)| event.at >= came);
+        let left = before.map(|(_, event)| event).find_map(|event| match event.kind {
+            What::Switch { prev, left_as, .. } if prev.tid == tid => Some((event.at, left_as)),
+            _ => None,
+        });
+        let (since, _) = left.filter(|(_, left_as)| *left_as == LeftAs::Runnable)?;
+        let calls = self.linked.doings(by.tid, came).take_while(|(_, event)| event.at >= since);
+        let mut calls = calls.filter_map(|(index, event)| match event.kind {
+            What::SysEnter { id, .. } => Some((index, id)),
+            _ => None,
+        });
+        calls.find(|(_, id)| self.record.call_name(*id) == "write").map(|(index, _)| index)
     }
 
     /// Whether the waking at `index` is by a thread that provides pages: in an ioctl of userfaultfd, of type 0xaa

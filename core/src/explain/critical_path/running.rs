@@ -21,6 +21,9 @@ const HIDDEN: Ns = Ns(1_500);
 /// Minimum number to mention.
 const MANY: u32 = 20;
 
+/// Minimum number of wakings to mention.
+pub(super) const MANY_WOKEN: usize = 10;
+
 /// Counts of events whose cost is part of the thread's own time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Hidden {
@@ -30,6 +33,8 @@ pub(super) struct Hidden {
     pub faults: Faults,
     /// Own time in system calls that took most of a span, by name.
     pub calls: BTreeMap<String, Ns>,
+    /// Wakings in those calls.
+    pub wakings: usize,
 }
 
 impl Hidden {
@@ -37,7 +42,11 @@ impl Hidden {
     pub(super) fn in_call(&self, own: Ns) -> String {
         let longest = self.calls.iter().max_by_key(|(_, net)| **net);
         let most = longest.filter(|(_, net)| net.0 * 2 >= own.0);
-        most.map_or(String::new(), |(call, net)| format!(", {net} of it in the system call {call}"))
+        let woke = match self.wakings {
+            MANY_WOKEN.. => format!(" (waking {} threads)", self.wakings),
+            _ => String::new(),
+        };
+        most.map_or(String::new(), |(call, net)| format!(", {net} of it in the system call {call}{woke}"))
     }
 }
 
@@ -189,7 +198,7 @@ impl Walk<'_, '_> {
             _ => String::new(),
         };
         let faults = share.faults + self.faults(thread, stretch);
-        let mut calls = BTreeMap::new();
+        let (mut calls, mut wakings) = (BTreeMap::new(), 0);
         if depth == 0 {
             let handler = self.handler(thread, stretch, rest);
             let fault = self.long_fault(thread, stretch, rest);
@@ -217,12 +226,15 @@ impl Walk<'_, '_> {
             let advice = format!(
                 "{root} depends on {other}: shorten the work of that thread before it hands over, or raise its priority"
             );
-            calls.extend(self.main_call(thread, stretch, rest).map(|(call, net)| (call, net.min(rest))));
+            if let (Some((call, net)), Some(cpu)) = (self.main_call(thread, stretch, rest), stretch.cpu) {
+                calls.insert(call, net.min(rest));
+                wakings = self.wakings(thread, cpu, stretch.begin, stretch.end);
+            }
             let text = format!("{subject} ran for {{}}{moved}");
             self.say(Weight::Blame, rest, text, format!("waited for: {}", thread.comm), advice);
         }
         let faults = self.faults_of(thread, stretch, faults);
-        self.clauses.came_within(Hidden { interrupts, faults, calls });
+        self.clauses.came_within(Hidden { interrupts, faults, calls, wakings });
         parts.push(share.leaf(label));
         parts
     }

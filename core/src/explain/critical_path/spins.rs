@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::locks::only_spins;
 use super::reason::lock_name;
+use super::running::MANY_WOKEN;
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
 use crate::explain::pieces::length;
@@ -139,17 +140,22 @@ impl Walk<'_, '_> {
         call.map_or(String::new(), |(_, id, _)| format!(" in {}", self.record.call_name(id)))
     }
 
-    /// `, waking 700 threads`: its activity with interrupts off.
+    /// ` (waking 700 threads)`: its activity with interrupts off.
     fn woke(&self, thread: &Thread, cpu: Cpu, a: Mono, b: Mono) -> String {
+        match self.wakings(thread, cpu, a, b) {
+            count @ MANY_WOKEN.. => format!(" (waking {count} threads)"),
+            _ => String::new(),
+        }
+    }
+
+    /// Number of wakings by `thread` on `cpu`.
+    pub(super) fn wakings(&self, thread: &Thread, cpu: Cpu, a: Mono, b: Mono) -> usize {
         let wakings = self.record.events_on(cpu, a, b).filter(|(index, event)| {
             matches!(event.kind, What::Waking { .. })
                 && event.current == Some(thread.tid)
                 && self.linked.actor(*index).is_some()
         });
-        match wakings.count() {
-            count @ 10.. => format!(" (waking {count} threads)"),
-            _ => String::new(),
-        }
+        wakings.count()
     }
 
     /// A waiter for a priority-inheritance mutex spins while the owner runs (rt_mutex_slowlock): from the futex call to

@@ -1,11 +1,12 @@
-//! A request to a stacked device, such as a loop device: a worker serves it by a request to the device below.
+//! A request to a stacked device, such as a loop device: a worker serves it, by a request to the device below or from the cache
+//! of a file.
 
 use super::clauses::Weight;
 use super::Walk;
 use crate::explain::record::describe::device;
 use crate::explain::segment::{Kind, Segment};
 use crate::series::Thread;
-use crate::time::Mono;
+use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What};
 
 /// Whether a device passes its requests on to others, by its major number (Documentation/admin-guide/devices.txt): loop,
@@ -24,6 +25,16 @@ pub(super) struct Below {
     sectors: u32,
     done: (u32, Mono),
 }
+
+/// A worker that serves a request by itself.
+pub(super) struct Server {
+    worker: Thread,
+    function: String,
+    start: u32,
+}
+
+/// Maximum time that a work item served other requests before this one.
+const SERVING: Ns = Ns::from_ms(20);
 
 impl Walk<'_, '_> {
     /// The last completed request below the one `issued` and in flight until `b`. `None`: no such request is recorded.
@@ -53,6 +64,52 @@ impl Walk<'_, '_> {
             }
         }
         last
+    }
+
+    /// The worker that served the request `issued`, in flight until `b`, without a request below: it writes to or reads from
+    /// the cache of the file. Its work item was queued by the issuer, or still had to serve an earlier request.
+    pub(super) fn server(&self, issued: u32, b: Mono) -> Option<Server> {
+        let at = self.record.event(issued).at;
+        let issuer = self.linked.actor(issued)?;
+        let mut last: Option<(Mono, Server)> = None;
+        for cpu in self.record.cpus() {
+            for (index, event) in self.record.events_on(cpu, Mono(at.0.saturating_sub(SERVING.0)), b) {
+                let What::WorkStart { work, function: Some(function) } = event.kind else { continue };
+                let others = |tid: &Tid| *tid != issuer.tid && !self.path.contains(tid);
+                let Some(worker) = event.current.filter(others) else { continue };
+                let queued = self.linked.queued(work, event.at).filter(|&queued| {
+                    self.record.event(queued).at >= at
+                        && self.linked.actor(queued).is_some_and(|by| by.tid == issuer.tid)
+                });
+                let function = self.record.text(function);
+                let goes_on = || self.linked.executing(worker, at).is_some_and(|(start, ..)| start == index);
+                let serves =
+                    queued.is_some() || function.starts_with("loop_") && (event.at >= at || goes_on());
+                if serves && last.as_ref().is_none_or(|(known, _)| *known <= event.at) {
+                    let worker = self.record.thread_by_id(worker, event.at);
+                    last = Some((event.at, Server { worker, function: function.to_owned(), start: index }));
+                }
+            }
+        }
+        last.map(|(_, server)| server)
+    }
+
+    /// `what` was in flight in `[a, b)`: the time of the worker that served it.
+    pub(super) fn served(
+        &mut self,
+        what: &str,
+        server: &Server,
+        (a, b): (Mono, Mono),
+        depth: usize,
+    ) -> Segment {
+        let Server { worker, function, start } = server;
+        let text = format!("the {what} took {{}}: work item {function} in worker {worker} served it");
+        self.say(Weight::Frame, b.since(a), text, String::new(), "");
+        let inside = self.life(worker, a, b, depth + 1);
+        let label = format!("{what} is served by work item {function} in worker {worker} (stacked device)");
+        let mut group = Segment::group(Kind::Blocked, label, a, b.since(a), inside);
+        group.evidence.push(self.record.evidence(*start));
+        group
     }
 
     /// Event and time of the completion of a request in `[a, b]`.

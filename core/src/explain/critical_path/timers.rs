@@ -1,6 +1,7 @@
 //! A thread woken by a timer: its own sleep, or a timer armed by another context, and the lateness of the timer.
 
 use super::clauses::Weight;
+use super::known_timers::known;
 use super::Walk;
 use crate::explain::lateness::{self, Firing};
 use crate::explain::segment::{Kind, Segment};
@@ -124,6 +125,13 @@ impl Walk<'_, '_> {
         reason: &str,
         depth: usize,
     ) -> Segment {
+        if let Some(later) = self.futex_timeout(thread.tid, span) {
+            let clause =
+                format!("{} waited {{}}{reason} until its own timeout: {later}", self.subject(thread, depth));
+            let label = format!("{thread} WAITS{reason} until its own timeout: {later}");
+            let advice = "the wait ended by its timeout, not by a wake: find the thread that should have woken that futex, or that held the lock";
+            return self.slept(thread, span, (label, clause), advice, proofs, depth);
+        }
         let clause = format!(
             "{} slept {{}} as requested{reason} (woken by its own timer)",
             self.subject(thread, depth)
@@ -209,20 +217,20 @@ impl Walk<'_, '_> {
                 "{} waited {{}} for a timer ({function}) {by}, until {until}",
                 self.subject(thread, depth)
             );
-            let cause = who
-                .as_ref()
-                .map_or(format!("timer {function}"), |who| format!("timer armed by {}", who.comm));
-            self.say(
-                Weight::Blame,
-                due.since(from),
-                text,
-                cause,
-                if expires.is_some() {
-                    "the timer was set for this moment: find the code that sets it"
-                } else {
-                    "find the code that sets the timer, and its expiry"
-                },
-            );
+            let (text, cause, advice) = match (known(&function), &who) {
+                (Some(known), _) => (format!("{text}: {}", known.what), known.cause.to_owned(), known.advice),
+                (None, who) => {
+                    let cause = who
+                        .as_ref()
+                        .map_or(format!("timer {function}"), |who| format!("timer armed by {}", who.comm));
+                    let advice = match expires {
+                        Some(_) => "the timer was set for this moment: find the code that sets it",
+                        None => "find the code that sets the timer, and its expiry",
+                    };
+                    (text, cause, advice)
+                }
+            };
+            self.say(Weight::Blame, due.since(from), text, cause, advice);
             let expire = firing.expire.map(|(index, _)| index);
             let label = format!("timer ({function}) {by} runs until {until}");
             parts.push(self.awaited(&format!("timer {function}"), label, from, due, &[armed, expire]));
@@ -246,10 +254,11 @@ impl Walk<'_, '_> {
         let fired = self.record.event(expire).at.clamp(a, b);
         let set = armed.map_or(a, |index| self.record.event(index).at).clamp(a, fired);
         let delays = function == "delayed_work_timer_fn";
-        let what = if delays {
-            "the delay of a work item (delayed_work_timer_fn)".to_owned()
-        } else {
-            format!("a timer ({function}, timer wheel)")
+        let known = known(function);
+        let what = match known {
+            Some(known) => format!("{} ({function}, timer wheel)", known.what),
+            None if delays => "the delay of a work item (delayed_work_timer_fn)".to_owned(),
+            None => format!("a timer ({function}, timer wheel)"),
         };
         let by = match (&who, armed) {
             (Some(who), Some(index)) => format!(" {}", self.armed_by(who, index)),
@@ -271,13 +280,14 @@ impl Walk<'_, '_> {
         if fired > set {
             let text = format!("{what}{by} took {{}} until it expired");
             let cause = match &who {
+                _ if known.is_some() => known.map_or("", |known| known.cause).to_owned(),
                 Some(who) => format!("timer armed by {}", who.comm),
                 None => format!("timer {function}"),
             };
-            let advice = if delays {
-                "the kernel delays this work on purpose: look for a setting of the subsystem that queued it, or do not wait for it here"
-            } else {
-                "the timer was set for this moment: find the code that sets it"
+            let advice = match known {
+                Some(known) => known.advice,
+                None if delays => "the kernel delays this work on purpose: look for a setting of the subsystem that queued it, or do not wait for it here",
+                None => "the timer was set for this moment: find the code that sets it",
             };
             self.say(Weight::Blame, fired.since(set), text, cause, advice);
             let label = format!("{what}{by} runs until its expiry (in whole ticks, never early)");

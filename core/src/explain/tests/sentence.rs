@@ -175,3 +175,124 @@ fn a_handler_of_a_signal_is_told_with_who_sent_it() {
         assert_eq!(expect(&other, (50, 6_900), &[], &["handler"]).cause, "its own running");
     }
 }
+
+/// memory.high: the kernel sleeps on the way back to the program, after the call's exit.
+#[test]
+fn a_pause_of_the_kernel_for_memory_is_not_the_threads_own_timeout() {
+    let events = |before: &str, state: &str| {
+        format!(
+            "
+          0 c0 switch idle > rt/50@95
+         10 c0 call 0 3
+         20 c0 ret 0 64
+         {before}
+         30 c0 switch rt/50@95:{state} > idle
+       9000 c0 soft+ TIMER
+       9001 c0 wheel+ process_timeout
+       9002 c0 waking rt/50@95
+       9003 c0 wheel-
+       9004 c0 soft- TIMER
+       9010 c0 switch idle > rt/50@95
+       9100 c0 switch rt/50@95:S > idle
+        "
+        )
+    };
+    let held = expect(
+        &events("", "D"),
+        (25, 9050),
+        &["the kernel paused it for 8.9", "memory.high"],
+        &["its own timeout"],
+    );
+    assert_eq!(held.cause, "throttled memory of the cgroup");
+    let faulted = expect(
+        &events("25 c0 fault 8192", "D"),
+        (22, 9050),
+        &["in a page fault or after it"],
+        &["its own timeout"],
+    );
+    assert_eq!(faulted.cause, "pause of the kernel for memory");
+    expect(&events("", "S"), (25, 9050), &["its own timeout"], &["memory.high"]);
+    expect(
+        &events("", "D").replace("call 0 3", "call 600").replace("ret 0 64", "ret 600"),
+        (25, 9050),
+        &["its own timeout"],
+        &["memory.high"],
+    );
+}
+
+/// A lock that was asked for with a timeout: the thread did not ask for a sleep.
+#[test]
+fn a_futex_that_nobody_woke_in_time_is_told_with_who_woke_it_later() {
+    let events = "
+         0 c0 switch idle > rt/50@95
+         0 c1 switch idle > owner/60
+        10 c0 call 202 4096 9 2
+        12 c0 arm 5000
+        20 c0 switch rt/50@95:S > idle
+      5000 c0 vec+ local_timer
+      5001 c0 timer+ hrtimer_wakeup 5000
+      5002 c0 waking rt/50@95
+      5003 c0 timer-
+      5004 c0 vec- local_timer
+      5010 c0 switch idle > rt/50@95
+      5020 c0 ret 202 -110
+      9002 c1 call 202 4096 1
+      9010 c1 ret 202
+      9900 c0 switch rt/50@95:S > idle
+      9900 c1 switch owner/60:S > idle
+    ";
+    let said = ["until its own timeout: owner/60 (nice 0) woke that futex 4.002 ms later"];
+    expect(events, (5, 5_050), &said, &["as requested", "as it requested"]);
+    let other = events.replace("call 202 4096 1", "call 202 8192 1");
+    expect(
+        &other,
+        (5, 5_050),
+        &["no wake of that futex is recorded within 4.898 ms after it"],
+        &["owner/60 (nice 0) woke"],
+    );
+}
+
+#[test]
+fn a_thread_that_was_preempted_when_its_cgroup_was_frozen_was_neither_kicked_nor_woken() {
+    let events = "
+         0 c1 switch idle > rt/50@30
+       100 c1 switch rt/50@30:R > boss/60@40
+       110 c1 call 1 5
+      1000 c1 ret 1
+      1010 c1 switch boss/60@40:S > rt/50@30
+      1015 c1 switch rt/50@30:D > idle
+      7000 c1 switch idle > boss/60@40
+      7010 c1 call 1 5
+      7020 c1 waking rt/50@30
+      7030 c1 ret 1
+      7040 c1 switch boss/60@40:S > rt/50@30
+      7900 c1 switch rt/50@30:S > idle
+    ";
+    let said = ["was stopped as the freezer of its cgroup does it, by boss/60 (RT 40) for 6.005 ms"];
+    assert_eq!(expect(events, (50, 7_500), &said, &["let it hand over"]).cause, "stopped");
+    let asleep = events.replace("110 c1 call 1 5", "110 c1 call 202 7");
+    expect(&asleep, (50, 7_500), &["until boss/60 (RT 40) woke it"], &["freezer"]);
+}
+
+#[test]
+fn timers_of_the_kernel_are_told_with_their_purpose() {
+    let events = "
+         0 c0 switch idle > rt/50@50
+        10 c0 call 17 3
+        20 c0 switch rt/50@50:D > idle
+      9000 c0 soft+ TIMER
+      9001 c0 wheel+ throtl_pending_timer_fn
+      9002 c0 waking rt/50@50
+      9003 c0 wheel-
+      9004 c0 soft- TIMER
+      9010 c0 switch idle > rt/50@50
+      9100 c0 switch rt/50@50:S > idle
+    ";
+    let told = expect(
+        events,
+        (15, 9_050),
+        &["the I/O limit of the cgroup, which holds requests back (throtl_pending_timer_fn"],
+        &[],
+    );
+    assert_eq!(told.cause, "I/O limit of the cgroup");
+}
