@@ -114,11 +114,12 @@ fn culprit(cause: &str) -> &str {
 }
 
 /// Whether a cause is less than the right one, and true: the hog on the CPU to which a thread was moved; the own time of a
-/// thread without its system call.
+/// thread without its system call; a stacked device (a loop device) without the one below.
 fn is_part_of(cause: &str, right: &Explanation) -> bool {
     let occupies = |hog: &str| right.sentence.contains(&format!("occupied by {hog}/"));
     right.cause.starts_with("moved to a busy CPU") && cause.strip_prefix("thread: ").is_some_and(occupies)
         || right.cause.starts_with("its own system call") && cause == "its own running"
+        || right.cause.starts_with("block I/O: device") && cause.starts_with("block I/O: device 7:")
 }
 
 #[test]
