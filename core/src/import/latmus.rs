@@ -102,7 +102,7 @@ fn exact(rows: &mut [(u64, u64)], samples: u64) -> Result<(), NotImportable> {
     }
 }
 
-/// One sample each of the lowest and the highest cell is exact.
+/// One sample of the highest cell is the maximum, and those of the lowest are at least the minimum.
 fn with_extremes(thread: &mut FromFile, is_open: bool) -> Result<(), NotImportable> {
     thread.rows.retain(|(_, count)| *count > 0);
     let within = |cell: u64, value: u64| value / 1_000 * 1_000 == cell;
@@ -114,12 +114,11 @@ fn with_extremes(thread: &mut FromFile, is_open: bool) -> Result<(), NotImportab
         *count -= 1;
         thread.rows.push((max, 1));
     }
-    if let (Some(min), Some((cell, count))) = (thread.min, thread.rows.first_mut())
+    // No sample is below the minimum.
+    if let (Some(min), Some((cell, _))) = (thread.min, thread.rows.first_mut())
         && within(*cell, min)
-        && *count > 0
     {
-        *count -= 1;
-        thread.rows.push((min, 1));
+        *cell = min;
     }
     thread.rows.retain(|(_, count)| *count > 0);
     thread.rows.sort_unstable();

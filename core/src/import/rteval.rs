@@ -42,7 +42,8 @@ fn parse(text: &str) -> Result<File, NotImportable> {
         .map(|(row, _)| row.saturating_add(1))
         .max()
         .unwrap_or(0);
-    match file.threads.iter().find_map(|thread| thread.contradiction(u64::MAX)) {
+    let end = |thread: &FromFile| thread.rows.last().map_or(0, |(row, _)| row.saturating_add(1));
+    match file.threads.iter().find_map(|thread| thread.contradiction(end(thread))) {
         Some(what) => Err(wrong(what)),
         None => Ok(file),
     }

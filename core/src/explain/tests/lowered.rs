@@ -24,7 +24,7 @@ fn a_thread_that_lowered_itself_is_told_so() {
     // After a sleep, too; and by another call on another thread it is not its own doing.
     let slept = events.replace(
         "110 c0 switch rt/50@40:R > hog/80@60",
-        "90 c0 switch rt/50@40:S > idle\n110 c0 switch idle > hog/80@60\n200 c0 waking rt/50@40 c0",
+        "105 c0 switch rt/50@40:S > idle\n110 c0 switch idle > hog/80@60\n200 c0 waking rt/50@40 c0",
     );
     let said = ["after it had lowered itself from RT 80 to RT 40"];
     expect(&slept, (50, 710), &said, &[]);
