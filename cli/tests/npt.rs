@@ -32,6 +32,10 @@ fn bad_input_is_one_clear_line() {
         (vec!["--pause", "1ms"], "--burst"),
         (vec!["--matrix", "--probe", "marker"], "--probe"),
         (vec!["--rounds", "2"], "--matrix"),
+        (vec!["--work", "sort"], "memmove:64K"),
+        (vec!["--work", "memmove:0"], "1 to 256M bytes"),
+        (vec!["--work", "memmove:64K", "--probe", "marker"], "--probe"),
+        (vec!["--work", "memmove:1M", "--threshold", "200ns"], "the work of an iteration takes"),
         // Before the measurement, which would take an hour.
         (vec!["-n", "1e11", "-p", "0", "--no-record", "-o", "/nowhere/x.json"], "does not exist"),
         (vec!["-n", "1e11", "-p", "0", "--no-record", "--gaps", "/nowhere/x.csv"], "does not exist"),
@@ -42,6 +46,22 @@ fn bad_input_is_one_clear_line() {
         assert!(stderr.contains(says) && output.stdout.is_empty(), "{arguments:?}: {stderr}");
         assert_eq!(stderr.lines().filter(|line| line.starts_with("lathunt: ")).count(), 1, "{stderr}");
     }
+}
+
+#[test]
+fn memory_is_copied_between_two_readings() {
+    let fastest = |work: &str| {
+        let text =
+            ok(&["npt", "-n", "2e3", "-p", "0", "--no-record", "--work", work, "--worst", "0", "--json"]);
+        let run = Run::from_json(&text).unwrap();
+        let series = run.of(Quantity::Npt).next().unwrap().clone();
+        (series.histogram.min().unwrap(), run.conditions.notes.join("; "))
+    };
+    let (alone, note) = fastest("none");
+    assert!(!note.contains("copies"), "{note}");
+    let (with_work, note) = fastest("memmove:1M");
+    assert!(note.contains("each iteration copies 1048576 bytes, which usually takes "), "{note}");
+    assert!(with_work.0 > 10 * alone.0, "{alone} alone, {with_work} with the work");
 }
 
 #[test]

@@ -25,6 +25,7 @@ fn options(loops: u64, priority: i32) -> Options {
         read: Read::best().0,
         threshold: Ns::from_us(1),
         probe: probe::Kind::Nothing,
+        work: None,
         trace_kernel: false,
         burst: Some((Ns::from_ms(20), Ns::from_ms(1))),
         record: true,

@@ -2,11 +2,11 @@
 
 mod late;
 mod matrix;
+mod progress;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use anyhow::{bail, Result};
 use lathunt_core::conditions::Conditions;
@@ -16,11 +16,13 @@ use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
 use lathunt_host::instrument::npt::probe::Kind;
-use lathunt_host::instrument::npt::{measure, Found, Live, Options, Read, KEPT};
+use lathunt_host::instrument::npt::work::Work;
+use lathunt_host::instrument::npt::{measure, Found, Options, Read, KEPT};
 use lathunt_host::topology::Topology;
 use lathunt_host::tree::LIVE;
 use lathunt_host::{facts, sched, signals, wall};
 
+use self::progress::Progress;
 use super::on_late::OnLateArgs;
 use super::units;
 use crate::file::{target, target_like, write_atomic, RUN_FILE};
@@ -47,6 +49,13 @@ pub struct NptArgs {
     /// Event emitted in each iteration
     #[arg(long, value_enum, default_value = "none")]
     probe: Probe,
+    /// Work of each iteration besides reading the clock: memmove:BYTES (64K, 1M, at most 256M) copies that much memory, as
+    /// oslat does; none for the loop alone
+    ///
+    /// The copy is part of the iteration, so the report shows how much longer it takes when others use the caches and the
+    /// memory bus.
+    #[arg(long, value_name = "WORK", default_value = "none", value_parser = work, conflicts_with_all = ["probe", "matrix"])]
+    work: Bytes,
     /// With --probe lathunt: write all events to disk; events lost because the consumer is too slow are counted
     #[arg(long)]
     drain: bool,
@@ -63,9 +72,10 @@ pub struct NptArgs {
     /// With --matrix: number of rounds that the iterations are divided into
     #[arg(long, value_name = "N", default_value_t = 5, requires = "matrix", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Shortest iteration that counts as a gap; bare numbers are µs
-    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = units::microseconds)]
-    threshold: Ns,
+    /// Shortest iteration that counts as a gap; bare numbers are µs [default: 1us; with --work, that more than twice the
+    /// usual length of the work]
+    #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
+    threshold: Option<Ns>,
     /// Clock read by the loop
     #[arg(long, value_enum, default_value = "auto")]
     clock: Clock,
@@ -104,6 +114,26 @@ pub struct NptArgs {
     /// Print only the result, no progress
     #[arg(short = 'q', long)]
     quiet: bool,
+}
+
+/// Default of --threshold, without the work.
+const THRESHOLD: Ns = Ns::from_us(1);
+
+/// Bytes that an iteration copies; 0: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bytes(usize);
+
+fn work(text: &str) -> Result<Bytes, String> {
+    const MOST: u64 = 256 << 20;
+    let bytes = match text.split_once(':') {
+        None if text == "none" => return Ok(Bytes(0)),
+        Some(("memmove", bytes)) => units::bytes(bytes).ok().filter(|bytes| (1..=MOST).contains(bytes)),
+        _ => None,
+    };
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.map(Bytes).ok_or_else(|| {
+        format!("'{text}' is not none or memmove:BYTES with 1 to 256M bytes; write for example memmove:64K")
+    })
 }
 
 /// Names of the probes.
@@ -214,20 +244,28 @@ fn default_cpus(topology: &Topology) -> Result<CpuSet> {
 
 fn options(args: &NptArgs, cpus: CpuSet, conditions: &mut Conditions) -> Result<Options> {
     const SHORTEST: Ns = Ns(100);
-    if args.threshold < SHORTEST {
+    let work = (args.work.0 > 0).then(|| Work::memmove(args.work.0));
+    let of_work = work.map_or(Ns::ZERO, |work| work.usual + work.usual);
+    let threshold = args.threshold.unwrap_or(THRESHOLD + of_work);
+    if threshold < SHORTEST {
         bail!(
-            "--threshold {} is too short: the loop itself takes tens of ns; give at least {SHORTEST}",
-            args.threshold
+            "--threshold {threshold} is too short: the loop itself takes tens of ns; give at least {SHORTEST}"
+        );
+    }
+    if let Some(work) = work.filter(|work| threshold <= work.usual) {
+        let least = THRESHOLD + of_work;
+        bail!(
+            "--threshold {threshold}: the work of an iteration takes {} by itself; give at least {least}",
+            work.usual
         );
     }
     let on_late = args.on_late.wanted();
     on_late.check(args.deadline.is_some(), "--deadline", Err("npt keeps no traces; record and hunt do"))?;
     let late = on_late.above.or(args.deadline).filter(|_| on_late.is_given());
     for (option, limit) in [("--on-late-above", late), ("--stop-at", args.stop_at)] {
-        if limit.is_some_and(|limit| limit < args.threshold) {
+        if limit.is_some_and(|limit| limit < threshold) {
             bail!(
-                "{option}: iterations below --threshold {} are not gaps and would be missed; lower the threshold",
-                args.threshold
+                "{option}: iterations below --threshold {threshold} are not gaps and would be missed; lower the threshold"
             );
         }
     }
@@ -262,7 +300,8 @@ fn options(args: &NptArgs, cpus: CpuSet, conditions: &mut Conditions) -> Result<
         loops: args.count,
         priority,
         read,
-        threshold: args.threshold,
+        threshold,
+        work,
         probe: args.probe.kind(args.drain, args.read_timer),
         trace_kernel: args.trace_kernel,
         burst: args.burst.map(|burst| (burst, args.pause)),
@@ -298,47 +337,6 @@ impl Probe {
     }
 }
 
-/// One line on a terminal, twice a second.
-struct Progress {
-    shown: bool,
-    loops: u64,
-    last: Instant,
-    drawn: bool,
-}
-
-impl Progress {
-    fn new(args: &NptArgs) -> Progress {
-        let shown = !args.quiet && out::can_draw();
-        Progress { shown, loops: args.count, last: Instant::now(), drawn: false }
-    }
-
-    fn show(&mut self, lanes: &[Live]) {
-        let asked = signals::take_status_request();
-        let due = self.shown && self.last.elapsed() >= Duration::from_millis(500);
-        if !asked && !due {
-            return;
-        }
-        self.last = Instant::now();
-        let one = |lane: &Live| {
-            let longest = lane.longest.map_or("none".to_owned(), |ns| ns.to_string());
-            let share = 100.0 * lane.done as f64 / self.loops as f64;
-            format!("CPU {}: {share:.0} %, {} gaps, longest {longest}", lane.cpu, lane.gaps)
-        };
-        let line = lanes.iter().map(one).collect::<Vec<_>>().join("; ");
-        match self.shown {
-            true => eprint!("\r{line}\x1b[K"),
-            false => eprintln!("{line}"),
-        }
-        self.drawn = self.shown;
-    }
-
-    fn end(&self) {
-        if self.drawn {
-            eprint!("\r\x1b[K");
-        }
-    }
-}
-
 fn to_run(mut conditions: Conditions, options: &Options, found: Found) -> Run {
     conditions.duration_s = Some(found.duration.as_secs());
     let mut how = format!(
@@ -347,6 +345,9 @@ fn to_run(mut conditions: Conditions, options: &Options, found: Found) -> Run {
         options.probe.name(),
         options.threshold
     );
+    if let Some(Work { bytes, usual }) = options.work {
+        let _ = write!(how, "; each iteration copies {bytes} bytes, which usually takes {usual}");
+    }
     if let Some((burst, pause)) = options.burst {
         let _ = write!(how, ", bursts of {burst} with pauses of {pause} that are not measured");
     }

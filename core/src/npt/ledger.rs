@@ -25,6 +25,10 @@ pub const ENTRY: &str = "entering and leaving the kernel";
 pub const UNEXPLAINED: &str = "hardware or host, unexplained";
 /// Unexplained if the loop itself calls the kernel.
 pub const UNEXPLAINED_PROBE: &str = "the probe, hardware or host, unexplained";
+/// Unexplained if each iteration does work besides reading the clock.
+pub const UNEXPLAINED_WORK: &str = "slow memory, hardware or host, unexplained";
+/// That work, as long as it usually takes.
+pub const WORK: &str = "the work of the iteration";
 /// Steal time.
 pub const HOST: &str = "host (steal)";
 /// Unexplained, in a gap without any interrupt, fault or switch in the trace.
@@ -47,8 +51,9 @@ impl ExplainedGap {
     /// The explanation of an interval attributes all time of the loop's thread to it. If this part is significant, the
     /// text uses the parts of the gap, because the loop did not run.
     pub fn retell(&self, explanation: &mut Explanation) {
-        let named =
-            |name: &str| [ENTRY, HOST, OUTSIDE, UNEXPLAINED, UNEXPLAINED_PROBE, UNRECORDED].contains(&name);
+        const OWN: [&str; 8] =
+            [ENTRY, HOST, OUTSIDE, UNEXPLAINED, UNEXPLAINED_PROBE, UNEXPLAINED_WORK, WORK, UNRECORDED];
+        let named = |name: &str| OWN.contains(&name);
         let own: Ns = self.parts.iter().filter(|part| named(&part.name)).map(|part| part.net).sum();
         let length = self.gap.length();
         if own.0.saturating_mul(5) < length.0 {
@@ -81,6 +86,7 @@ pub struct Ledger {
     threshold: Ns,
     hypervisor: Option<String>,
     unexplained: &'static str,
+    work: Option<Ns>,
     entry_ns: Option<Ns>, // of the cheapest entries
     waiting: Vec<(Gap, Option<Shares>)>,
     sums: BTreeMap<(Cpu, String), Sum>,
@@ -89,13 +95,25 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// `probe_calls_kernel`: the loop makes system calls, which may be its own time in a gap.
+    /// `probe_calls_kernel`: the loop makes system calls, which may be its own time in a gap. `work`: usual length of
+    /// the work of an iteration.
     #[must_use]
-    pub fn new(threshold: Ns, hypervisor: Option<String>, probe_calls_kernel: bool) -> Ledger {
+    pub fn new(
+        threshold: Ns,
+        hypervisor: Option<String>,
+        probe_calls_kernel: bool,
+        work: Option<Ns>,
+    ) -> Ledger {
+        let unexplained = match (probe_calls_kernel, work) {
+            (true, _) => UNEXPLAINED_PROBE,
+            (false, Some(_)) => UNEXPLAINED_WORK,
+            (false, None) => UNEXPLAINED,
+        };
         Ledger {
             threshold,
             hypervisor,
-            unexplained: if probe_calls_kernel { UNEXPLAINED_PROBE } else { UNEXPLAINED },
+            unexplained,
+            work,
             entry_ns: None,
             waiting: Vec::new(),
             sums: BTreeMap::new(),
@@ -141,13 +159,16 @@ impl Ledger {
         let allowed = Ns(self.entry_ns.unwrap_or_default().0 * TOLERANCE * u64::from(entries));
         take(ENTRY, own.min(allowed));
         take(UNRECORDED, unrecorded);
-        if gap.faults > 0 && own > allowed {
-            take("page fault", own.saturating_sub(allowed));
+        let own = own.saturating_sub(allowed);
+        let work = self.work.unwrap_or_default().min(own);
+        take(WORK, work);
+        if gap.faults > 0 {
+            take("page fault", own.saturating_sub(work));
         }
         let alone = recorded && entries == 0 && gap.faults == 0 && others.is_empty();
-        let software = parts.iter().filter(|part| part.name != HOST);
+        let software = parts.iter().filter(|part| ![HOST, WORK].contains(&part.name.as_str()));
         let mut judgement = classify(&Evidence {
-            gap_ns: length.saturating_sub(stolen),
+            gap_ns: length.saturating_sub(stolen).saturating_sub(work),
             threshold_ns: self.threshold,
             software: recorded.then(|| software.map(|part| (part.name.clone(), part.net)).collect()),
             smi: gap.smi,
@@ -163,7 +184,7 @@ impl Ledger {
             let name = match (judgement.cause, recorded) {
                 (Cause::Smi, _) => "firmware (SMI)",
                 (Cause::Host, _) if !gap.steal_is_exact => HOST,
-                (_, true) if alone => OUTSIDE,
+                (_, true) if alone && self.work.is_none() => OUTSIDE,
                 (_, true) => self.unexplained,
                 (_, false) => UNRECORDED,
             };
@@ -264,7 +285,7 @@ mod tests {
 
     #[test]
     fn what_an_entry_costs_is_learnt_and_more_than_that_is_unexplained() {
-        let mut ledger = Ledger::new(Ns::from_us(1), Some("none".to_owned()), false);
+        let mut ledger = Ledger::new(Ns::from_us(1), Some("none".to_owned()), false, None);
         for _ in 0..20 {
             assert!(ledger.add(gap(5), by("vector local_timer", 3, 2)).is_empty());
         }
@@ -279,8 +300,24 @@ mod tests {
     }
 
     #[test]
+    fn the_work_of_an_iteration_is_its_own_part_and_what_is_beyond_it_is_not_said_to_be_hardware() {
+        let mut ledger = Ledger::new(Ns::from_us(1), Some("none".to_owned()), false, Some(Ns::from_us(10)));
+        let nobody = |us| Some(Shares { own: Ns::from_us(us), ..Shares::default() });
+        ledger.add(gap(15), nobody(15));
+        ledger.add(Gap { faults: 1, ..gap(30) }, nobody(30));
+        ledger.add(gap(40), by("vector local_timer", 32, 8));
+        let told = told(&mut ledger);
+        let parts = |told: &ExplainedGap| {
+            told.parts.iter().map(|p| (p.name.clone(), p.net.0 / 1_000)).collect::<Vec<_>>()
+        };
+        assert_eq!(parts(&told[0]), [(WORK.to_owned(), 10), (UNEXPLAINED_WORK.to_owned(), 5)]);
+        assert_eq!(parts(&told[1]), [("page fault".to_owned(), 20), (WORK.to_owned(), 10)]);
+        assert_eq!(parts(&told[2])[0], ("vector local_timer".to_owned(), 32));
+    }
+
+    #[test]
     fn counters_name_what_no_event_shows() {
-        let mut ledger = Ledger::new(Ns::from_us(1), Some("KVM".to_owned()), false);
+        let mut ledger = Ledger::new(Ns::from_us(1), Some("KVM".to_owned()), false, None);
         let nobody = |us| Some(Shares { own: Ns::from_us(us), ..Shares::default() });
         ledger.add(Gap { smi: Some(1), ..gap(300) }, nobody(300));
         ledger.add(Gap { steal_ns: Some(Ns::from_ms(10)), ..gap(3_000) }, nobody(3_000));
@@ -293,7 +330,7 @@ mod tests {
 
     #[test]
     fn what_the_host_took_to_the_ns_is_its_own_and_no_more() {
-        let mut ledger = Ledger::new(Ns::from_us(1), Some("KVM".to_owned()), false);
+        let mut ledger = Ledger::new(Ns::from_us(1), Some("KVM".to_owned()), false, None);
         let stole = |us: u64| Gap { steal_ns: Some(Ns::from_us(us)), steal_is_exact: true, ..gap(300) };
         let nobody = || Some(Shares { own: Ns::from_us(300), ..Shares::default() });
         ledger.add(stole(200), nobody());
@@ -311,7 +348,7 @@ mod tests {
 
     #[test]
     fn the_host_is_not_the_cause_of_what_others_had_meanwhile() {
-        let mut ledger = Ledger::new(Ns::from_us(1), Some("KVM".to_owned()), false);
+        let mut ledger = Ledger::new(Ns::from_us(1), Some("KVM".to_owned()), false, None);
         let stole = Gap { steal_ns: Some(Ns::from_us(900)), steal_is_exact: true, ..gap(300) };
         ledger.add(stole, by("vector local_timer", 250, 50));
         let told = told(&mut ledger).remove(0);
@@ -323,7 +360,7 @@ mod tests {
 
     #[test]
     fn each_entry_may_cost_what_the_cheapest_tenth_does_and_the_longest_of_a_source_is_told() {
-        let mut ledger = Ledger::new(Ns::from_us(1), Some("none".to_owned()), false);
+        let mut ledger = Ledger::new(Ns::from_us(1), Some("none".to_owned()), false, None);
         for cost in [[2; 5], [9; 5], [9; 5], [9; 5]].concat() {
             ledger.add(gap(3 + cost), by("vector local_timer", 3, cost));
         }
@@ -343,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_record_that_claims_more_than_the_gap_does_not_break_the_sum() {
-        let mut ledger = Ledger::new(Ns::from_us(1), None, true);
+        let mut ledger = Ledger::new(Ns::from_us(1), None, true, None);
         ledger.add(gap(10), by("hog/1 (RT 98)", 11, 5));
         ledger.add(gap(10), by("hog/1 (RT 98)", 2, 1));
         let told = told(&mut ledger);

@@ -135,7 +135,12 @@ fn measure(args: &NptArgs, cpus: &CpuSet, count: u64, cell: &Cell) -> Result<Run
     let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
     command
         .args(["npt", "--json", "-q", "--worst", "0", "-c", &cpus.to_string(), "-n", &count.to_string()])
-        .args(["-p", &args.priority.to_string(), "--threshold", &ns(THRESHOLD.max(args.threshold))])
+        .args([
+            "-p",
+            &args.priority.to_string(),
+            "--threshold",
+            &ns(THRESHOLD.max(args.threshold.unwrap_or_default())),
+        ])
         .args(["--burst", &ns(args.burst.unwrap_or(BURST)), "--pause", &ns(args.pause)])
         .args(["--clock", args.clock.word()])
         .args(&cell.flags)

@@ -25,6 +25,7 @@ pub(super) fn find(options: &Options) -> Result<Gaps> {
             read,
             threshold: THRESHOLD,
             probe: Kind::Nothing,
+            work: None,
             trace_kernel: false,
             burst: options.priority.map(|_| (as_ns(STRETCH), as_ns(PAUSE))),
             record: true,

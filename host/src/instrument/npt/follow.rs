@@ -111,14 +111,14 @@ struct Follower<'a> {
 impl<'a> Follower<'a> {
     fn start(options: &'a Options, session: &Session, recorder: Option<Recorder>) -> Result<Follower<'a>> {
         let tick_ns = options.read.tick_ns();
-        let probes = options.probe.calls_kernel();
+        let (probes, work) = (options.probe.calls_kernel(), options.work.map(|work| work.usual));
         let mut follower = Follower {
             options,
             lanes: Vec::new(),
             symbols: Symbols::read().unwrap_or_else(|_| Symbols::none()),
             clock: Anchors::new(options.read),
             tick_ns,
-            ledger: Ledger::new(options.threshold, arch::hypervisor(), probes),
+            ledger: Ledger::new(options.threshold, arch::hypervisor(), probes, work),
             gaps: Vec::new(),
             late: Vec::new(),
             begin: now(),

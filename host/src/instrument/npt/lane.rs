@@ -14,6 +14,7 @@ use lathunt_core::time::{Cpu, Ns, Tid};
 use super::super::own_cpu::OwnCpu;
 use super::probe::{self, Armed};
 use super::turn::{turns, Handling, OnGap, Probe, Read};
+use super::work::Buffers;
 use super::Options;
 use crate::error::Result;
 use crate::facts::counters;
@@ -261,7 +262,10 @@ impl Lane<'_> {
     /// One loop per probe and way to read the clock.
     fn through(&mut self, armed: Armed, gaps: Gaps<'_>) {
         match armed {
-            Armed::Nothing => self.by(probe::Nothing, gaps),
+            Armed::Nothing => match self.options.work {
+                Some(work) => self.by(Buffers::new(work.bytes), gaps),
+                None => self.by(probe::Nothing, gaps),
+            },
             Armed::Lathunt => self.by(probe::lathunt::Event, gaps),
             Armed::Marker(file) => self.by(probe::marker::Write(file), gaps),
             Armed::Uprobe => self.by(probe::uprobe::Call, gaps),
@@ -284,7 +288,9 @@ impl Lane<'_> {
         let patience = ticks(PATIENCE);
         let (burst, pause) = self.options.burst.map_or((u64::MAX, Ns::ZERO), |(on, off)| (ticks(on), off));
         let (from, mut handling) = (read.ticks(), Handling::default());
-        turns(read, &mut probe, &mut self.table, &mut Warm, &mut handling, WARM_UP, from);
+        let at_most = |most, length| self.options.work.map_or(most, |work| work.at_most(most, length));
+        let (warm_up, step) = (at_most(WARM_UP, Ns::from_ms(200)), at_most(CHUNK, Ns::from_ms(20)));
+        turns(read, &mut probe, &mut self.table, &mut Warm, &mut handling, warm_up, from);
         handling = Handling::default();
         self.table.clear();
         gaps.begin_again();
@@ -293,7 +299,7 @@ impl Lane<'_> {
         self.shared.begun.store(last, Release);
         let mut done = 0;
         while done < self.options.loops {
-            let chunk = CHUNK.min(self.options.loops - done);
+            let chunk = step.min(self.options.loops - done);
             last = turns(read, &mut probe, &mut self.table, &mut gaps, &mut handling, chunk, last);
             done += chunk;
             self.shared.done.store(done, Relaxed);

@@ -15,6 +15,7 @@ pub mod probe;
 mod record;
 mod steal;
 mod turn;
+pub mod work;
 
 use lathunt_core::conditions::LeftCpu;
 use lathunt_core::cpuset::CpuSet;
@@ -28,6 +29,7 @@ pub use follow::{measure, Live};
 pub use turn::{cost_of_statistics, Read};
 
 use probe::Kind;
+use work::Work;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -44,6 +46,8 @@ pub struct Options {
     pub threshold: Ns,
     /// Tracer event of each iteration.
     pub probe: Kind,
+    /// Work of each iteration besides reading the clock; only without a tracer event.
+    pub work: Option<Work>,
     /// Trace the kernel by ftrace at the same time, as peers do.
     pub trace_kernel: bool,
     /// Measure for the first time, then pause for the second, so that throttling never strikes; `None`: no pause.
