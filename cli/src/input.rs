@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail, Result};
+use lathunt_core::import::lines;
 use lathunt_core::run::Run;
 use lathunt_host::input::{self, Input};
 use lathunt_host::mapped::Mapped;
@@ -95,7 +96,8 @@ impl Loaded {
     }
 }
 
-/// Reads the run at `path`: a run file, or a directory that contains `run.lathunt.json`.
+/// Reads the run at `path`: a run file, a directory that contains `run.lathunt.json`, or a latency box's histogram of 1000
+/// lines.
 ///
 /// # Errors
 /// One line: the file, what is wrong with it, what to do.
@@ -115,6 +117,11 @@ pub fn read_run(path: &Path) -> Result<Loaded> {
     })?;
     if text.trim().is_empty() {
         bail!("cannot read {shown}: the file is empty; was the disk full when it was written?");
+    }
+    // The histogram of a latency box has nothing else to it.
+    if let Some(run) = lines::recognised(text) {
+        let run = run.map_err(|error| anyhow!("cannot read {shown}: {error}"))?;
+        return Ok(Loaded { path, run });
     }
     let run = Run::from_json(text).map_err(|error| anyhow!("cannot read {shown}: {error}"))?;
     Ok(Loaded { path, run })

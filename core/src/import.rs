@@ -19,6 +19,7 @@ use crate::trace::ftrace_text::line::{self, Line};
 mod hwlatdetect;
 mod jitterdebugger;
 mod latmus;
+pub mod lines;
 mod log;
 mod oslat;
 mod pairs;
@@ -93,6 +94,9 @@ pub fn read(text: &str, unit: Unit) -> Result<Run, NotImportable> {
         pairs::recognised,
     ];
     let text = &*log::unwrapped(text);
+    if let Some(run) = lines::recognised(text) {
+        return run;
+    }
     if text.lines().take(LINES_OF_EVENTS).filter(|line| is_event(line)).count() > 1 {
         let what = "this is a recording of events, which `lathunt explain` reads";
         return Err(NotImportable { line: None, what: what.to_owned() });

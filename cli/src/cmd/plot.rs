@@ -19,7 +19,7 @@ use crate::own::{PICTURE_HEAD, PICTURE_MARK};
 /// Plot the latencies of one or more runs as SVG, PNG or HTML; several runs are overlaid.
 #[derive(Debug, clap::Args)]
 pub struct PlotArgs {
-    /// Run files, or directories that hold run.lathunt.json
+    /// Run files, directories that hold run.lathunt.json, or histograms of 1000 lines of a latency box
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
     /// File for the plot; the extension selects the format: .svg, .png or .html; - writes SVG to stdout
