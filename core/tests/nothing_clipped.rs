@@ -82,6 +82,18 @@ fn a_heavy_tail_does_not_squeeze_the_body_of_the_distribution() {
 }
 
 #[test]
+fn no_tail_is_heavy_enough_to_squeeze_the_body_of_any_line() {
+    let mut values = vec![50_000; 5_000];
+    values.extend((0..300u64).map(|nth| 5_000_000 + nth * 10_000));
+    let mut run = run_of(&values, Layout::LATENCY);
+    let [latency, _] = plots(&run, None, Wanted::Auto);
+    assert_eq!(latency.x.scale.kind, Kind::Log, "p99 is seven eighths of the maximum");
+    run.series.extend(run_of(&vec![2_000_000; 5_000], Layout::LATENCY).series);
+    let [latency, _] = plots(&run, None, Wanted::Auto);
+    assert_eq!(latency.x.scale.kind, Kind::Log, "the other line's body is at the left edge");
+}
+
+#[test]
 fn long_runs_keep_the_largest_of_each_column() {
     let mut run = run_of(&[5_000], Layout::LATENCY);
     run.series[0].seconds = (0..90_000)

@@ -10,9 +10,9 @@ use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::time::Ns;
 
-/// The body of a distribution: up to this quantile. At p99.9, the tail of a loaded machine is part of it: p99 at 80 µs, p99.9 at
-/// 1.1 ms and a maximum of 3.9 ms were drawn linearly, the body in 2 % of the width.
-const BODY: f64 = 0.99;
+/// The body of a distribution: up to this quantile, so that no tail is part of it, however heavy. On a loaded machine, one
+/// sample in fifty may be of 5 ms where all others are of 50 µs: with such a tail in it, the body was drawn in 1 % of the width.
+const BODY: f64 = 0.75;
 /// Ratio of the maximum to the end of the body above which the body would shrink to a few pixels.
 const SQUEEZED: f64 = 8.0;
 /// Maximum number of classes with a linear axis: a class must be a few pixels wide.
@@ -86,7 +86,8 @@ pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: 
     let steps = || lines.iter().flat_map(|line| &line.steps);
     let deadline = deadline.map(|deadline| Deadline::new(deadline, unit_ns, true));
     let end = reach(steps().map(|s| s.to).fold(0.0, f64::max), deadline.as_ref());
-    let body = curves.iter().filter_map(|c| c.series.histogram.quantile(BODY)).max()?;
+    // Of the curve that a linear axis would squeeze most.
+    let body = curves.iter().filter_map(|c| c.series.histogram.quantile(BODY)).min()?;
     let mut notes = vec![classes_note(curves, max, width)];
     if curves.iter().any(|curve| curve.series.lost > 0) {
         notes.push("Lost samples are not shown: their values are unknown.".to_owned());
@@ -99,7 +100,7 @@ pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: 
         notes.push(format!(
             "The x axis is logarithmic so that the maximum ({max}) and the body of the distribution{} are both visible; \
              nothing is cut off.",
-            up_to.map(|body| format!(" (99 % up to {body})")).unwrap_or_default()
+            up_to.map(|body| format!(" ({} % up to {body})", BODY * 100.0)).unwrap_or_default()
         ));
         let least = curves.iter().filter_map(|c| c.series.histogram.min()).min().unwrap_or_default();
         Scale::log((least.0 as f64 / unit_ns).max(width.0 as f64 / unit_ns / 10.0), end, LEFT, RIGHT)
