@@ -7,6 +7,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, PrintLevel};
 
 use crate::error::{Error, Result};
+use crate::privileges;
 
 /// Object files as clang wrote them; libelf wants them aligned.
 #[repr(C, align(64))]
@@ -45,10 +46,6 @@ fn readable(log: &str) -> String {
     chosen.iter().map(|line| line.trim().chars().take(200).collect::<String>()).collect::<Vec<_>>().join("; ")
 }
 
-/// Capabilities for everything that lathunt does without root, in the syntax of `setcap`.
-pub const FILE_CAPABILITIES: &str =
-    "cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock,cap_syslog,cap_dac_read_search+ep";
-
 /// `errno` in an error of libbpf, which has it in its text only.
 fn errno(error: &libbpf_rs::Error) -> Option<i32> {
     let text = format!("{error:#}");
@@ -61,10 +58,7 @@ fn explain(doing: &'static str, what: &str, error: libbpf_rs::Error) -> Error {
     match errno(&error) {
         // A missing capability, of which libbpf's log shows only a symptom; EACCES is a rejection by the verifier.
         Some(libc::EPERM) => {
-            let hint = format!(
-                "it needs CAP_BPF and CAP_PERFMON: run `sudo lathunt ...`, or once \
-                 `sudo setcap {FILE_CAPABILITIES} $(command -v lathunt)`"
-            );
+            let hint = format!("it needs CAP_BPF and CAP_PERFMON: {}", privileges::how_to_get());
             Error::new(doing, what, std::io::Error::from_raw_os_error(libc::EPERM)).hint(hint)
         }
         Some(errno @ (libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {

@@ -36,6 +36,30 @@ pub enum Capability {
     Bpf = 39,
 }
 
+/// Capabilities for everything that lathunt does without root, in the syntax of `setcap`.
+pub const FILE_CAPABILITIES: &str =
+    "cap_bpf,cap_perfmon,cap_sys_nice,cap_ipc_lock,cap_syslog,cap_dac_read_search+ep";
+
+/// Commands that give this program its capabilities. They name it as it was started, and its file as it is: `setcap`
+/// takes no symbolic link, and a program outside of `$PATH` has no short name.
+#[must_use]
+pub fn how_to_get() -> String {
+    let typed = std::env::args_os().next().filter(|typed| typed.as_encoded_bytes().contains(&b'/'));
+    let typed = typed.map_or("lathunt".to_owned(), |typed| quoted(&typed.to_string_lossy()));
+    let file = std::env::current_exe();
+    let file = file.map_or("$(command -v lathunt)".to_owned(), |file| quoted(&file.to_string_lossy()));
+    format!("run `sudo {typed} ...`, or once `sudo setcap {FILE_CAPABILITIES} {file}`")
+}
+
+/// A word of a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "._-+/".contains(letter);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 const VERSION_3: u32 = 0x2008_0522;
 
 #[repr(C)]

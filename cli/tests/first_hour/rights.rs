@@ -42,7 +42,10 @@ fn without_rights_each_refusal_names_the_right_and_a_hunt_says_first_what_it_mea
     let (place, binary) = of_nobody();
     let (text, code) = as_nobody(&place, &binary, &["record", "-D", "1s", "--tasks", "all"]);
     assert_eq!(code, Some(1), "{text}");
-    for part in ["needs CAP_BPF and CAP_PERFMON", "`sudo lathunt ...`", "`sudo setcap cap_bpf,cap_perfmon,"] {
+    // Commands that work as they are, wherever this binary is.
+    let file = binary.display();
+    let (by_sudo, once) = (format!("`sudo {file} ...`"), format!("+ep {file}`"));
+    for part in ["needs CAP_BPF and CAP_PERFMON", &by_sudo, "`sudo setcap cap_bpf,cap_perfmon,", &once] {
         assert!(text.contains(part) && text.lines().count() == 1, "{part}: {text}");
     }
     let (text, code) = as_nobody(&place, &binary, &["hunt", "-D", "1s", "--load", "none", "-o", "out"]);

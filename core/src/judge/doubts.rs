@@ -289,8 +289,8 @@ fn not_realtime(run: &Run, rules: &Rules) -> Vec<Doubt> {
                 format!("runs at {prio}, not a real-time priority: any other program may delay it")
             }
             _ => format!(
-                "measured as an ordinary task at {prio}: not valid for real-time tasks (needs CAP_SYS_NICE: \
-                 `sudo lathunt …`, or docs/howto/without-root.md)"
+                "measured as an ordinary task at {prio}: not valid for real-time tasks (needs a priority \
+                 above 0 and CAP_SYS_NICE: `sudo lathunt …`, or docs/howto/without-root.md)"
             ),
         };
         match of.iter_mut().find(|(known, _)| *known == said && rules.quantity != Quantity::Response) {

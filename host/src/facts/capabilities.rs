@@ -86,7 +86,7 @@ fn bpf(tree: &Tree, rights: &Rights) -> Capability {
         return capability(
             "bpf",
             "no CAP_BPF with CAP_PERFMON: no kernel recorder, no calibration, and peaks stay unexplained; run as root \
-             or `setcap cap_bpf,cap_perfmon+ep`",
+             or grant both (docs/howto/without-root.md)",
         );
     }
     let lockdown = tree.text("sys/kernel/security/lockdown").unwrap_or_default();

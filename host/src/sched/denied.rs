@@ -8,6 +8,8 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use crate::privileges;
+
 /// Reason for refusing a real-time policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denied {
@@ -41,12 +43,19 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Denied::NoRight { rtprio_limit, priority, root_without_capability } => {
-                let who = if *root_without_capability { " (root in a container without it)" } else { "" };
-                write!(
-                    f,
-                    "CAP_SYS_NICE is missing{who} and RLIMIT_RTPRIO is {rtprio_limit} (needed: {priority}): run as \
-                     root, or raise rtprio in /etc/security/limits.conf, or `setcap cap_sys_nice+ep`"
-                )
+                let missing = format!("RLIMIT_RTPRIO is {rtprio_limit} (needed: {priority})");
+                match root_without_capability {
+                    true => write!(
+                        f,
+                        "CAP_SYS_NICE is missing (root in a container without it) and {missing}: start the container \
+                         with --cap-add SYS_NICE or --ulimit rtprio=99"
+                    ),
+                    false => write!(
+                        f,
+                        "CAP_SYS_NICE is missing and {missing}: raise rtprio in /etc/security/limits.conf, or {}",
+                        privileges::how_to_get()
+                    ),
+                }
             }
             Denied::UserNamespace { rtprio_limit, priority } => write!(
                 f,
