@@ -144,6 +144,14 @@ fn the_first_latency_above_the_limit_ends_a_measurement_with_exit_code_2() {
     let begun = Instant::now();
     let output = lathunt(&["cyclic", "-p0", "--no-mlock", "-q", "-D60s", "--stop-at=1ns"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    // What was not due any more is not missing.
+    let place = tempfile::tempdir().unwrap();
+    let shown = place.path().display().to_string();
+    let output =
+        lathunt(&["hunt", "-D60s", "--load", "none", "--stop-at=1ns", "-o", &shown]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("ended by --stop-at") && !said.contains("expected activation"), "{said}");
     let output = lathunt(&["npt", "-p0", "-n1e12", "--no-record", "-q", "--stop-at=1us"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("ended by --stop-at"), "{}", stderr(&output));

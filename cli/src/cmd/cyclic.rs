@@ -28,7 +28,7 @@ use lathunt_host::tree::LIVE;
 use lathunt_host::{pm_qos, signals};
 
 use super::on_late::OnLateArgs;
-use super::units::{interval, microseconds, seconds};
+use super::units::{interval, microseconds, seconds, whole_microseconds};
 use crate::file::{target, write_atomic, RUN_FILE};
 use crate::on_late::OnLate;
 use crate::start_at::StartAt;
@@ -101,7 +101,7 @@ pub struct CyclicArgs {
     #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u16).range(0..=1024))]
     worst: u16,
     /// Limit the exit latency of idle states to this many µs, by holding /dev/cpu_dma_latency (improves the machine under test)
-    #[arg(long, value_name = "US")]
+    #[arg(long, value_name = "US", value_parser = whole_microseconds)]
     pm_qos: Option<i32>,
     /// Clock that the activations are programmed on
     #[arg(long, value_enum, default_value = "monotonic")]
@@ -184,10 +184,10 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let victims: Vec<Thread> =
         (0..cyclic.options().threads.len()).map(|index| cyclic.thread(index)).collect();
     follow(&cyclic, until, &args, || late::act(on_late.as_mut(), &mut receivers, &victims));
-    let broke = cyclic.broke();
+    let (broke, broke_at) = (cyclic.broke(), cyclic.broke_at());
     let (results, warm_up) = cyclic.finish_all();
     late::act(on_late.as_mut(), &mut receivers, &victims);
-    let took = lathunt_host::clock::mono().since(begun);
+    let took = broke_at.unwrap_or_else(lathunt_host::clock::mono).since(begun);
     conditions.duration_s = Some(took.as_secs());
     conditions.during = before.during(Path::new(LIVE), &cpus);
     drop(held);
@@ -366,11 +366,13 @@ fn table(args: &CyclicArgs, results: &[ThreadResult]) -> String {
         "{:<7}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}{:>5}\n",
         "", "samples", "min", "median", "avg", "p99.9", "max", "missed", "lost"
     );
-    for ThreadResult { series, .. } in results {
+    for (index, ThreadResult { series, .. }) in results.iter().enumerate() {
+        // A SCHED_DEADLINE thread is on no CPU of its own, and its name is too long for the table.
+        let label = if series.cpu.is_some() { series.label() } else { format!("DL {index}") };
         let view = series.replayed.as_ref().filter(|_| args.replayed).unwrap_or(&series.histogram);
         let average = view.mean_ns().map(|ns| Ns(ns as u64));
         let cells = [view.min(), view.quantile(0.5), average, view.quantile(0.999), view.max()];
-        let _ = write!(text, "{:<7} {:>9}", series.label(), fitting(view.count(), 9));
+        let _ = write!(text, "{label:<7} {:>9}", fitting(view.count(), 9));
         for cell in cells {
             let _ = write!(text, " {:>9}", shown(cell));
         }

@@ -99,6 +99,7 @@ struct Control {
     stop: AtomicBool,
     broke_thread: AtomicI64, // -1: none
     broke_ns: AtomicU64,
+    broke_at: AtomicU64, // CLOCK_MONOTONIC; 0: not yet
 }
 
 /// A running measurement. Dropping it ends it.
@@ -134,6 +135,7 @@ impl Cyclic {
             stop: AtomicBool::new(false),
             broke_thread: AtomicI64::new(-1),
             broke_ns: AtomicU64::new(0),
+            broke_at: AtomicU64::new(0),
         });
         let mut cyclic = Cyclic { options, control, threads: Vec::new(), begun: Mono(0) };
         let mut gates = Vec::new();
@@ -248,6 +250,12 @@ impl Cyclic {
     pub fn broke(&self) -> Option<(usize, Ns)> {
         let thread = usize::try_from(self.control.broke_thread.load(Ordering::Acquire)).ok()?;
         Some((thread, Ns(self.control.broke_ns.load(Ordering::Acquire))))
+    }
+
+    /// When the sample above the break limit was taken: the end of the measurement.
+    #[must_use]
+    pub fn broke_at(&self) -> Option<Mono> {
+        Some(Mono(self.control.broke_at.load(Ordering::Acquire))).filter(|at| *at > Mono(0))
     }
 
     /// All results so far, while it goes on: for display and for files that survive a kill.

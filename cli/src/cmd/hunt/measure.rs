@@ -161,7 +161,8 @@ pub fn measure(
         let (latency, limit) = latency.told_apart(limit);
         format!("ended by --stop-at: {latency} on CPU {}, above {limit}", setting.cpus[at])
     });
-    let duration = clock::mono().since(begun);
+    // Later activations were not due: --stop-at ended the measurement with that sample.
+    let duration = cyclic.broke_at().unwrap_or_else(clock::mono).since(begun);
     let results = cyclic.finish();
     let waited_from = clock::mono();
     collect(setting, &mut receivers, recording, &mut peaks);
@@ -280,6 +281,7 @@ fn progress(
         phase: until.map_or("measuring".to_owned(), |until| until.phase("measuring")),
         elapsed,
         planned: until.map_or(setting.duration, |until| until.estimate()),
+        remark: None,
         rows: setting.cpus.iter().enumerate().map(row).collect(),
     }
 }

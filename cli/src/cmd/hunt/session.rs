@@ -165,7 +165,13 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     run.conditions.notes.extend(stopped_at.clone());
     on_late.into_iter().for_each(|on_late| on_late.finish(&mut run));
     let code = finish::finish(plan, run, &flight, &output)?;
-    Ok(if stopped_at.is_some() { crate::exit::EXCEEDED.into() } else { code })
+    Ok(match stopped_at {
+        Some(why) => {
+            eprintln!("{why}");
+            crate::exit::EXCEEDED.into()
+        }
+        None => code,
+    })
 }
 
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {

@@ -188,6 +188,7 @@ impl Task {
             return;
         }
         self.control.broke_ns.store(latency.0, Ordering::Release);
+        self.control.broke_at.store(woken.0, Ordering::Release);
         if let Some(hook) = &mut self.hooks.peak {
             if !already_seen {
                 hook.peak(expected, woken, latency);
