@@ -123,6 +123,20 @@ fn bad_input_is_one_clear_line() {
         (vec!["box", "--pair", "preempt", "-p", "0"], "needs real-time priorities"),
         (vec!["box", "--pair", "preempt:1"], "from 2 to 32"),
         (vec!["box", "--pair", "preempt", "--matrix"], "drop --matrix"),
+        (vec!["box", "--pair", "nothing"], "'nothing' is not a pair: pipe, pty"),
+        (vec!["box", "--pair", "pipe", "--pair", "pipe"], "--pair pipe is given twice"),
+        (vec!["box", "--pair", "pipe", "--pair", "pipe", "--matrix"], "--pair pipe is given twice"),
+        (vec!["box", "--pair", "pipe", "--matrix", "--calibrate"], "cannot be used with '--calibrate'"),
+        (vec!["box", "--pair", "pipe", "--matrix", "--lines", "x"], "cannot be used with '--lines"),
+        (vec!["box", "--pair", "pipe", "--matrix", "--listen", "0"], "cannot be used with '--listen"),
+        (
+            vec!["box", "--pair", "pipe", "--compare", "receive", "--lines", "x"],
+            "cannot be used with '--lines",
+        ),
+        (vec!["box", "--latmon", "pipe", "-i", "1ms"], "cannot be used with '--interval"),
+        (vec!["box", "--latmon", "pipe", "--pattern", "burst:2"], "cannot be used with '--pattern"),
+        (vec!["box", "--pair", "pipe", "-i", "-5"], "unexpected argument '-5' found; see --help"),
+        (vec!["box", "tty:/dev/absent@9600", "--calibrate"], "calibrate at 115200 baud"),
         (vec!["box", "--compare", "receive", "--pair", "futex"], "nothing to compare"),
         (vec!["box", "--compare", "receive", "udp:203.0.113.9:1"], "address of its own machine"),
         (vec!["respond", "pipe", "--receive", "poll"], "busy-poll, io-uring or xdp"),
@@ -159,6 +173,46 @@ fn pairs_are_measured_calibrated_and_shown_as_a_matrix() {
     let calibration = measured(place.path()).0.calibration;
     assert_eq!(calibration.len(), 3);
     assert!(calibration.iter().all(|one| one.passed || !one.note.is_empty()));
+}
+
+#[test]
+fn the_lines_of_a_box_are_imported_and_plotted() {
+    let place = tempfile::tempdir().unwrap();
+    let file = |name: &str| place.path().join(name).display().to_string();
+    let (lines, run, plot) = (file("lines.txt"), file("run.lathunt.json"), file("lines.svg"));
+    lathunt(&["box", "--pair", "pipe", "-p", "0", "-D", "300ms", "-q", "--lines", &lines, "-o", &run]);
+    let measured = read_samples(&run);
+    for command in [vec!["import", &lines, "-o", &run, "--force"], vec!["plot", &lines, "-o", &plot]] {
+        let output = lathunt(&command);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(read_samples(&run), measured);
+    assert!(std::fs::read_to_string(&plot).unwrap().starts_with("<svg"));
+}
+
+/// Samples, also those of unknown size.
+fn read_samples(file: &str) -> u64 {
+    let run = Run::from_json(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let series = run.of(Quantity::Roundtrip).next().unwrap();
+    series.histogram.count() + series.lost
+}
+
+#[test]
+fn every_measurement_ends_at_a_round_trip_above_the_limit_and_its_table_fits_a_terminal() {
+    let pair = ["box", "--pair", "pipe", "-p", "0", "-D", "200ms"];
+    for how in [&[][..], &["--matrix"], &["--compare", "receive"]] {
+        let output = lathunt(&[&pair[..], how, &["-b", "1us"]].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{how:?}: {stderr}");
+        assert!(stderr.contains("stopped: ") && stderr.contains(", above 1.0 µs"), "{how:?}: {stderr}");
+        let text =
+            String::from_utf8(lathunt(&[&pair[..], how, &["--deadline", "1h"]].concat()).stdout).unwrap();
+        // Each series lasts a part of the measurement.
+        assert!(text.contains("INCONCLUSIVE") && !text.contains("expected activation"), "{how:?}: {text}");
+        let text = String::from_utf8(lathunt(&[&pair[..], how].concat()).stdout).unwrap();
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= 80, "{how:?}: {widest} columns\n{text}");
+    }
 }
 
 #[test]

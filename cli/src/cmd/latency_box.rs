@@ -85,12 +85,12 @@ pub struct BoxArgs {
     #[arg(short = 'S', long, requires = "pair")]
     pub smp: bool,
     /// With --pair: measure every ordered pair of CPUs, one after the other; -D is the length of each measurement
-    #[arg(long, requires = "pair", conflicts_with = "smp")]
+    #[arg(long, requires = "pair", conflicts_with_all = ["smp", "calibrate", "listen", "lines"])]
     pub matrix: bool,
     /// Compare the methods to receive (blocking, sigio, epoll, busy-poll, io-uring, xdp) in alternating rounds, with the CPU time
     /// of each. The responder is a thread of this process, on the address of CHANNEL or with --pair; -D is the length of each
     /// method
-    #[arg(long, value_name = "WHAT", value_parser = ["receive"], conflicts_with_all = ["matrix", "calibrate", "latmon", "listen"])]
+    #[arg(long, value_name = "WHAT", value_parser = ["receive"], conflicts_with_all = ["matrix", "calibrate", "latmon", "listen", "lines"])]
     pub compare: Option<String>,
     /// Explain the worst round trips from kernel events (needs root): late reception of the stimulus, processing in the
     /// responder, late answer; with --pair preempt, late threads. With a responder on another machine, only the part of this
@@ -110,7 +110,7 @@ pub struct BoxArgs {
     pub lines: Option<PathBuf>,
     /// Act as latmon: wait on TCP port 2306 of 127.0.0.1, or on --listen, for latmus of EVL or `lathunt respond --latmon`,
     /// which selects the interval and receives the latencies; ends after -D or on Ctrl-C
-    #[arg(long, conflicts_with_all = ["pair", "calibrate"])]
+    #[arg(long, conflicts_with_all = ["pair", "calibrate", "interval", "pattern"])]
     pub latmon: bool,
     /// Do not lock memory
     #[arg(long)]
@@ -137,6 +137,9 @@ pub fn run(args: BoxArgs) -> Result<ExitCode> {
     {
         bail!("{twice} is named twice (the second time as channel {}): each channel has one box", at + 1);
     }
+    if let Some(twice) = repeated(&args.pair) {
+        bail!("--pair {twice} is given twice: each kind is measured once");
+    }
     if args.pair.is_empty() && (args.smp || args.matrix) {
         bail!("-S and --matrix need a pair of threads: select one with --pair, for example --pair eventfd");
     }
@@ -153,6 +156,13 @@ pub fn run(args: BoxArgs) -> Result<ExitCode> {
     }
 }
 
+/// A kind that is named more than once: its rows could not be told apart.
+fn repeated(pairs: &[Pair]) -> Option<String> {
+    let locals: Vec<Local> = pairs.iter().filter_map(Pair::local).collect();
+    let mut of = locals.iter().enumerate();
+    of.find(|(at, local)| locals[..*at].contains(local)).map(|(_, local)| local.to_string())
+}
+
 /// Threads of one process that wake each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pair {
@@ -162,15 +172,20 @@ pub enum Pair {
     Preempt(u32),
 }
 
+impl Pair {
+    fn local(&self) -> Option<Local> {
+        match self {
+            Pair::Local(local) => Some(*local),
+            Pair::Preempt(_) => None,
+        }
+    }
+}
+
 impl BoxArgs {
     /// The kinds of pairs.
     #[must_use]
     pub fn locals(&self) -> Vec<Local> {
-        let local = |pair: &Pair| match pair {
-            Pair::Local(local) => Some(*local),
-            Pair::Preempt(_) => None,
-        };
-        self.pair.iter().filter_map(local).collect()
+        self.pair.iter().filter_map(Pair::local).collect()
     }
 }
 
@@ -214,7 +229,9 @@ fn pair(text: &str) -> Result<Pair, String> {
         Ok(_) => {
             Err("two threads of one process need a channel of one machine, for example eventfd".to_owned())
         }
-        Err(error) => Err(error.to_string()),
+        Err(_) => {
+            Err(format!("'{text}' is not a pair: {} or preempt[:N]", Local::ALL.map(Local::name).join(", ")))
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Row {
     pub max: Option<Ns>,
     /// Activations that passed during a stall.
     pub missed: u64,
-    /// Cause of the latest explained peak.
+    /// Cause of the latest explained peak, or the remark.
     pub culprit: String,
 }
 
@@ -34,6 +34,8 @@ pub struct Progress {
     pub elapsed: Ns,
     /// Planned length; `None`: until stopped.
     pub planned: Option<Ns>,
+    /// Heading of the last column, if that is not the last culprit.
+    pub remark: Option<&'static str>,
     /// One row per CPU.
     pub rows: Vec<Row>,
 }

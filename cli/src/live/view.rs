@@ -28,6 +28,7 @@ pub fn table(progress: &Progress, columns: usize, lines: usize) -> Vec<String> {
     let heading = shown.iter().map(|column| format!(" {:>9}", column.name)).collect::<String>();
     let room = columns.saturating_sub(label + 10 * shown.len() + 1);
     let culprit = if room < "  last culprit".len() { "culprit" } else { "last culprit" };
+    let culprit = progress.remark.unwrap_or(culprit);
     lines.push(format!("{:label$}{heading}  {culprit}", ""));
     lines.extend(rows.iter().map(|row| {
         let cells = shown.iter().map(|column| format!(" {:>9}", (column.cell)(row))).collect::<String>();
@@ -46,8 +47,11 @@ pub fn line(progress: &Progress) -> String {
     let count: u64 = progress.rows.iter().map(|row| row.count).sum();
     let missed: u64 = progress.rows.iter().map(|row| row.missed).sum();
     let worst = progress.worst().map_or_else(String::new, |row| {
-        let culprit =
-            if row.culprit.is_empty() { String::new() } else { format!(", last culprit {}", row.culprit) };
+        let culprit = match (row.culprit.as_str(), progress.remark) {
+            ("", _) => String::new(),
+            (remark, Some(_)) => format!(": {remark}"),
+            (culprit, None) => format!(", last culprit {culprit}"),
+        };
         format!(", max {} on {}{culprit}", shown(row.max), row.label)
     });
     let planned =
@@ -131,6 +135,7 @@ mod tests {
             phase: "measuring".into(),
             elapsed: Ns(30_000_000_000),
             planned: Some(Ns(60_000_000_000)),
+            remark: None,
             rows,
         }
     }
@@ -153,6 +158,16 @@ mod tests {
         assert!(lines[0].starts_with("measuring [") && lines[0].ends_with("30 s of 60 s"), "{lines:?}");
         assert!(["samples", "max", "culprit"].iter().all(|name| lines[1].contains(name)), "{lines:?}");
         assert!(lines[2].starts_with("CPU 63") && lines.last().unwrap().contains("54 more"), "{lines:?}");
+    }
+
+    #[test]
+    fn counts_of_lost_answers_are_not_called_a_culprit() {
+        let mut progress = progress(1);
+        progress.rows[0].culprit = "2 lost".into();
+        progress.remark = Some("late, lost");
+        let shown = table(&progress, 80, 24).join("\n") + &line(&progress);
+        assert!(shown.contains("  late, lost\n") && shown.ends_with("on CPU 0: 2 lost"), "{shown}");
+        assert!(!shown.contains("culprit"), "{shown}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{bail, Result};
 use lathunt_core::latency_box::channel::Channel;
+use lathunt_core::latency_box::message::SIZE;
 use lathunt_core::run::Calibration;
 use lathunt_core::time::Ns;
 use lathunt_host::latency_box::{Finished, Options, Session};
@@ -18,6 +19,8 @@ const DELAYS: [Ns; 3] = [Ns::from_us(50), Ns::from_us(200), Ns::from_us(900)];
 /// Round trips per delay.
 const ROUND_TRIPS: u64 = 200;
 const INTERVAL: Ns = Ns::from_ms(3);
+/// Round trips of the length of a class above 1 µs would hide the delays.
+const LONGEST_ROUND_TRIP: Ns = Ns::from_ms(9);
 
 /// Calibrates each channel, or pair, in turn.
 ///
@@ -29,10 +32,12 @@ pub fn all(args: &BoxArgs, prepared: &Prepared) -> Result<Vec<Calibration>> {
     if let Some(gpio) = args.channels.iter().find(|channel| matches!(channel, Channel::Gpio(..))) {
         bail!("{gpio} carries only edges, so --calibrate cannot request delays; start the responder with --delay instead");
     }
-    for channel in &args.channels {
+    let intervals = args.channels.iter().map(interval).collect::<Result<Vec<_>>>()?;
+    for (channel, interval) in args.channels.iter().zip(intervals) {
         let mut median = |ask: Ns| -> Result<Option<Ns>> {
             let link = open::connect(channel, args.wait)?;
-            let session = Session::start(link, options(args, ask, cpu, priority, channel.to_string()))?;
+            let options = options(args, ask, cpu, priority, channel.to_string());
+            let session = Session::start(link, Options { interval, ..options })?;
             Ok(measure(session))
         };
         calibrations.extend(judge(&channel.to_string(), cpu, &mut median)?);
@@ -52,6 +57,23 @@ pub fn all(args: &BoxArgs, prepared: &Prepared) -> Result<Vec<Calibration>> {
         calibrations.extend(judge(local.name(), cpu, &mut median)?);
     }
     Ok(calibrations)
+}
+
+/// Interval of the stimuli. On a serial line, a round trip must be over before the next one: else each would wait for all
+/// before it.
+///
+/// # Errors
+/// The line is too slow.
+fn interval(channel: &Channel) -> Result<Ns> {
+    let Channel::Tty(_, rate) = channel else { return Ok(INTERVAL) };
+    let message = Ns(SIZE as u64 * 10 * 1_000_000_000 / u64::from(*rate));
+    if message + message > LONGEST_ROUND_TRIP {
+        bail!(
+            "{channel}: a message takes {message} at this rate, too long to see delays of 50 µs in it: calibrate at 115200 baud or \
+             more, or start the responder with --delay 50ms and check the median instead of --calibrate"
+        );
+    }
+    Ok(INTERVAL.max(message + message + message + message))
 }
 
 fn options(args: &BoxArgs, ask: Ns, cpu: lathunt_core::time::Cpu, priority: i32, name: String) -> Options {

@@ -17,17 +17,17 @@ use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::latency_box::responder::{Served, Service, Serving};
-use lathunt_host::latency_box::{self, Session};
+use lathunt_host::latency_box::{self, Finished, Session};
 use lathunt_host::link::{self, reception, Link, Listener};
 use lathunt_host::signals;
 use lathunt_host::tree::LIVE;
 
 use super::open::{self, End};
-use super::session::{output, Prepared};
-use super::watch;
+use super::session::{broke, output, say_broke, Prepared};
+use super::{table, watch};
 use crate::cmd::latency_box::BoxArgs;
 use crate::file::write_atomic;
-use crate::{exit, out};
+use crate::{exit, out, stopped};
 
 /// Rounds per method.
 const ROUNDS: u32 = 5;
@@ -41,6 +41,22 @@ struct Measured {
     series: Vec<Series>,
     cpu_ns: u64,
     answers: u64,
+    elapsed: Ns,
+}
+
+/// Outcome of the rounds so far.
+struct Rounds {
+    complete: bool,
+    /// Changes of the measuring threads' settings by others.
+    changed: Vec<String>,
+    finished: Vec<(latency_box::Options, Finished)>,
+    elapsed: Ns,
+}
+
+impl Default for Rounds {
+    fn default() -> Rounds {
+        Rounds { complete: true, changed: Vec::new(), finished: Vec::new(), elapsed: Ns::ZERO }
+    }
 }
 
 /// Measures and prints the methods side by side.
@@ -60,32 +76,38 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     }
     let before = crate::conditions::before_measuring(&prepared.cpus);
     let length = Ns(args.duration.unwrap_or(LENGTH).0 / u64::from(ROUNDS));
-    let (mut complete, mut changed) = (true, Vec::new());
+    let mut rounds = Rounds::default();
     'rounds: for round in 0..ROUNDS as usize {
         for at in 0..all.len() {
             let number = all.len();
             let way = &mut all[(at + round) % number];
-            complete &= measure(args, &prepared, way, length, &mut changed)?;
-            if signals::stop_requested().is_some() {
-                complete = false;
+            measure(args, &prepared, way, length, &mut rounds)?;
+            if signals::stop_requested().is_some() || broke(&rounds.finished).is_some() {
                 break 'rounds;
             }
         }
     }
-    prepared.conditions.duration_s = Some(length.as_secs() * f64::from(ROUNDS) * all.len() as f64);
+    let Rounds { complete, mut changed, finished, elapsed } = rounds;
+    // That of each series: the methods take turns.
+    prepared.conditions.duration_s = all.iter().map(|way| way.elapsed).max().map(Ns::as_secs);
     prepared.conditions.during = before.during(Path::new(LIVE), &prepared.cpus);
     prepared.conditions.during.ended_early.append(&mut changed);
     prepared.conditions.notes.extend(all.iter().map(cost));
     let mut run = Run::new(prepared.conditions);
     run.complete = complete;
+    let planned = Ns(length.0 * u64::from(ROUNDS) * all.len() as u64);
+    stopped::mark(&mut run, elapsed, Some(planned));
     run.series.extend(all.iter().flat_map(|way| way.series.iter().cloned()));
     run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Roundtrip));
-    let text = if args.json { run.to_json() + "\n" } else { table(&all) };
+    let text = if args.json { run.to_json() + "\n" } else { table(&all) + &table::verdict(&run) };
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
     exit::all([out::print(&text).map_err(Into::into), saved])?;
+    if let Some(code) = say_broke(args, &finished) {
+        return Ok(code);
+    }
     let code = exit::of(run.verdict.as_ref());
     let open = run.of(Quantity::Roundtrip).any(|series| series.lost > 0 || series.histogram.count() == 0);
-    Ok(if code == ExitCode::SUCCESS && (open || !complete) { exit::INCONCLUSIVE.into() } else { code })
+    Ok(if code == ExitCode::SUCCESS && (open || !run.complete) { exit::INCONCLUSIVE.into() } else { code })
 }
 
 /// The methods that this channel supports on this machine; the others are reported and noted.
@@ -97,7 +119,7 @@ fn ways(channel: &Channel, notes: &mut Vec<String>) -> Result<Vec<Measured>> {
         match reception::with(reception, server) {
             Ok(_) => {
                 let (series, channel) = (Vec::new(), channel.clone());
-                found.push(Measured { channel, reception, series, cpu_ns: 0, answers: 0 });
+                found.push(Measured { channel, reception, series, cpu_ns: 0, answers: 0, elapsed: Ns::ZERO });
             }
             Err(error) => {
                 let note = format!("{channel}: {error}");
@@ -128,14 +150,14 @@ fn both(channel: &Channel) -> Result<(Link, Link, Option<Listener>)> {
     Ok((mine, theirs, Some(place)))
 }
 
-/// One round of one method; returns whether it was completed.
+/// One round of one method.
 fn measure(
     args: &BoxArgs,
     prepared: &Prepared,
     way: &mut Measured,
     length: Ns,
-    changed: &mut Vec<String>,
-) -> Result<bool> {
+    rounds: &mut Rounds,
+) -> Result<()> {
     let (mine, theirs, _place) = both(&way.channel)?;
     let theirs = reception::with(way.reception, theirs)?;
     let (cpu, priority) = (prepared.place.cpus[0], prepared.place.priority);
@@ -147,21 +169,23 @@ fn measure(
     let mut options = open::options(args, format!("{} {}", way.channel, way.reception), cpu, priority);
     options.duration = Some(length);
     let session = Session::start(mine, options)?;
-    let (finished, _) = watch::follow(
+    let (finished, took) = watch::follow(
         args,
         vec![End { session, serving: Some(serving) }],
         watch::Others::default(),
         &prepared.conditions,
     );
-    let mut whole = true;
-    for (_, one) in finished {
-        whole &= one.welcomed && !one.closed;
-        changed.extend(one.changed);
-        add(&mut way.series, one.series)?;
+    rounds.elapsed = rounds.elapsed + took;
+    way.elapsed = way.elapsed + took;
+    for (options, mut one) in finished {
+        rounds.complete &= one.welcomed && !one.closed;
+        rounds.changed.append(&mut one.changed);
+        add(&mut way.series, std::mem::take(&mut one.series))?;
+        rounds.finished.push((options, one));
     }
     way.cpu_ns += served.cpu_ns.load(Ordering::Acquire);
     way.answers += served.answers.load(Ordering::Acquire);
-    Ok(whole)
+    Ok(())
 }
 
 /// Adds the series of a round to those of earlier rounds, by quantity. Maxima of seconds are not combined.
@@ -197,36 +221,47 @@ fn cost(way: &Measured) -> String {
 
 fn table(all: &[Measured]) -> String {
     let mut text = String::new();
-    let mut last = None;
-    for way in all {
-        if last != Some(&way.channel) {
-            last = Some(&way.channel);
-            let _ = write!(text, "{}, round trip by how the responder receives\n{:<12}", way.channel, "");
-            for column in ["samples", "min", "median", "avg", "p99.9", "max", "CPU each", "lost"] {
-                let _ = write!(text, "{column:>12}");
+    let mut rest = all;
+    while let Some(first) = rest.first() {
+        let (of_channel, others) = rest.split_at(rest.partition_point(|way| way.channel == first.channel));
+        let _ = writeln!(text, "{}, round trip by how the responder receives", first.channel);
+        let head = ["", "samples", "min", "median", "avg", "p99.9", "max", "CPU each", "lost"];
+        let head = head.map(str::to_owned).to_vec();
+        let rows: Vec<_> = std::iter::once(head).chain(of_channel.iter().map(cells)).collect();
+        let width = |at: usize| rows.iter().filter_map(|row| Some(row.get(at)?.chars().count())).max();
+        for row in &rows {
+            for (at, cell) in row.iter().enumerate() {
+                let width = width(at).unwrap_or_default();
+                let _ = match at {
+                    0 => write!(text, "  {cell:<width$}"),
+                    _ => write!(text, " {cell:>width$}"),
+                };
             }
             text.push('\n');
         }
-        let _ = write!(text, "  {:<10}", way.reception.name());
-        let Some(series) = way.series.iter().find(|series| series.quantity == Quantity::Roundtrip) else {
-            text.push_str("  not measured\n");
-            continue;
-        };
-        let histogram = &series.histogram;
-        let mean = histogram.mean_ns().map(|ns| Ns(ns as u64));
-        let cells = [
-            histogram.min(),
-            histogram.quantile(0.5),
-            mean,
-            histogram.quantile(0.999),
-            histogram.max(),
-            cpu_each(way),
-        ];
-        let _ = write!(text, "{:>12}", histogram.count());
-        for cell in cells {
-            let _ = write!(text, "{:>12}", cell.map_or("-".to_owned(), |ns| ns.to_string()));
-        }
-        let _ = writeln!(text, "{:>12}", series.lost);
+        rest = others;
     }
     text
+}
+
+/// A method's row.
+fn cells(way: &Measured) -> Vec<String> {
+    let name = way.reception.name().to_owned();
+    let Some(series) = way.series.iter().find(|series| series.quantity == Quantity::Roundtrip) else {
+        return vec![name, "none".to_owned()];
+    };
+    let histogram = &series.histogram;
+    let times = [
+        histogram.min(),
+        histogram.quantile(0.5),
+        histogram.mean_ns().map(|ns| Ns(ns as u64)),
+        histogram.quantile(0.999),
+        histogram.max(),
+        cpu_each(way),
+    ];
+    let times = times.map(|time| time.map_or("-".to_owned(), |ns| ns.to_string()));
+    let mut cells = vec![name, histogram.count().to_string()];
+    cells.extend(times);
+    cells.push(series.lost.to_string());
+    cells
 }

@@ -11,8 +11,8 @@ use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::signals;
 use lathunt_host::tree::LIVE;
 
-use super::session::{to_run, Prepared};
-use super::{open, watch};
+use super::session::{broke, say_broke, to_run, Prepared};
+use super::{open, table, watch};
 use crate::cmd::latency_box::BoxArgs;
 use crate::file::write_atomic;
 use crate::{exit, out, stopped};
@@ -29,7 +29,7 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
     let mut prepared = Prepared::new(args)?;
     let cpus = prepared.place.cpus.clone();
     let before = crate::conditions::before_measuring(&prepared.cpus);
-    let (mut finished, mut elapsed) = (Vec::new(), Ns::ZERO);
+    let (mut finished, mut elapsed, mut longest) = (Vec::new(), Ns::ZERO, Ns::ZERO);
     'all: for local in args.locals() {
         for &from in &cpus {
             for &to in &cpus {
@@ -40,21 +40,27 @@ pub fn run(args: &BoxArgs) -> Result<ExitCode> {
                 let (one, length) =
                     watch::follow(args, vec![end], watch::Others::default(), &prepared.conditions);
                 finished.extend(one);
-                elapsed = Ns(elapsed.0.max(length.0));
-                if signals::stop_requested().is_some() {
+                elapsed = elapsed + length;
+                longest = longest.max(length);
+                if signals::stop_requested().is_some() || broke(&finished).is_some() {
                     break 'all;
                 }
             }
         }
     }
-    prepared.conditions.duration_s = Some(elapsed.as_secs());
+    // That of each series: the pairs are measured one after the other.
+    prepared.conditions.duration_s = Some(longest.as_secs());
     prepared.conditions.during = before.during(Path::new(LIVE), &prepared.cpus);
     let mut run = to_run(prepared.conditions, &finished);
     stopped::by_signal(elapsed, "all pairs of CPUs").into_iter().for_each(|why| run.stopped(why));
     run.verdict = Some(exit::judged(args.deadline, &run, Quantity::Roundtrip));
-    let text = if args.json { run.to_json() + "\n" } else { table(args, &run, &cpus) };
+    let text =
+        if args.json { run.to_json() + "\n" } else { table(args, &run, &cpus) + &table::verdict(&run) };
     let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
     exit::all([out::print(&text).map_err(Into::into), saved])?;
+    if let Some(code) = say_broke(args, &finished) {
+        return Ok(code);
+    }
     let code = exit::of(run.verdict.as_ref());
     let lost = run.of(Quantity::Roundtrip).any(|series| series.lost > 0);
     Ok(if code == ExitCode::SUCCESS && lost { exit::INCONCLUSIVE.into() } else { code })
@@ -64,7 +70,11 @@ fn table(args: &BoxArgs, run: &Run, cpus: &[Cpu]) -> String {
     let mut text = String::new();
     for local in args.locals() {
         for (name, q) in [("median", 0.5), ("max", 1.0)] {
-            let _ = write!(text, "{local}, round trip, {name}: from the CPU of the row to the CPU of the column and back\n{:>8}", "");
+            let _ = write!(
+                text,
+                "{local}, round trip, {name}: CPU of the box per row, of the responder per column\n{:>8}",
+                ""
+            );
             for cpu in cpus {
                 let _ = write!(text, "{:>12}", format!("CPU {cpu}"));
             }

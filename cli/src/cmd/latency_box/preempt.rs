@@ -129,6 +129,7 @@ fn progress(args: &BoxArgs, chains: &[Chain]) -> Progress {
         phase: "preemptions".to_owned(),
         elapsed: chains.iter().map(Chain::elapsed).max().unwrap_or_default(),
         planned: args.duration,
+        remark: Some("order"),
         rows: chains
             .iter()
             .flat_map(|chain| chain.levels().iter().map(move |level| row(chain, level)))

@@ -59,14 +59,15 @@ pub fn run(args: &RespondArgs) -> Result<ExitCode> {
     let place = Place { cpu: args.cpu, priority };
     let mut posts =
         args.channels.iter().map(|channel| post(args, channel, place)).collect::<Result<Vec<_>>>()?;
-    if !args.quiet {
-        let names: Vec<String> = args.channels.iter().map(Channel::to_string).collect();
-        eprintln!("answering on {}", names.join(", "));
-    }
     let evidence = match &mut conditions {
         Some(conditions) if args.record => Some(record::attach(conditions, true)?),
         _ => None,
     };
+    // Attaching to the kernel takes seconds on a busy machine.
+    if !args.quiet {
+        let names: Vec<String> = args.channels.iter().map(Channel::to_string).collect();
+        eprintln!("answering on {}", names.join(", "));
+    }
     let mut answers = Answers::new(evidence, usize::from(args.worst));
     for post in &posts {
         post.trips.iter().for_each(|trips| answers.add(post.channel.to_string(), &post.served, trips, place));

@@ -199,11 +199,8 @@ pub(super) fn finish(
             eprintln!("warning: {}: {trouble}", options.name);
         }
     }
-    let broke = finished.iter().find_map(|(options, one)| Some((&options.name, one.broke?)));
-    if let Some((name, latency)) = broke {
-        let (latency, limit) = latency.told_apart(args.break_at.unwrap_or_default());
-        eprintln!("stopped: {latency} on {name}, above {limit}");
-        return Ok(exit::EXCEEDED.into());
+    if let Some(code) = say_broke(args, finished) {
+        return Ok(code);
     }
     let code = exit::of(run.verdict.as_ref());
     let open = run.of(Quantity::Roundtrip).any(|series| series.lost > 0 || series.histogram.count() == 0);
@@ -212,6 +209,19 @@ pub(super) fn finish(
         true => exit::INCONCLUSIVE.into(),
         false => code,
     })
+}
+
+/// The channel and the round trip that ended the measurement (`-b`).
+pub(super) fn broke(finished: &[(Options, Finished)]) -> Option<(&str, Ns)> {
+    finished.iter().find_map(|(options, one)| Some((options.name.as_str(), one.broke?)))
+}
+
+/// The exit status of a measurement ended by `-b`, after a line about it.
+pub(super) fn say_broke(args: &BoxArgs, finished: &[(Options, Finished)]) -> Option<ExitCode> {
+    let (name, latency) = broke(finished)?;
+    let (latency, limit) = latency.told_apart(args.break_at.unwrap_or_default());
+    eprintln!("stopped: {latency} on {name}, above {limit}");
+    Some(exit::EXCEEDED.into())
 }
 
 fn write_lines(file: &Path, run: &Run) -> Result<()> {

@@ -68,25 +68,26 @@ fn channel(text: &mut String, run: &Run, series: &Series) {
     if let Some(counts) = &series.counts {
         let _ = writeln!(
             text,
-            "  {} sent, {} answered, {} late, {} lost, {} duplicated, {} out of order, {} damaged, {} foreign; {} missed",
+            "  {} sent, {} answered, {} late, {} lost; {} missed",
             counts.sent,
             counts.answered,
             counts.late,
             counts.lost,
-            counts.duplicated,
-            counts.out_of_order,
-            counts.damaged,
-            counts.foreign,
             series.missed.map_or_else(|| "unknown".to_owned(), |missed| missed.to_string())
+        );
+        let _ = writeln!(
+            text,
+            "  {} duplicated, {} out of order, {} damaged, {} foreign",
+            counts.duplicated, counts.out_of_order, counts.damaged, counts.foreign
         );
     }
 }
 
-/// The title and the names of the columns of [`row`].
+/// The title and the names of the columns of [`row`]: 80 columns wide.
 pub fn head(text: &mut String, title: &str) {
     let _ = write!(text, "{title}\n{:<14}", "");
     for column in COLUMNS {
-        let _ = write!(text, "{column:>12}");
+        let _ = write!(text, "{column:>11}");
     }
     text.push('\n');
 }
@@ -96,9 +97,9 @@ pub fn row(text: &mut String, name: &str, histogram: &lathunt_core::histogram::H
     let average = histogram.mean_ns().map(|ns| Ns(ns as u64));
     let cells =
         [histogram.min(), histogram.quantile(0.5), average, histogram.quantile(0.999), histogram.max()];
-    let _ = write!(text, "  {name:<12}{:>12}", histogram.count());
+    let _ = write!(text, "  {name:<12}{:>11}", histogram.count());
     for cell in cells {
-        let _ = write!(text, "{:>12}", cell.map_or("-".to_owned(), |ns| ns.to_string()));
+        let _ = write!(text, "{:>11}", cell.map_or("-".to_owned(), |ns| ns.to_string()));
     }
     text.push('\n');
 }

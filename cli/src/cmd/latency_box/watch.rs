@@ -112,6 +112,7 @@ fn progress(args: &BoxArgs, ends: &[End]) -> Progress {
         phase: "round trips".to_owned(),
         elapsed,
         planned: args.duration,
+        remark: Some("late, lost, damaged"),
         rows: ends.iter().map(row).collect(),
     }
 }

@@ -41,7 +41,7 @@ pub fn progress(
     let phase = until.map_or("recording".to_owned(), |until| until.phase("recording"));
     let phase = if plan.live { format!("{phase} (q ends, ? keys)") } else { phase };
     let planned = until.map_or(plan.duration, |until| until.estimate());
-    Progress { phase, elapsed, planned, rows }
+    Progress { phase, elapsed, planned, remark: None, rows }
 }
 
 /// Uses the larger latency: a thread may be woken by timers and by others.
