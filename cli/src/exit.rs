@@ -96,7 +96,10 @@ pub(crate) fn usage_error(error: &clap::Error) -> String {
     }
     let text = error.render().to_string();
     let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    // clap's tip to write an unknown option after `--` helps with no command here.
+    let is_of_use =
+        |line: &&str| !["For more information", "tip: to pass '"].iter().any(|at| line.starts_with(at));
+    let told = told.filter(|line| !line.is_empty() && is_of_use(line));
     let line = told.collect::<Vec<_>>().join("; ").replace(":; ", ": ");
     format!(
         "{}; {}",

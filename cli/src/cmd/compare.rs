@@ -93,7 +93,7 @@ pub fn run(args: CompareArgs) -> Result<ExitCode> {
         }
         serde_json::to_string_pretty(&whole)? + "\n"
     } else {
-        comparison.to_text(100) + &checked_text(&checked, &comparison)
+        comparison.to_text(crate::out::screen(&[], true).width) + &checked_text(&checked, &comparison)
     };
     let to_stdout = args.plot.as_deref() == Some(Path::new("-"));
     if !to_stdout {

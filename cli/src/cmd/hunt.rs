@@ -16,7 +16,7 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Ns;
 
 use crate::cmd::on_late::OnLateArgs;
-use crate::cmd::units::{idle_latency, interval, microseconds, seconds};
+use crate::cmd::units::{idle_latency, interval, microseconds, seconds, whole_microseconds};
 use crate::start_at::StartAt;
 use crate::strict::Strict;
 use crate::until::UntilArg;
@@ -62,7 +62,7 @@ pub struct HuntArgs {
     ///
     /// This improves the latency of the machine under test. Without it, hunt measures the machine as configured, so cyclictest
     /// may report lower latencies.
-    #[arg(long, value_name = "US", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(long, value_name = "US", value_parser = whole_microseconds)]
     pm_qos: Option<i32>,
     /// Disable idle states with a longer exit latency on the measured CPUs, until the measurement ends; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = idle_latency)]

@@ -27,10 +27,10 @@ pub struct OnLateArgs {
     #[arg(long, value_name = "TIME", requires = "on_late", value_parser = microseconds, help_heading = HEADING)]
     on_late_above: Option<Ns>,
     /// Maximum number of late cases acted on per minute
-    #[arg(long, value_name = "N", default_value_t = 10, help_heading = HEADING, value_parser = clap::value_parser!(u16).range(1..=600))]
+    #[arg(long, value_name = "N", requires = "on_late", default_value_t = 10, help_heading = HEADING, value_parser = clap::value_parser!(u16).range(1..=600))]
     on_late_limit: u16,
     /// Kill a command and its descendants after this time; bare numbers are seconds
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = at_most_an_hour, help_heading = HEADING)]
+    #[arg(long, value_name = "TIME", requires = "on_late", default_value = "10s", value_parser = at_most_an_hour, help_heading = HEADING)]
     on_late_timeout: Ns,
     /// Run commands as this user [default: the user who called sudo, else the current user]
     #[arg(long, value_name = "NAME", requires = "on_late", help_heading = HEADING)]

@@ -44,6 +44,15 @@ pub fn idle_latency(text: &str) -> Result<Ns, String> {
     microseconds(text)
 }
 
+/// Exit latency of idle states for /dev/cpu_dma_latency, in whole µs.
+///
+/// # Errors
+/// One line for clap.
+pub fn whole_microseconds(text: &str) -> Result<i32, String> {
+    let number = text.trim_end_matches("us").parse::<i32>().ok().filter(|us| *us >= 0);
+    number.ok_or_else(|| format!("'{text}' is not a whole number of µs; write for example 0 or 10"))
+}
+
 /// A number of bytes: `4096`, `500M`, `2G` (powers of 1024).
 ///
 /// # Errors
