@@ -86,6 +86,7 @@ pub fn generate(wanted: &Wanted) -> Result<TaskSet, CannotGenerate> {
         ));
     }
     all.sort_by_key(|(_, period)| *period);
+    spread_rest(&mut all, *utilisation);
     let most = all.len().min(97) as i32;
     let count = all.len();
     let task = |(at, (work, period)): (usize, (Ns, Ns))| {
@@ -96,6 +97,24 @@ pub fn generate(wanted: &Wanted) -> Result<TaskSet, CannotGenerate> {
     let tasks = all.into_iter().enumerate().map(task).collect();
     let global = Global { duration_s: Some(10), default_policy: Policy::Fifo, ..Global::default() };
     Ok(TaskSet { global, tasks, ..TaskSet::default() })
+}
+
+/// Makes up for the whole µs: the executions of the longest periods change by some µs, so that their sum is the closest that does
+/// not exceed `utilisation`.
+fn spread_rest(all: &mut [(Ns, Ns)], utilisation: f64) {
+    let sum = |all: &[(Ns, Ns)]| all.iter().map(|(work, period)| work.0 as f64 / period.0 as f64).sum::<f64>();
+    for at in (0..all.len()).rev() {
+        let rest = utilisation - sum(all);
+        let (work, period) = &mut all[at];
+        // A millionth of a µs is rounding.
+        let more = (rest * period.0 as f64 / 1e3 + 1e-6).floor() as i64;
+        let us = (work.0 / 1_000).saturating_add_signed(more);
+        let possible = us.clamp(1, period.0 / 1_000);
+        *work = Ns::from_us(possible);
+        if possible == us {
+            break;
+        }
+    }
 }
 
 fn task(name: &str, work: Ns, period: Ns, priority: i32) -> Task {
@@ -231,6 +250,29 @@ mod tests {
         let fixed = mean(&|random| randfixedsum(5, 1.7, random));
         let fast = mean(&|random| uunifast_discard(5, 1.7, random).unwrap());
         assert!((fixed - fast).abs() < 0.01, "{fixed} {fast}");
+    }
+
+    /// A set of utilisation 1 that was rounded up to 1.000004 is overloaded.
+    #[test]
+    fn the_sum_is_what_was_asked_for_and_never_more() {
+        for method in [Method::UuniFastDiscard, Method::RandFixedSum] {
+            for (tasks, utilisation) in [(1, 1.0), (3, 1.0), (10, 0.8), (10, 1.0), (50, 0.95), (4, 2.5)] {
+                for seed in 0..40 {
+                    let periods = (Ns::from_ms(1), Ns::from_ms(100));
+                    let granularity = Ns::from_us(100);
+                    let wanted = Wanted { tasks, utilisation, periods, granularity, method, seed };
+                    let loads = super::super::load::loads(&generate(&wanted).unwrap()).threads;
+                    let share = |load: &super::super::load::Load| {
+                        load.wcet.0 as f64 / load.period.unwrap().0 as f64
+                    };
+                    let (sum, longest) = loads.iter().fold((0.0, 0), |(sum, longest), load| {
+                        (sum + share(load), longest.max(load.period.unwrap().0))
+                    });
+                    let off = utilisation - sum;
+                    assert!(off > -1e-9 && off <= 1e3 / longest as f64 + 1e-9, "{tasks} {utilisation} {seed}: {off}");
+                }
+            }
+        }
     }
 
     #[test]

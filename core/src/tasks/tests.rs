@@ -122,6 +122,8 @@ fn what_is_written_is_read_as_the_same_set() {
     let set = read(text);
     let again = read(&set.to_json(true));
     assert_eq!((&again.tasks, &again.global, &again.mutexes), (&set.tasks, &set.global, &set.mutexes));
+    let plain = read("{\"tasks\": {\"a\": {\"run\": 4, \"sleep\": 9}}}").to_json(false);
+    assert!(!plain.contains("global"), "rt-app would write logs: {plain}");
 }
 
 #[test]

@@ -25,7 +25,10 @@ impl TaskSet {
             }
             root.add("resources", resources.text());
         }
-        root.add("global", global_text(&self.global));
+        // Without it, rt-app writes no logs.
+        if self.global != Global::default() {
+            root.add("global", global_text(&self.global));
+        }
         root.text() + "\n"
     }
 }
