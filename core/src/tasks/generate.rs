@@ -102,7 +102,8 @@ pub fn generate(wanted: &Wanted) -> Result<TaskSet, CannotGenerate> {
 /// Makes up for the whole µs: the executions of the longest periods change by some µs, so that their sum is the closest that does
 /// not exceed `utilisation`.
 fn spread_rest(all: &mut [(Ns, Ns)], utilisation: f64) {
-    let sum = |all: &[(Ns, Ns)]| all.iter().map(|(work, period)| work.0 as f64 / period.0 as f64).sum::<f64>();
+    let sum =
+        |all: &[(Ns, Ns)]| all.iter().map(|(work, period)| work.0 as f64 / period.0 as f64).sum::<f64>();
     for at in (0..all.len()).rev() {
         let rest = utilisation - sum(all);
         let (work, period) = &mut all[at];
@@ -262,14 +263,16 @@ mod tests {
                     let granularity = Ns::from_us(100);
                     let wanted = Wanted { tasks, utilisation, periods, granularity, method, seed };
                     let loads = super::super::load::loads(&generate(&wanted).unwrap()).threads;
-                    let share = |load: &super::super::load::Load| {
-                        load.wcet.0 as f64 / load.period.unwrap().0 as f64
-                    };
+                    let share =
+                        |load: &super::super::load::Load| load.wcet.0 as f64 / load.period.unwrap().0 as f64;
                     let (sum, longest) = loads.iter().fold((0.0, 0), |(sum, longest), load| {
                         (sum + share(load), longest.max(load.period.unwrap().0))
                     });
                     let off = utilisation - sum;
-                    assert!(off > -1e-9 && off <= 1e3 / longest as f64 + 1e-9, "{tasks} {utilisation} {seed}: {off}");
+                    assert!(
+                        off > -1e-9 && off <= 1e3 / longest as f64 + 1e-9,
+                        "{tasks} {utilisation} {seed}: {off}"
+                    );
                 }
             }
         }
