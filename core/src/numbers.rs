@@ -50,12 +50,24 @@ pub(crate) fn scientific_rounded_up(value: f64) -> String {
 #[must_use]
 pub(crate) fn four_digits(value: f64) -> String {
     let near = format!("{value:.3e}");
-    near.parse().map_or(near, |shown: f64| shown.to_string())
+    near.parse().map_or(near, plain)
 }
 
-/// `value` with one decimal place, rounded up.
+/// The shortest text that parses to `value`: no row of zeros.
+#[must_use]
+pub(crate) fn plain(value: f64) -> String {
+    match value.abs() {
+        size if size == 0.0 || (1e-4..1e15).contains(&size) => value.to_string(),
+        _ => format!("{value:e}"),
+    }
+}
+
+/// `value` with one decimal place, rounded up; from a million on with three digits.
 #[must_use]
 pub(crate) fn tenths_rounded_up(value: f64) -> String {
+    if value >= 1e6 {
+        return scientific_rounded_up(value * (1.0 - 1e-12));
+    }
     format!("{:.1}", (value * 10.0 * (1.0 - 1e-12)).ceil() / 10.0)
 }
 
@@ -106,7 +118,11 @@ mod tests {
             let shown: f64 = scientific_rounded_up(value).parse().unwrap();
             assert!(shown >= value && shown < value * 1.011, "{value:e}: {shown:e}");
         }
-        assert_eq!([1.04, 2.0, 2.91].map(tenths_rounded_up), ["1.1", "2.0", "3.0"]);
+        assert_eq!(
+            [1.04, 2.0, 2.91, 1e6, 5e294].map(tenths_rounded_up),
+            ["1.1", "2.0", "3.0", "1.00e6", "5.00e294"]
+        );
+        assert_eq!([1e308, 1234.5, -2e-9].map(four_digits), ["1e308", "1234", "-2e-9"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! the extremal index within a second follows from the number of seconds with an exceedance, that across seconds from
 //! their gaps; if it is below 0.9, the maxima of the seconds are fitted instead of all samples.
 
-use super::answer::{Answer, Extrapolated, Gate, Gpd, PathBound, WithoutClusters, FORMAT, VERSION};
+use super::answer::{Answer, Extrapolated, Gate, Gpd, OfClusters, PathBound, FORMAT, VERSION};
 use super::exceedances::{cluster_maxima, clustered, Tail};
 use super::gate::{condition, holm};
 use super::gpd::{self, Ends};
@@ -14,10 +14,10 @@ use super::observed::{index, observed};
 use super::order_gates::{holdout_gate, order_gates, rate_gates, sequence_gates};
 use super::random::Random;
 use super::special::chi2_quantile_1;
-use super::tail::{total, Distribution, Rounding};
+use super::tail::{total, Cell, Distribution, Rounding};
 use super::tail_gates::{fit_gate, resolution_gate, shape_gate, size_gate};
 use super::{blocks, largest, threshold};
-use crate::numbers::{counted, scientific_rounded_up, tenths_rounded_up};
+use crate::numbers::{counted, plain, scientific_rounded_up, tenths_rounded_up};
 use crate::stats::clusters::INDEPENDENT;
 use crate::stats::model_free::percent;
 use crate::time::{Cpu, Ns};
@@ -39,7 +39,7 @@ pub struct Request {
     pub assume_no_new: bool,
     /// Number of bootstrap samples.
     pub bootstrap: u32,
-    /// Also the intervals of the parameters of the block maxima: four fifths of the computing time.
+    /// Also the intervals of the parameters: four fifths of the computing time.
     pub parameters: bool,
 }
 
@@ -131,7 +131,7 @@ impl Input {
     fn level(&self, level: f64) -> String {
         match self.unit.as_str() {
             "ns" => Ns(level.max(0.0) as u64).to_string(),
-            _ => level.to_string(),
+            _ => plain(level),
         }
     }
 }
@@ -159,12 +159,14 @@ pub fn analyse(input: &Input, request: &Request) -> Answer {
         notes: note.into_iter().collect(),
     };
     answer.gates = order_gates(input, &blocks);
-    match threshold.and_then(|u| Tail::of(input, u, theta)) {
-        Some(tail) => fitted(&mut answer, input, &tail, &blocks, request, &mut random),
+    let tail = threshold.and_then(|u| Tail::of(input, u, theta));
+    match &tail {
+        Some(tail) => fitted(&mut answer, input, tail, &blocks, request, &mut random),
         None => {
             answer.gates.push(condition("fit", false, no_tail(input, threshold, theta)));
         }
     }
+    answer.gpd = threshold.and_then(|u| described(input, u, tail.as_ref(), request));
     answer.gates.extend(mechanisms::gates(input, request.assume_no_new));
     conclude(&mut answer);
     answer
@@ -252,7 +254,6 @@ fn fitted(
     answer.gates.push(holdout_gate(&input.order, tail.threshold));
     reach(answer, input, request);
     extrapolated(answer, input, tail, blocks, request);
-    answer.gpd = (!tail.short).then(|| described(input, tail, xi, request));
 }
 
 /// Whether the level is within two decades of the data.
@@ -312,30 +313,36 @@ fn extrapolated(answer: &mut Answer, input: &Input, tail: &Tail, blocks: &blocks
     );
 }
 
-fn described(input: &Input, tail: &Tail, xi_interval: Ends, request: &Request) -> Gpd {
-    let Tail { cells, fit, .. } = tail;
-    Gpd {
-        threshold: tail.threshold,
+/// The fit of all samples above `threshold`; `None` if there is none.
+fn described(input: &Input, threshold: f64, tail: Option<&Tail>, request: &Request) -> Option<Gpd> {
+    let all = &input.distribution;
+    let cells = all.excesses(threshold);
+    let fit = gpd::fit(&cells)?;
+    let exceedances = total(&cells);
+    let of_clusters = |tail: &Tail| OfClusters {
+        sigma: tail.fit.sigma,
+        xi: tail.fit.xi,
+        nllh: tail.fit.nllh,
+        clusters: total(&tail.cells),
+    };
+    let interval = |of: fn(&[Cell], &gpd::Fit, f64) -> Ends| match request.parameters {
+        true => of(&cells, &fit, request.two_sided()),
+        false => (None, None),
+    };
+    Some(Gpd {
+        threshold,
         sigma: fit.sigma,
         xi: fit.xi,
         nllh: fit.nllh,
-        exceedances: total(cells),
-        zeta: tail.zeta,
-        declustered: tail.declustered,
-        undeclustered: if tail.declustered { undeclustered(input, tail.threshold) } else { None },
-        class_width: match tail.grid {
+        exceedances,
+        zeta: exceedances as f64 / all.samples as f64,
+        class_width: match all.grid {
             Rounding::Exact => None,
             Rounding::Width(width) => Some(width),
             Rounding::Classes(layout) => Some(layout.width().0 as f64),
         },
-        sigma_interval: gpd::sigma_interval(cells, fit, request.two_sided()),
-        xi_interval,
-    }
-}
-
-/// The fit of all samples above `threshold`.
-fn undeclustered(input: &Input, threshold: f64) -> Option<WithoutClusters> {
-    let cells = input.distribution.excesses(threshold);
-    let fit = gpd::fit(&cells)?;
-    Some(WithoutClusters { sigma: fit.sigma, xi: fit.xi, nllh: fit.nllh, exceedances: total(&cells) })
+        sigma_interval: interval(gpd::sigma_interval),
+        xi_interval: interval(gpd::xi_interval),
+        clusters: tail.filter(|tail| tail.declustered && !tail.short).map(of_clusters),
+    })
 }

@@ -47,8 +47,11 @@ pub struct Observed {
     pub samples: u64,
     /// `theta * samples`, the equivalent number of independent activations. `null`: `theta` is not known.
     pub effective_samples: Option<u64>,
-    /// Extremal index: 1 for independent samples, 1/k for clusters of k; of samples in clusters its lower 95 % limit.
+    /// Extremal index: 1 for independent samples, 1/k for clusters of k. Of plain numbers by the intervals estimator; of runs in
+    /// clusters, its lower 95 % limit.
     pub theta: Option<f64>,
+    /// The extremal index that `probability_upper` counts with: of samples in clusters, the lower 95 % limit of `theta`.
+    pub theta_lower: Option<f64>,
     /// The largest sample.
     pub max_ns: f64,
     /// The level of the statement: the deadline, or the largest sample.
@@ -134,7 +137,8 @@ pub struct Gate {
 /// A profile interval; an end that the likelihood does not close is `null`.
 pub type Interval = (Option<f64>, Option<f64>);
 
-/// A generalised Pareto tail fitted by maximum likelihood, with two-sided profile intervals.
+/// A generalised Pareto tail of all samples above the threshold, fitted by maximum likelihood as other tools do, with two-sided
+/// profile intervals.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gpd {
@@ -146,34 +150,32 @@ pub struct Gpd {
     pub xi: f64,
     /// Negative log-likelihood.
     pub nllh: f64,
-    /// Values that were fitted: samples above the threshold, or maxima of clusters of them.
+    /// Samples above the threshold.
     pub exceedances: u64,
     /// Share of all samples above the threshold.
     pub zeta: f64,
-    /// Whether the maxima of clusters were fitted instead of all samples above the threshold.
-    pub declustered: bool,
-    /// If so, the fit of all samples above the threshold, as tools without declustering print it; not used here.
-    pub undeclustered: Option<WithoutClusters>,
     /// Width of the classes in the likelihood; `null`: exact values.
     pub class_width: Option<f64>,
     /// Interval of the scale at the requested confidence, two-sided.
     pub sigma_interval: Interval,
     /// Of the shape.
     pub xi_interval: Interval,
+    /// If the samples come in clusters, the fit of the largest of each, which the extrapolation uses instead; else `null`.
+    pub clusters: Option<OfClusters>,
 }
 
-/// A generalised Pareto tail of all samples above the threshold, as if they were independent.
+/// A generalised Pareto tail of the largest samples of clusters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct WithoutClusters {
+pub struct OfClusters {
     /// Scale.
     pub sigma: f64,
     /// Shape.
     pub xi: f64,
     /// Negative log-likelihood.
     pub nllh: f64,
-    /// Samples above the threshold.
-    pub exceedances: u64,
+    /// Number of clusters above the threshold.
+    pub clusters: u64,
 }
 
 /// A generalised extreme-value distribution of block maxima, fitted by maximum likelihood, with two-sided profile

@@ -123,22 +123,22 @@ pub(super) fn extremal_index(all: &Distribution, maxima: &[f64], per_block: f64)
     clusters::of_maxima(maxima, per_block, |level| all.grid.edge_from(level), share)
 }
 
-/// Extremal index of block maxima, and the assumption of their observed statement. `None`: too few to test it.
-fn independence(maxima: &[f64], box_test: Option<(f64, f64)>) -> (Option<f64>, &'static str) {
+/// Extremal index of block maxima with its lower limit, and the assumption of their observed statement. `None`: too few to test
+/// it.
+fn independence(maxima: &[f64], box_test: Option<(f64, f64)>) -> (Option<(f64, f64)>, &'static str) {
     let Some((_, p)) = box_test else {
         return (None, "per block, assuming independent blocks: too few to test it");
     };
     if p >= 0.01 {
-        return (Some(1.0), "per block, for this workload and this configuration");
+        return (Some((1.0, 1.0)), "per block, for this workload and this configuration");
     }
     let level = Distribution::of_values(maxima, Rounding::Exact)
         .and_then(|all| all.threshold_for(all.samples / 5))
         .unwrap_or(f64::MAX);
     let times = times_above(maxima, level);
-    let theta = order::extremal_index(&times)
-        .map_or(0.0, |theta| clusters::of_few(theta * times.len() as f64, theta));
+    let theta = order::extremal_index(&times).unwrap_or(0.0);
     (
-        Some(theta),
+        Some((theta, clusters::of_few(theta * times.len() as f64, theta))),
         "per block, for this workload and this configuration; clusters of high blocks counted once each",
     )
 }
@@ -155,7 +155,7 @@ pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<
     let box_test = order::ljung_box(maxima, 10);
     let (theta, reason) = independence(maxima, box_test);
     let blocks = Activations { all: n, missed: 0, above, unknown: 0 };
-    let (all, late) = theta.map_or((n, above), |theta| model_free::for_limit(blocks, theta));
+    let (all, late) = theta.map_or((n, above), |(_, lower)| model_free::for_limit(blocks, lower));
     let mut answer = Answer {
         format: FORMAT.to_owned(),
         version: VERSION,
@@ -163,8 +163,9 @@ pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<
         unit: "as given".to_owned(),
         observed: Observed {
             samples: n,
-            effective_samples: theta.map(|theta| model_free::effective_samples(blocks, theta)),
-            theta,
+            effective_samples: theta.map(|(theta, _)| model_free::effective_samples(blocks, theta)),
+            theta: theta.map(|(theta, _)| theta),
+            theta_lower: theta.map(|(_, lower)| lower),
             max_ns: max,
             level_ns: at,
             above,
@@ -199,7 +200,7 @@ pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<
         None => answer.gates.push(condition(
             "fit",
             false,
-            "no distribution fits: fewer than 5 maxima, all equal, or no optimum".to_owned(),
+            "no distribution fits: fewer than 5 maxima, half of them equal, or no optimum".to_owned(),
         )),
     }
     conclude(&mut answer);
@@ -254,7 +255,7 @@ mod tests {
 
     #[test]
     fn block_maxima_without_a_profile_do_not_agree() {
-        // Of equal or nearly equal maxima no end of the profile is found.
+        // Equal or nearly equal maxima have no density.
         let request = Request::default();
         for maxima in [vec![3.0; 80], (0..80).map(|at| if at == 40 { 9.0 } else { 3.0 }).collect()] {
             let blocks = Blocks { maxima, samples_each: 1_000.0 };

@@ -87,7 +87,8 @@ impl Curves {
             ..Curves::default()
         };
         let threshold = answer.gpd.as_ref().map(|gpd| gpd.threshold);
-        if let Some(tail) = threshold.and_then(|u| Tail::of(input, u, index(input, threshold))) {
+        let tail = threshold.and_then(|u| Tail::of(input, u, index(input, threshold)));
+        if let Some(tail) = tail.filter(|tail| !tail.short) {
             let last = match answer.extrapolated.value_ns {
                 Some(_) => answer.extrapolated.level,
                 None => 1.0 / all.samples as f64,

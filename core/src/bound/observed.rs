@@ -52,8 +52,9 @@ pub(super) fn observed(
         Order::Maxima { values, .. } => values,
         _ => &blocks.maxima,
     };
-    let theta = theta.map(|theta| limited(input, threshold, theta));
-    let theta = clusters::at_level(theta, maxima, level, seen, all.samples);
+    let lower = theta.map(|theta| limited(input, threshold, theta));
+    let [theta, lower] =
+        [theta, lower].map(|theta| clusters::at_level(theta, maxima, level, seen, all.samples));
     // Lost samples below the largest one may be above a lower level.
     let (below, unknown) = match level < all.max {
         true => (0, input.unknown.saturating_add(input.bounded)),
@@ -63,7 +64,7 @@ pub(super) fn observed(
     let above = seen.saturating_add(unknown);
     let activations = Activations { all: samples, missed: 0, above, unknown };
     // Each cluster counts once, in samples and in exceedances.
-    let (n, k) = theta.map_or((samples, above), |theta| model_free::for_limit(activations, theta));
+    let (n, k) = lower.map_or((samples, above), |theta| model_free::for_limit(activations, theta));
     let effective = theta.map(|theta| model_free::effective_samples(activations, theta));
     let reason = match &input.order {
         Order::Unknown(why) => format!("assuming independent late samples, which cannot be tested: {why}"),
@@ -83,6 +84,7 @@ pub(super) fn observed(
         samples,
         effective_samples: effective.map(|n| n.saturating_sub(unknown)),
         theta,
+        theta_lower: lower,
         max_ns: all.max,
         level_ns: level,
         above,

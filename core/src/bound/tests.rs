@@ -59,14 +59,32 @@ fn independent_samples_are_extrapolated_and_clusters_shrink_the_evidence() {
         .flat_map(|v| [v, v - 1e-3, v - 2e-3, v - 3e-3, v - 4e-3])
         .collect();
     let answer = of(&clustered, &quick());
-    let theta = answer.observed.theta.unwrap();
-    assert!((0.08..0.2).contains(&theta), "the lower limit of one fifth: {theta}");
-    assert!(answer.observed.effective_samples.unwrap() < 12_000);
+    let seen = answer.observed;
+    let (theta, lower) = (seen.theta.unwrap(), seen.theta_lower.unwrap());
+    assert!((0.15..0.25).contains(&theta), "one fifth: {theta}");
+    assert!((0.08..0.2).contains(&lower) && lower < theta, "the lower limit of one fifth: {lower}");
+    assert_eq!(seen.effective_samples.unwrap(), (theta * 40_000.0) as u64);
+    let limit = crate::stats::model_free::upper_limit((lower * 40_000.0) as u64, 0, 0.95).unwrap();
+    assert_eq!(seen.probability_upper, Some(limit));
     let gpd = answer.gpd.unwrap();
-    let all = gpd.undeclustered.unwrap();
-    assert!(gpd.declustered && all.exceedances > 4 * gpd.exceedances);
+    assert!(gpd.exceedances > 4 * gpd.clusters.unwrap().clusters);
     let above = gpd_of(&clustered, gpd.threshold);
-    assert!((all.xi - above.xi).abs() < 1e-9 && (all.nllh - above.nllh).abs() < 1e-6);
+    assert!((gpd.xi - above.xi).abs() < 1e-9 && (gpd.nllh - above.nllh).abs() < 1e-6);
+}
+
+/// Published estimates are of all excesses, whether or not an extrapolation would take them.
+#[test]
+fn the_estimate_by_the_interval_of_exceedances_and_the_fit_are_those_of_other_tools() {
+    let values: Vec<f64> = (0..400).flat_map(|at| [f64::from(at % 37) / 10.0; 3]).collect();
+    let answer = of(&values, &Request { threshold: Some(3.0), ..quick() });
+    let times: Vec<f64> =
+        (0u32..).zip(&values).filter(|(_, v)| **v > 3.0).map(|(at, _)| f64::from(at)).collect();
+    assert_eq!(answer.observed.theta, super::order::extremal_index(&times));
+    // A tail that is shorter than the regular likelihood allows (xi below -0.5) still has a maximum.
+    let short = tail_values(4_000, 45, -0.7);
+    let gpd = of(&short, &Request { threshold: Some(9.0), ..quick() }).gpd.unwrap();
+    let above = gpd_of(&short, 9.0);
+    assert!(gpd.xi < -0.5 && gpd.xi == above.xi && gpd.sigma == above.sigma, "{gpd:?}");
 }
 
 /// The fit of all values above, as if they were independent.
@@ -301,5 +319,5 @@ fn a_level_counts_each_sample_of_a_cluster() {
     let values: Vec<f64> = tail_values(10_000, 44, 0.0).into_iter().flat_map(|v| [v; 4]).collect();
     let answer = of(&values, &Request { threshold: Some(30.0), ..quick() });
     let gpd = answer.gpd.unwrap();
-    assert!(gpd.declustered && (gpd.zeta / (-3.0f64).exp() - 1.0).abs() < 0.15, "{}", gpd.zeta);
+    assert!(gpd.clusters.is_some() && (gpd.zeta / (-3.0f64).exp() - 1.0).abs() < 0.15, "{}", gpd.zeta);
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::answer::{Answer, Observed};
-use crate::numbers::{counted, theta_rounded_down};
+use crate::numbers::{counted, plain, theta_rounded_down};
 use crate::stats::model_free::percent;
 use crate::time::Ns;
 
@@ -63,14 +63,6 @@ pub fn text(answer: &Answer) -> String {
     out
 }
 
-/// The shortest text that parses to `value`.
-fn plain(value: f64) -> String {
-    match value.abs() {
-        size if size == 0.0 || (1e-4..1e15).contains(&size) => value.to_string(),
-        _ => format!("{value:e}"),
-    }
-}
-
 /// Nine digits, none of which makes it smaller.
 fn nine_digits(value: f64) -> String {
     let near = |value: f64| format!("{value:.8e}").parse::<f64>().unwrap_or(value);
@@ -100,7 +92,10 @@ fn observed(o: &Observed, shown: &impl Fn(f64) -> String) -> String {
     };
     let effective = match (o.effective_samples, o.theta) {
         (Some(n), Some(theta)) if theta < 1.0 => {
-            format!(" (equivalent to {n} independent ones, theta {})", theta_rounded_down(theta))
+            let lower = o.theta_lower.filter(|lower| *lower < theta);
+            let lower =
+                lower.map_or(String::new(), |lower| format!(", at least {}", theta_rounded_down(lower)));
+            format!(" (equivalent to {n} independent ones, theta {}{lower})", theta_rounded_down(theta))
         }
         _ => String::new(),
     };
@@ -134,6 +129,7 @@ mod tests {
         assert_eq!(four_digits_down(1.0 / 2.739726e-5), "3.650e4");
         assert_eq!(four_digits_down(1e9), "1.000e9");
         assert_eq!(percent(1.0 - 1e-12), 99.999_999_999);
+        assert_eq!(percent(1.0f64.next_down()), 99.999_999_999);
         assert_eq!([0.95, 0.57, 0.999, 0.5].map(percent), [95.0, 57.0, 99.9, 50.0]);
     }
 }

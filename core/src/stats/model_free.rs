@@ -66,7 +66,12 @@ pub fn samples_needed(probability: f64, confidence: f64) -> Option<u64> {
 /// A share in percent, to nine decimal places: 0.57 * 100 is not 57. Rounded down: no confidence below 1 is 100 %.
 #[must_use]
 pub fn percent(share: f64) -> f64 {
-    (share * 1e11 + 1e-3).floor() / 1e9
+    let rounded = (share * 1e11 + 1e-3).floor() / 1e9;
+    if share < 1.0 {
+        rounded.min(99.999_999_999)
+    } else {
+        rounded
+    }
 }
 
 /// The statement on the `activations` that may be above `level`; `None` if [`upper_limit`] has none. With the extremal
