@@ -155,20 +155,27 @@ fn record(values: &[f64], threshold: f64, grid: Rounding, cells: &mut Vec<Cell>)
     }
 }
 
-/// Anderson-Darling p-value for block maxima, and the number of bootstrap samples that could be fitted.
+/// Maximum number of block maxima in a bootstrap sample.
+const MOST_MAXIMA: usize = 5_000;
+
+/// Anderson-Darling p-value for block maxima, and the number of bootstrap samples that could be fitted. Of many maxima, some at
+/// equal distances.
 #[must_use]
 pub fn bootstrap_maxima(maxima: &[f64], fit: &super::gev::Fit, times: u32) -> (f64, u32) {
     let a2 = |values: &[f64], fit: &super::gev::Fit| {
         let all = super::tail::Distribution::of_values(values, Rounding::Exact)?;
         Some(statistics(&all.cells, |z| 1.0 - fit.below(z)).a2)
     };
-    let Some(data) = a2(maxima, fit) else { return (0.0, 0) };
+    let some: Vec<f64> = maxima.iter().copied().step_by(maxima.len().div_ceil(MOST_MAXIMA).max(1)).collect();
+    let own = if some.len() < maxima.len() { super::gev::fit_near(&some, fit) } else { Some(*fit) };
+    let Some((own, data)) = own.and_then(|own| Some((own, a2(&some, &own)?))) else { return (0.0, 0) };
     let mut random = Random::new(0x6d61_7869_6d61);
     let (mut fitted, mut worse) = (0, 0);
     for _ in 0..times {
-        let draw = |_: &f64| fit.mu + fit.sigma * gpd::growth(-random.exponential().ln(), fit.xi);
-        let drawn: Vec<f64> = maxima.iter().map(draw).collect();
-        let Some(one) = super::gev::fit(&drawn).and_then(|again| a2(&drawn, &again)) else { continue };
+        let draw = |_: &f64| own.mu + own.sigma * gpd::growth(-random.exponential().ln(), own.xi);
+        let drawn: Vec<f64> = some.iter().map(draw).collect();
+        let again = super::gev::fit_near(&drawn, &own);
+        let Some(one) = again.and_then(|again| a2(&drawn, &again)) else { continue };
         fitted += 1;
         worse += u32::from(one >= data);
     }

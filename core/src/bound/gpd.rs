@@ -47,8 +47,18 @@ pub fn growth(t: f64, xi: f64) -> f64 {
     }
 }
 
+/// The derivative of [`growth`] by `xi`.
+pub(super) fn growth_slope(t: f64, xi: f64) -> f64 {
+    let z = xi * t;
+    if z.abs() < 1e-4 {
+        t * t * (0.5 + z * (1.0 / 3.0 + z * (0.125 + z / 30.0)))
+    } else {
+        (t * z.exp() - growth(t, xi)) / xi
+    }
+}
+
 /// `ln(1 + z) / z`, and its derivative.
-fn log_ratio(z: f64) -> (f64, f64) {
+pub(super) fn log_ratio(z: f64) -> (f64, f64) {
     if z.abs() < 1e-4 {
         let value = 1.0 - z * (0.5 - z * (1.0 / 3.0 - z * (0.25 - z * 0.2)));
         return (value, -0.5 + z * (2.0 / 3.0 - z * (0.75 - z * 0.8)));

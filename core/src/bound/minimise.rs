@@ -100,6 +100,96 @@ pub fn many(mut f: impl FnMut(&[f64]) -> f64, start: &[f64], step: &[f64]) -> Op
     Some(best)
 }
 
+/// A local minimum of a function with its gradient near `start` (Newton's method; the curvature is a difference of gradients).
+/// The arguments should be of the order of 1. `None` unless the gradient vanishes, to `flat`.
+#[allow(clippy::needless_range_loop)] // rows and columns of matrices
+pub fn newton<const N: usize>(
+    mut f: impl FnMut(&[f64; N]) -> (f64, [f64; N]),
+    start: [f64; N],
+    flat: f64,
+) -> Option<Minimum<[f64; N]>> {
+    const STEP: f64 = 1e-5;
+    let norm = |gradient: &[f64; N]| gradient.iter().map(|g| g.abs()).fold(0.0, f64::max);
+    let (mut at, (mut value, mut gradient)) = (start, f(&start));
+    for _ in 0..60 {
+        if !value.is_finite() || norm(&gradient) < 1e-3 * flat {
+            break;
+        }
+        let mut curvature = [[0.0; N]; N];
+        for i in 0..N {
+            let moved = |by: f64| {
+                let mut moved = at;
+                moved[i] += by;
+                moved
+            };
+            let (mut beside, mut by) = (f(&moved(STEP)).1, STEP);
+            if !norm(&beside).is_finite() {
+                (beside, by) = (f(&moved(-STEP)).1, -STEP);
+            }
+            for j in 0..N {
+                let one = 0.5 * (beside[j] - gradient[j]) / by;
+                curvature[i][j] += one;
+                curvature[j][i] += one;
+            }
+        }
+        let Some(step) = downhill(&curvature, &gradient) else { break };
+        let mut shrink = 1.0 / norm(&step).max(1.0);
+        let before = at;
+        for _ in 0..40 {
+            let mut next = at;
+            (0..N).for_each(|i| next[i] += shrink * step[i]);
+            let (reached, slope) = f(&next);
+            if reached.is_finite() && reached <= value + 1e-12 * value.abs() {
+                (at, value, gradient) = (next, reached, slope);
+                break;
+            }
+            shrink *= 0.5;
+        }
+        if at == before {
+            break;
+        }
+    }
+    (value.is_finite() && norm(&gradient) < flat).then_some(Minimum { at, value })
+}
+
+/// The step to the minimum of a quadratic form, whose curvature is raised until it is positive (Levenberg and Marquardt).
+fn downhill<const N: usize>(curvature: &[[f64; N]; N], gradient: &[f64; N]) -> Option<[f64; N]> {
+    let largest = (0..N).map(|i| curvature[i][i].abs()).fold(f64::MIN_POSITIVE, f64::max);
+    let mut lift = 0.0;
+    for _ in 0..30 {
+        if let Some(step) = solved(curvature, lift, gradient) {
+            return Some(step);
+        }
+        lift = (lift * 4.0).max(1e-6 * largest);
+    }
+    None
+}
+
+/// Solution of `(curvature + lift) x = -gradient` by Cholesky's method; `None` unless positive definite.
+#[allow(clippy::needless_range_loop)] // rows and columns of matrices
+fn solved<const N: usize>(curvature: &[[f64; N]; N], lift: f64, gradient: &[f64; N]) -> Option<[f64; N]> {
+    let mut low = [[0.0; N]; N];
+    let mut x = [0.0; N];
+    for i in 0..N {
+        for j in 0..=i {
+            let sum: f64 = (0..j).map(|k| low[i][k] * low[j][k]).sum();
+            let rest = curvature[i][j] - sum + if i == j { lift } else { 0.0 };
+            low[i][j] = match i == j {
+                true if rest > 0.0 && rest.is_finite() => rest.sqrt(),
+                true => return None,
+                false => rest / low[j][j],
+            };
+        }
+        let sum: f64 = (0..i).map(|k| low[i][k] * x[k]).sum();
+        x[i] = (-gradient[i] - sum) / low[i][i];
+    }
+    for i in (0..N).rev() {
+        let sum: f64 = (i + 1..N).map(|k| low[k][i] * x[k]).sum();
+        x[i] = (x[i] - sum) / low[i][i];
+    }
+    x.iter().all(|one| one.is_finite()).then_some(x)
+}
+
 fn simplex(
     f: &mut impl FnMut(&[f64]) -> f64,
     start: &Minimum<Vec<f64>>,
@@ -232,6 +322,13 @@ mod tests {
         let valley = |x: &[f64]| 100.0 * (x[1] - x[0] * x[0]).powi(2) + (1.0 - x[0]).powi(2);
         let found = many(valley, &[-1.2, 1.0], &[0.5, 0.5]).unwrap();
         assert!((found.at[0] - 1.0).abs() < 1e-4, "{found:?}");
+        let slopes = |x: &[f64; 2]| {
+            let (a, b) = (x[1] - x[0] * x[0], 1.0 - x[0]);
+            (100.0 * a * a + b * b, [-400.0 * x[0] * a - 2.0 * b, 200.0 * a])
+        };
+        let found = newton(slopes, [-1.2, 1.0], 1e-6).unwrap();
+        assert!((found.at[0] - 1.0).abs() < 1e-6 && (found.at[1] - 1.0).abs() < 1e-6, "{found:?}");
+        assert_eq!(newton(|x: &[f64; 1]| (x[0], [1.0]), [0.0], 1e-6), None, "it falls without end");
         let edge = crossing(|x| x * x, 0.0, 0.1, 4.0, 60).unwrap();
         assert!((edge - 2.0).abs() < 1e-5, "{edge}");
         assert_eq!(crossing(|_| 0.0, 0.0, 0.1, 4.0, 60), None);
