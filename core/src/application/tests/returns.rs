@@ -260,8 +260,9 @@ fn who_only_created_a_thread_is_not_taken_to_queue_jobs_for_it() {
             let release = activation(at, Via::Thread, READ);
             let by = if wakes && number == 2 { 1 } else { 9 };
             let took = if number % 10 == 5 { 45 * MS } else { MS };
-            (0..5).for_each(|k| drop(tasks.add(&main(at - 90 * MS + k * 10 * MS))));
-            (0..5).for_each(|k| drop(tasks.add(&main(at + 2 * MS + k * 10 * MS))));
+            for k in (0..5).map(|k| k * 10 * MS).chain((0..5).map(|k| 92 * MS + k * 10 * MS)) {
+                tasks.add(&main(at - 90 * MS + k));
+            }
             let blocks = number as u16 + 1;
             tasks.add(&Activation { waker: thread(by, "by"), blocked: Mono(at + took), blocks, ..release });
         }
