@@ -32,10 +32,10 @@ use crate::{exit, out};
 /// Estimate latencies not seen yet, as three separate results: observed, bound, extrapolated.
 ///
 /// Observed: the largest sample, and an upper limit of the probability of larger ones, without a model of the tail; a cluster
-/// of samples counts once. Bound: a path analysis of measured terms of the kernel, if they were measured. Extrapolated: a
-/// generalised Pareto tail, printed only if every gate passes; a gate that refuses is named. No gate can detect a mechanism
-/// that first acts after the recording, so a run is extrapolated only with --assume-no-new-mechanism; --values states the same
-/// assumption.
+/// of samples counts once. Bound: the measured terms of a path analysis, if there are any; a bound is not computed from them
+/// yet. Extrapolated: a generalised Pareto tail, printed only if every gate passes; a gate that refuses is named. No gate can
+/// detect a mechanism that first acts after the recording, so a run is extrapolated only with --assume-no-new-mechanism;
+/// --values states the same assumption.
 ///
 /// Exit status: 0 done, or the deadline holds for all observed samples; 1 error or invalid arguments; 2 a sample exceeded the
 /// deadline; 3 lost samples or missed activations may exceed the deadline, or --strict is not met.

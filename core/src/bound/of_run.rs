@@ -183,7 +183,7 @@ pub fn complete(answer: &mut Answer, runs: &[&Run], quantity: Quantity) {
         |q: Quantity| Some(Term { name: format!("observed {} maximum", q.name()), value_ns: largest(q)?.0 });
     answer.bound.terms = observed.into_iter().filter_map(term).collect();
     answer.bound.reason = match answer.bound.terms.is_empty() {
-        true => "no path analysis in this run: it needs the preemptirq tracepoints (CONFIG_IRQSOFF_TRACER and CONFIG_PREEMPT_TRACER), which distributions' kernels lack".to_owned(),
+        true => "no path analysis: lathunt does not record all of its terms (the longest intervals with preemption or interrupts disabled, the delays of the scheduler, the executions of all interrupts); `record --potential` records the first of them".to_owned(),
         false => "no bound: the terms below are an observed-blocking estimate, without the scheduler's own terms and interference".to_owned(),
     };
 }

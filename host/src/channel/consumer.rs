@@ -3,29 +3,27 @@
 //! No program wakes it. It drains every 2 to 16 ms, more often when rings are fuller, and looks for new programs and a
 //! changed session every 50 ms. The session's file and the traces contain what its successor needs after a crash.
 
+mod attached;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use lathunt_core::export::ctf::Trace;
-use lathunt_core::trace::user_ring::control;
 use serde::{Deserialize, Serialize};
 
-use super::clock;
-use super::drain::{Drain, Tally};
+use super::drain::Tally;
 use super::lock::{self, Lock};
-use super::output::{uuid_of, Quota, TraceDir};
+use super::output::{Quota, TraceDir};
 use super::place::{Place, Share};
 use super::program::Program;
 use super::session::Session;
 use super::snapshot;
 use crate::beneath::{Directory, Readers};
 use crate::error::{Error, Result};
+use attached::{describe, directory_name, Attached};
 
 /// Against ordinary programs: competing with one of them for a CPU, this process gets 29/30 of it if needed.
 pub(super) const NICE: libc::c_int = -15;
@@ -62,19 +60,6 @@ pub struct Status {
     pub written_bytes: u64,
     /// Why nothing can be written at the moment.
     pub problem: Option<String>,
-}
-
-struct Attached {
-    program: Program,
-    dir: TraceDir,
-    drains: Vec<Drain>,
-    /// The ring that the next round starts with.
-    first: usize,
-    /// Number of rings that it may have.
-    most_rings: usize,
-    /// Why nothing can be written at the moment.
-    problem: Option<String>,
-    retry_at: Option<Instant>,
 }
 
 /// What one user's programs may take.
@@ -347,77 +332,6 @@ impl Consumer {
     }
 }
 
-impl Attached {
-    fn new(program: Program, output: &Rc<Directory>, session: &Session) -> Attached {
-        let dir = TraceDir::new(output.clone(), directory_name(&program), describe(&program, session, ""));
-        let attached = Attached {
-            program,
-            dir,
-            drains: Vec::new(),
-            first: 0,
-            most_rings: MOST_RINGS,
-            problem: None,
-            retry_at: None,
-        };
-        attached.apply(session);
-        attached
-    }
-
-    /// Enables and disables every event as the session specifies.
-    fn apply(&self, session: &Session) {
-        for event in self.program.events.iter() {
-            self.program.enable(event.id, session.wants(&event.name));
-        }
-    }
-
-    /// Reads at most `most` bytes; returns the fill level of its fullest ring, in percent.
-    fn drain(&mut self, session: &Session, quota: &mut Quota, most: usize) -> io::Result<u32> {
-        for event in self.program.refresh(self.most_rings) {
-            self.program.enable(event.id, session.wants(&event.name));
-        }
-        while self.drains.len() < self.program.rings.len() {
-            let ring = self.drains.len();
-            self.program.rings[ring].set_overwrite(session.overwrite && ring > 0);
-            self.drains.push(Drain::open(&self.program, ring, &mut self.dir)?);
-        }
-        let (mut fullest, mut left) = (0, most);
-        if !session.overwrite {
-            // The next round continues with the ring at which this one stops.
-            let (first, rings) = (self.first, self.drains.len());
-            for ring in (0..rings).map(|ring| (first + ring) % rings) {
-                if left == 0 {
-                    self.first = ring;
-                    return Ok(100); // read on soon
-                }
-                let drain = &mut self.drains[ring];
-                fullest = fullest.max(drain.run(&self.program, &mut self.dir, quota, &mut left)?);
-            }
-        }
-        Ok(fullest)
-    }
-
-    fn tally(&self) -> Tally {
-        let mut tally = Tally { discarded: self.program.value(control::NO_RING), ..Tally::default() };
-        for drain in &self.drains {
-            tally += drain.tally(&self.program);
-        }
-        tally
-    }
-
-    /// Drains the rest of a program that has ended, or whose session ends.
-    fn finish(&mut self, session: &Session, quota: &mut Quota) -> io::Result<Tally> {
-        let mut tally = Tally { discarded: self.program.value(control::NO_RING), ..Tally::default() };
-        if session.overwrite {
-            tally += snapshot::write(&self.program, &mut self.dir, quota)?;
-            return Ok(tally);
-        }
-        for drain in &mut self.drains {
-            tally += drain.finish(&self.program)?;
-        }
-        Ok(tally)
-    }
-}
-
 /// The pause after a round in which the fullest ring was `fullest` percent full.
 fn pause_after(before: Duration, fullest: u32) -> Duration {
     match fullest {
@@ -448,29 +362,6 @@ pub fn snapshot_all(place: &Place, session: &Session) -> Result<(PathBuf, Tally)
         }
     }
     Ok((dir, total))
-}
-
-fn directory_name(program: &Program) -> OsString {
-    let comm: String = program
-        .comm
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' })
-        .collect();
-    format!("{comm}-{}", program.name()).into()
-}
-
-fn describe(program: &Program, session: &Session, salt: &str) -> Trace {
-    let boot_id = clock::boot_id();
-    Trace {
-        uuid: uuid_of(&[&boot_id, &program.name(), &session.created.to_string(), salt]),
-        boot_id,
-        clock_offset_ns: session.clock_offset_ns,
-        hostname: fs::read_to_string("/proc/sys/kernel/hostname")
-            .map_or(String::new(), |name| name.trim().to_owned()),
-        comm: program.comm.clone(),
-        pid: program.pid,
-        created: clock::iso8601(session.created),
-    }
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

@@ -160,12 +160,11 @@ impl Walk<'_, '_> {
             return None;
         }
         let (_, call, by) = self.set_by_call(thread.tid, (since, until))?;
-        let who = if by.tid == thread.tid { "it had lowered itself" } else { "" };
-        let how = match who {
-            "" => format!(", after {by} had lowered it from {old} to {new} ({call})"),
-            who => format!(", after {who} from {old} to {new} ({call})"),
+        let (who, lowered_by) = match by.tid == thread.tid {
+            true => ("it had lowered itself".to_owned(), "itself".to_owned()),
+            false => (format!("{by} had lowered it"), by.comm),
         };
-        let lowered_by = if by.tid == thread.tid { "itself".to_owned() } else { by.comm };
+        let how = format!(", after {who} from {old} to {new} ({call})");
         Some(Change { at: Some(stretch.begin), new, how, lowered_by: Some(lowered_by) })
     }
 
