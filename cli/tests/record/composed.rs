@@ -30,16 +30,17 @@ fn no_composed_program_with_late_jobs_passes_and_none_in_time_fails() {
         assert_ne!(late.outcome, Some(Outcome::Pass), "{release} {middle}: {:?}", late.reasons);
         if WHOLE.contains(&middle) {
             let right = |told: &Told| {
-                told.outcome == Some(Outcome::Fail) && told.longest.0.abs_diff(told.max.0) * 20 <= told.max.0
+                told.outcome == Some(Outcome::Fail) && told.judged.0.abs_diff(told.max.0) * 20 <= told.max.0
             };
             let tries = (1..TRIES).map(|_| recorded(&program, place.path(), &[release, middle, "late"]));
             let wrong: Vec<Told> =
                 std::iter::once(late).chain(tries).take_while(|told| !right(told)).collect();
             assert!(wrong.len() < TRIES, "{release} {middle}: {wrong:#?}");
         }
-        let good = recorded(&program, place.path(), &[release, middle]);
-        // On a busy machine a job may be late indeed.
-        let fails = good.late == 0 && good.outcome == Some(Outcome::Fail);
-        assert!(!fails, "{release} {middle} was in time: {:?}", good.reasons);
+        // On a busy machine a job may be late indeed, of this thread or another one.
+        let good = (0..TRIES).map(|_| recorded(&program, place.path(), &[release, middle]));
+        let failed: Vec<Told> =
+            good.take_while(|told| told.late == 0 && told.outcome == Some(Outcome::Fail)).collect();
+        assert!(failed.len() < TRIES, "{release} {middle} was in time: {failed:#?}");
     }
 }

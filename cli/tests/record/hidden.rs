@@ -1,5 +1,6 @@
 //! Applications with late work in hiding: none of them passes, and where the kernel shows a job whole, its size is right.
 
+use lathunt_core::application::Task;
 use lathunt_core::verdict::Outcome;
 
 use super::truths::build;
@@ -107,6 +108,8 @@ pub(super) struct Told {
     pub outcome: Option<Outcome>,
     pub reasons: Vec<String>,
     pub longest: Ns,
+    /// Of threads with a deadline.
+    pub judged: Ns,
     pub late: u64,
     pub max: Ns,
 }
@@ -130,12 +133,16 @@ fn recorded_with(program: &Path, place: &Path, mode: &[&str], options: &[&str]) 
     let truth: Vec<u64> = truth.split_whitespace().map(|number| number.parse().unwrap()).collect();
     let run = read(&output);
     let verdict = run.verdict.unwrap();
-    let responses = run.tasks.iter().filter_map(|task| task.of(Quantity::Response)?.histogram.max());
-    let unfinished = run.tasks.iter().filter_map(|task| Some(task.unfinished.as_ref()?.after_ns));
+    let longest = |task: &Task| {
+        let response = task.of(Quantity::Response).and_then(|series| series.histogram.max());
+        response.max(task.unfinished.as_ref().map(|unfinished| unfinished.after_ns)).unwrap_or_default()
+    };
+    let has_deadline = |task: &&Task| task.held_to.is_none_or(|held| held.deadline_ns.is_some());
     Told {
         outcome: verdict.outcome,
         reasons: verdict.reasons,
-        longest: responses.chain(unfinished).max().unwrap_or_default(),
+        longest: run.tasks.iter().map(longest).max().unwrap_or_default(),
+        judged: run.tasks.iter().filter(has_deadline).map(longest).max().unwrap_or_default(),
         late: truth[1],
         max: Ns(truth[2]),
     }
