@@ -102,26 +102,29 @@ fn exact(rows: &mut [(u64, u64)], samples: u64) -> Result<(), NotImportable> {
     }
 }
 
-/// One sample of the highest cell is the maximum, and those of the lowest are at least the minimum.
+/// A cell has no more than a count, so each latency is taken at the upper edge of its cell, and no higher than the maximum; one
+/// sample of the lowest cell is the minimum.
 fn with_extremes(thread: &mut FromFile, is_open: bool) -> Result<(), NotImportable> {
     thread.rows.retain(|(_, count)| *count > 0);
     let within = |cell: u64, value: u64| value / 1_000 * 1_000 == cell;
-    if let (Some(max), Some((cell, count))) = (thread.max.filter(|_| !is_open), thread.rows.last_mut()) {
-        if !within(*cell, max) {
-            let what = format!("the maximum is {max} ns, but the last cell is {} µs", *cell / 1_000);
-            return Err(NotImportable { line: None, what });
-        }
-        *count -= 1;
-        thread.rows.push((max, 1));
-    }
-    // No sample is below the minimum.
-    if let (Some(min), Some((cell, _))) = (thread.min, thread.rows.first_mut())
-        && within(*cell, min)
+    let max = thread.max.filter(|_| !is_open);
+    if let (Some(max), Some(&(cell, _))) = (max, thread.rows.last())
+        && !within(cell, max)
     {
-        *cell = min;
+        let what = format!("the maximum is {max} ns, but the last cell is {} µs", cell / 1_000);
+        return Err(NotImportable { line: None, what });
+    }
+    let has_min = thread.min.zip(thread.rows.first()).is_some_and(|(min, &(cell, _))| within(cell, min));
+    for (cell, _) in &mut thread.rows {
+        *cell = cell.saturating_add(999).min(max.unwrap_or(u64::MAX));
+    }
+    if let (true, Some(min), Some((edge, count))) = (has_min, thread.min, thread.rows.first_mut())
+        && *edge > min
+    {
+        *count -= 1;
+        thread.rows.insert(0, (min, 1));
     }
     thread.rows.retain(|(_, count)| *count > 0);
-    thread.rows.sort_unstable();
     Ok(())
 }
 
@@ -156,6 +159,8 @@ mod tests {
             let all = (one.histogram.count(), one.lost, one.histogram.min(), one.histogram.max());
             assert_eq!(all, (100, 0, Some(Ns(1_205)), Some(Ns(5_801))), "{rows}");
             assert_eq!((one.cpu, one.interval_ns), (Some(Cpu(1)), Some(Ns::from_us(1_000))));
+            // A sample of the cell of 2 µs may be of 2.999 µs.
+            assert_eq!(one.histogram.count_from(Ns(2_500)), 10, "{rows}");
         }
     }
 

@@ -33,7 +33,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 const LOOK_AROUND: Duration = Duration::from_millis(50);
 const REPORT: Duration = Duration::from_millis(500);
-/// At most one part in so many of the time is spent on looking around: a user can create any number of files.
+/// Looking for new programs takes at most this part of the time (1 / `LOOKING`): a user can create any number of files.
 const LOOKING: u32 = 10;
 
 /// Bytes read from the programs of one user in one round, some 10 ms of work: those of other users must not lose events for a
