@@ -20,11 +20,16 @@ help: ## This list
 setup:
 	@scripts/setup
 
+# What scripts/setup compiles while packages arrive: the same as the target, which then waits for it. A build in another profile
+# would go on during the measurement.
+build: export LATHUNT_AHEAD := --release --package lathunt --package lathunt-tracer --package lathunt-runtime
+hunt: export LATHUNT_AHEAD := --profile quick --package lathunt
+
 build: setup ## Build the release binary (target/release/lathunt)
-	cargo build --release --locked --package lathunt --package lathunt-tracer --package lathunt-runtime
+	cargo build --locked $(LATHUNT_AHEAD)
 
 hunt: setup ## Measure this machine for 60 s under load, explain the worst cases, print a verdict and write a report
-	cargo build --profile quick --locked --package lathunt
+	cargo build --locked $(LATHUNT_AHEAD)
 	@# Exit codes 2 (deadline exceeded) and 3 (inconclusive) are verdicts, not errors of make.
 	$(HUNT) hunt -D $(DURATION) $(HUNT_ARGS) || case $$? in 2 | 3) ;; *) exit 1 ;; esac
 
