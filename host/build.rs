@@ -4,8 +4,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const OBJECTS: [&str; 8] =
-    ["recorder", "blocking", "potential", "inject", "parity", "code", "floor", "steer"];
+const OBJECTS: [&str; 9] =
+    ["recorder", "blocking", "potential", "path", "inject", "parity", "code", "floor", "steer"];
 
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");

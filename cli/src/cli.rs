@@ -67,7 +67,7 @@ enum Command {
     Respond(cmd::respond::RespondArgs),
     #[command(about = "Plot the latencies of one or more runs")]
     Plot(cmd::plot::PlotArgs),
-    #[command(about = "Estimate latencies not seen yet: observed, terms of a bound, extrapolated")]
+    #[command(about = "Estimate latencies not seen yet: observed, bound, extrapolated")]
     Bound(cmd::bound::BoundArgs),
     #[command(about = "Write the report of a run")]
     Report(cmd::report::ReportArgs),

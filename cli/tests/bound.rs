@@ -11,9 +11,11 @@ use lathunt_core::comm::Comm;
 use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::monitor::event::{Event, Kind};
 use lathunt_core::monitor::window::{SeriesKey, UnixMs, Window, WindowSeries};
+use lathunt_core::path_analysis::executions::Collector;
+use lathunt_core::path_analysis::{Longest, PathAnalysis};
 use lathunt_core::run::Run;
-use lathunt_core::series::Quantity;
-use lathunt_core::time::{Cpu, Ns};
+use lathunt_core::series::{Quantity, Thread};
+use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_core::verdict::{JudgedBy, Outcome};
 use lathunt_host::beneath::Foreign;
 use lathunt_host::monitor::clocks;
@@ -288,4 +290,82 @@ fn the_windows_of_a_monitor_give_the_statement_of_the_late_samples_that_are_in_t
 fn plain_numbers_do_not_meet_criteria_that_nothing_is_known_of() {
     let place = tempfile::tempdir().unwrap();
     assert_eq!(bound(place.path(), &["--values", RAIN, "--strict", "osadl"]).status.code(), Some(3));
+}
+
+/// The terms of rtsl's published example, of two vectors that came twice.
+fn path_analysis(cpu: u32) -> PathAnalysis {
+    let longest = |ns: u64| {
+        let place = "off in lock+0x1; on in unlock+0x2".to_owned();
+        Some(Longest { ns: Ns(ns), end: Mono(1), thread: Thread::default(), place })
+    };
+    let mut collector = Collector::new("vector local_timer".to_owned());
+    [(0, 46_687), (200_000, 2_634), (10_000_000, 46_687)]
+        .into_iter()
+        .for_each(|(at, took)| collector.add(Mono(at), Ns(took)));
+    PathAnalysis {
+        cpu: Cpu(cpu),
+        poid: longest(56_194),
+        paie: longest(5_167),
+        psd: longest(48_092),
+        dst: longest(45_883),
+        interrupts: vec![collector.executions().clone()],
+        lost: 0,
+    }
+}
+
+#[test]
+fn a_path_analysis_gives_a_bound_whose_terms_can_be_added_up() {
+    let place = tempfile::tempdir().unwrap();
+    let mut run = example::run(2, 300);
+    run.conditions.kernel.realtime = Some(true);
+    run.path_analysis = vec![path_analysis(0), path_analysis(1)];
+    fs::write(place.path().join("paths.json"), run.to_json()).unwrap();
+    let output = bound(place.path(), &["paths.json"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = said.lines().find(|line| line.starts_with("bound ")).unwrap_or_else(|| panic!("{said}"));
+    // 109,453 without interrupts. With the first vector it is 156,140, and the second one, 200,000 later, is within that and the
+    // duration of one that runs when the latency begins.
+    assert!(line.starts_with("bound         158.774 µs: of the scheduling latency"), "{line}");
+    for term in
+        ["POID: 56.194 µs", "DST: 45.883 µs", "PAIE: 5.167 µs", "PSD: 48.092 µs", "no interrupts 109.453 µs"]
+    {
+        assert!(said.contains(term), "{term}: {said}");
+    }
+    assert!(said.contains("off in lock+0x1; on in unlock+0x2"), "{said}");
+    let note = "note: the largest sample is above the bound";
+    assert!(!said.contains(note), "{said}");
+    let drawn = bound(place.path(), &["paths.json", "--plot", "p.svg"]);
+    assert!(drawn.status.success());
+    assert!(fs::read_to_string(place.path().join("p.svg")).unwrap().contains("bound 159 µs"));
+
+    let mut beyond = run.clone();
+    for path in &mut beyond.path_analysis {
+        *path = PathAnalysis { poid: None, paie: None, interrupts: Vec::new(), ..path.clone() };
+    }
+    fs::write(place.path().join("beyond.json"), beyond.to_json()).unwrap();
+    let said = String::from_utf8(bound(place.path(), &["beyond.json"]).stdout).unwrap();
+    assert!(said.contains(note), "{said}");
+
+    // Without samples it is the whole answer, and without a value the terms still show.
+    run.series.clear();
+    run.verdict = None;
+    run.path_analysis[1].lost = 1;
+    fs::write(place.path().join("alone.json"), run.to_json()).unwrap();
+    let json = |arguments: &[&str]| -> Value {
+        let output = bound(place.path(), &[&["alone.json", "--json"], arguments].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let (all, first) = (json(&[]), json(&["-c", "0"]));
+    assert_eq!(
+        (&all["bound"]["value_ns"], &first["bound"]["value_ns"]),
+        (&Value::Null, &Value::from(158_774.0))
+    );
+    assert!(all["bound"]["reason"].as_str().unwrap().contains("CPU 1: 1 executions or sections are missing"));
+    assert_eq!(all["bound"]["terms"][0]["value_ns"], 56_194);
+
+    // What no measurement can have given is refused.
+    run.path_analysis[0].interrupts[0].windows[0].total_ns = Ns(1);
+    fs::write(place.path().join("altered.json"), run.to_json()).unwrap();
+    refused(place.path(), &["altered.json"], "its longest execution is in no window");
 }

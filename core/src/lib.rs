@@ -17,7 +17,7 @@
 //! - [`explain`]: from events to a tree of causes whose parts add up to the latency.
 //! - [`stats`], [`judge`], [`verdict`]: statistical statements, and the verdict.
 //! - [`regression`]: is a run worse than another, by more than chance?
-//! - [`bound`]: extrapolation to longer times from observed samples.
+//! - [`bound`]: extrapolation to longer times from observed samples; [`path_analysis`]: a bound from the kernel's paths.
 //! - [`monitor`]: windows of a continuous measurement: storage, export and display.
 //! - [`tasks`]: real-time task sets: their grammar, their schedulability, a simulated scheduler.
 //! - [`report`]: SVG, HTML and terminal text from a [`run::Run`]; [`tail_plots`]: the plots of [`bound`].
@@ -50,6 +50,7 @@ pub mod monitor;
 pub mod npt;
 pub mod numbers;
 pub mod on_late;
+pub mod path_analysis;
 pub mod peak;
 pub mod printable;
 pub mod random;

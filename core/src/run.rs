@@ -6,6 +6,7 @@ use crate::application::Task;
 use crate::conditions::Conditions;
 use crate::idle::IdleComparison;
 use crate::on_late::OnLate;
+use crate::path_analysis::PathAnalysis;
 use crate::peak::Peak;
 use crate::series::{Quantity, Series, Thread};
 use crate::set_run::SetRun;
@@ -56,6 +57,9 @@ pub struct Run {
     /// Time taken by interrupts, per CPU and source, the largest total first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interference: Vec<Interference>,
+    /// The terms of a path analysis, per CPU (`record --path-analysis`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path_analysis: Vec<PathAnalysis>,
     /// Cost of the recorder, if it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub penalty: Option<AssumedPenalty>,
@@ -268,6 +272,7 @@ impl Run {
             misses: None,
             task_set: None,
             interference: Vec::new(),
+            path_analysis: Vec::new(),
             penalty: None,
             losses: Vec::new(),
             on_late: None,

@@ -22,6 +22,8 @@ pub struct Subject<'a> {
     pub unit: Unit,
     /// Deadline in the unit of the samples.
     pub deadline: Option<f64>,
+    /// Bound of a path analysis in the unit of the samples.
+    pub bound: Option<f64>,
     /// The sentence about the extrapolation: the basis of the curve, or why it ends at the last sample.
     pub extrapolated: &'a str,
 }
@@ -53,10 +55,17 @@ pub fn exceedance(curves: &Curves, subject: &Subject) -> Option<Plot> {
         lines.push(line(1, "fitted tail, largest likelihood", of(|level| Some(level.value))));
         lines.push(line(2, "upper limit", of(|level| level.upper)));
     }
+    let lowest_share = fitted.last().map_or(rarest, |level| rarest.min(level.probability));
+    if let Some(at) = subject.bound.map(|at| at / unit.divisor) {
+        // No share above it.
+        let [begin, end] = [at * 0.998, at * 1.002];
+        let steps =
+            vec![Step { from: begin, to: at, value: 1.0 }, Step { from: at, to: end, value: lowest_share }];
+        lines.push(line(3, &format!("bound {}", number(at, unit.name)), steps));
+    }
     let ends = lines.iter().flat_map(|line| &line.steps);
     let max = ends.map(|step| step.to).fold(largest / unit.divisor, f64::max);
     let lowest = curves.observed.first().map_or(largest, |(lowest, _)| *lowest) / unit.divisor;
-    let rarest = fitted.last().map_or(rarest, |level| rarest.min(level.probability));
     let deadline = subject.deadline.map(|at| Deadline {
         at: at / unit.divisor,
         on_x: true,
@@ -74,7 +83,7 @@ pub fn exceedance(curves: &Curves, subject: &Subject) -> Option<Plot> {
         subject,
         lines,
         x,
-        Scale::log(rarest, 1.0, BOTTOM, TOP),
+        Scale::log(lowest_share, 1.0, BOTTOM, TOP),
     );
     plot.y.label = "share of the samples above (logarithmic)".to_owned();
     plot.deadline = deadline;

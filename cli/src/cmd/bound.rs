@@ -12,7 +12,7 @@ use anyhow::{anyhow, bail, Result};
 use lathunt_core::bound::analyse::{analyse, Input, Order, Request};
 use lathunt_core::bound::answer::{Answer, Observed};
 use lathunt_core::bound::blocks::analyse_maxima;
-use lathunt_core::bound::of_run;
+use lathunt_core::bound::of_run::{self, NoInput};
 use lathunt_core::bound::tail::{Distribution, Rounding};
 use lathunt_core::bound::text::text;
 use lathunt_core::bound::twice::twice;
@@ -32,8 +32,8 @@ use crate::{exit, out};
 /// Estimate latencies not seen yet, as three separate results: observed, bound, extrapolated.
 ///
 /// Observed: the largest sample, and an upper limit of the probability of larger ones, without a model of the tail; a cluster
-/// of samples counts once. Bound: the measured terms of a path analysis, if there are any; a bound is not computed from them
-/// yet. Extrapolated: a generalised Pareto tail, printed only if every gate passes; a gate that refuses is named. No gate can
+/// of samples counts once. Bound: of a run of record --path-analysis, the scheduling latency of the highest priority by the
+/// theorem of de Oliveira and others (ECRTS 2020), with its terms. Extrapolated: a generalised Pareto tail, printed only if every gate passes; a gate that refuses is named. No gate can
 /// detect a mechanism that first acts after the recording, so a run is extrapolated only with --assume-no-new-mechanism;
 /// --values states the same assumption.
 ///
@@ -238,6 +238,7 @@ fn of_runs(args: &BoundArgs) -> Result<Vec<Analysed>> {
     let quantity = match &args.quantity {
         Some(name) => named(name)?,
         None => of_run::main_quantity(&first.run)
+            .or_else(|| (!first.run.path_analysis.is_empty()).then_some(Quantity::Wakeup))
             .ok_or_else(|| anyhow!("{} has no sample to analyse", first.path.display()))?,
     };
     let cpus = match &args.cpus {
@@ -277,7 +278,13 @@ fn of_group(
 ) -> Result<Analysed> {
     let runs: Vec<&Run> = group.iter().map(|one| &one.run).collect();
     let path = group.first().map(|one| one.path.display().to_string()).unwrap_or_default();
-    let mut input = of_run::input(&runs, quantity, cpus).map_err(|error| anyhow!("{path}: {error}"))?;
+    let input = of_run::input(&runs, quantity, cpus);
+    if let Err(NoInput::NoSample(_) | NoInput::NoCpu(_)) = &input {
+        if let Some(answer) = of_run::bound_alone(&path, &runs, quantity, (cpus, &request(args))) {
+            return Ok(Analysed { answer, basis: None });
+        }
+    }
+    let mut input = input.map_err(|error| anyhow!("{path}: {error}"))?;
     let selected: Vec<Run> = match cpus {
         Some(cpus) => runs.iter().map(|run| of_run::selected(run, quantity, cpus)).collect(),
         None => Vec::new(),
@@ -302,7 +309,7 @@ fn of_group(
         }
     }
     let mut answer = analyse(&input, &request);
-    of_run::complete(&mut answer, &runs, quantity);
+    of_run::complete(&mut answer, &runs, quantity, cpus);
     Ok(Analysed { answer, basis: Some((input, request)) })
 }
 

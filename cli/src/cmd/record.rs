@@ -114,6 +114,13 @@ pub struct RecordArgs {
     /// slows down the whole machine; --penalty measures by how much.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     potential: Vec<potential::Potential>,
+    /// Also record the terms of a path analysis, of which lathunt bound computes an upper limit of the scheduling latency
+    ///
+    /// On each CPU the longest times that delay the thread of the highest priority, with their places in the kernel, and each
+    /// execution of an interrupt. This needs a PREEMPT_RT kernel with CONFIG_IRQSOFF_TRACER and CONFIG_PREEMPT_TRACER, and
+    /// slows down the whole machine, like --potential.
+    #[arg(long)]
+    path_analysis: bool,
     /// Measure the overhead of recording on this machine first, and store it in the run
     #[arg(long)]
     penalty: bool,
@@ -192,7 +199,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         activation: args.activation.map(|place| without_detail(&place)),
         chain: args.chain.map(|chain| chain.0).unwrap_or_default(),
         latency_hist: args.latency_hist,
-        potential: args.potential,
+        potential: potential::Chosen { latencies: args.potential, path_analysis: args.path_analysis },
         penalty: args.penalty,
         live: args.live,
         switch: args.switch,

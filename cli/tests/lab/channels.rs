@@ -46,11 +46,11 @@ fn over_gpio_lines_each_answer_is_counted_and_a_known_delay_is_measured() {
         medians.push(series.histogram.quantile(0.5).unwrap());
     }
     // In virtual time. The wire, a shell script, takes a time of its own, and not the same in each run: as with the two without a
-    // delay, to within 50 µs.
+    // delay, to within 100 µs.
     println!("medians {medians:?}");
     let wire = medians[1].0 - 5_000_000;
     let (least, most) = (medians[0].0.min(medians[2].0), medians[0].0.max(medians[2].0));
-    assert!((least - 50_000..=most + 50_000).contains(&wire), "{medians:?}");
+    assert!((least - 100_000..=most + 100_000).contains(&wire), "{medians:?}");
 }
 
 #[test]

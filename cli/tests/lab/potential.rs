@@ -12,6 +12,7 @@ mod freeze;
 mod guest;
 mod preemptirq;
 
+use lathunt_core::path_analysis::{Longest, PathAnalysis};
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
@@ -25,14 +26,14 @@ const GUESTS: &[Guest] = &[
         name: "traced-virtual-time",
         kernel: "traced",
         machine: VIRTUAL_TIME,
-        scenarios: &["potential-same", "gpio", "vsock"],
+        scenarios: &["potential-same", "gpio", "vsock", "path-analysis"],
         silence: SILENCE_OF_VIRTUAL_TIME,
     },
     Guest {
         name: "traced-two-cpus",
         kernel: "traced",
         machine: TWO_CPUS,
-        scenarios: &["potential-tracers"],
+        scenarios: &["potential-tracers", "path-injected"],
         silence: SILENCE,
     },
 ];
@@ -137,6 +138,76 @@ fn what_is_injected_is_found_and_blamed_where_the_kernel_s_own_tracers_find_it()
             run.conditions.during
         );
     }
+}
+
+/// The path analysis of `cpu`, and its bound in ns, whose terms add up.
+fn path_of(outcome: &Outcome, cpu: Cpu) -> (PathAnalysis, f64) {
+    let run = run_of(outcome, "run");
+    let path = run.path_analysis.iter().find(|path| path.cpu == cpu).expect("a path analysis");
+    assert_eq!(path.lost, 0, "{:?}", run.losses);
+    println!("{}", outcome.text("bound.txt"));
+    let answer: serde_json::Value = serde_json::from_str(&outcome.text("bound.json")).unwrap();
+    let bound = &answer["bound"];
+    let value = bound["value_ns"].as_f64().unwrap_or_else(|| panic!("{bound}"));
+    let terms = bound["terms"].as_array().unwrap();
+    let ns = |term: &serde_json::Value| term["value_ns"].as_f64().unwrap();
+    let term = |name: &str| ns(terms.iter().find(|term| term["name"] == name).unwrap());
+    let own = ["POID", "DST", "PAIE", "PSD"];
+    let interrupts: f64 =
+        terms.iter().filter(|term| own.iter().all(|name| term["name"] != *name)).map(ns).sum();
+    assert_eq!(value, term("POID").max(term("DST")) + term("PAIE") + term("PSD") + interrupts);
+    (path.clone(), value)
+}
+
+/// A section of the kernel's tracer has the interrupts in it, and lasts from the first thing switched off until all is on: at least
+/// as long as one of ours, and at most as long as ours in a row.
+#[test]
+#[ignore = "lab: run by make lab-potential"]
+fn a_path_analysis_has_the_sections_of_the_kernel_s_own_tracer_and_bounds_what_is_measured() {
+    let Some(outcome) = Outcome::of("path-analysis", "lab: path analysis beside the kernel's tracer") else {
+        return;
+    };
+    let (path, bound) = path_of(&outcome, Cpu(0));
+    let of = |longest: &Option<Longest>| longest.as_ref().map_or(Ns::ZERO, |one| one.ns);
+    let (poid, paie, psd, dst) = (of(&path.poid), of(&path.paie), of(&path.psd), of(&path.dst));
+    assert!([poid, dst, psd].iter().all(|&ns| ns > Ns::ZERO && ns < Ns::from_us(500)), "{path:#?}");
+    assert!(dst <= psd && paie < Ns::from_us(100), "{path:#?}");
+    let theirs = Ns::from_us(outcome.text("max").trim().parse().unwrap());
+    let interrupts: u64 = path.interrupts.iter().map(|one| one.longest_ns.0).sum();
+    println!("POID {poid}, PSD {psd}, interrupts {interrupts} ns; preemptirqsoff {theirs}");
+    // The tracer was asked for a part of the time only.
+    assert!(theirs > Ns::from_us(5) && theirs.0 <= poid.0 + psd.0 + interrupts + 2_000, "{theirs}");
+    // Each execution is there, from before its first handler until after its last: more than the recorder has of it.
+    let run = run_of(&outcome, "run");
+    let recorded = run.interference.iter().find(|one| one.source == "vector local_timer").expect("timer");
+    let timer = path.interrupts.iter().find(|one| one.source == "vector local_timer").expect("timer");
+    assert!(timer.count > 100 && timer.count <= recorded.count, "{timer:?} {recorded:?}");
+    assert!(timer.longest_ns >= recorded.max_ns, "{timer:?} {recorded:?}");
+    // No thread of the highest priority waited longer than the bound, which an idle machine does not reach by far.
+    let waits = run.max_of(Quantity::TimerWakeup).or_else(|| run.max_of(Quantity::Wakeup)).expect("wake-ups");
+    println!("bound {bound} ns, largest latency {waits}");
+    assert!(bound >= waits.0 as f64 && bound < 20.0 * waits.0 as f64, "{bound} {waits}");
+}
+
+#[test]
+#[ignore = "lab: run by make lab-potential"]
+fn a_path_analysis_finds_what_is_injected_where_the_kernel_s_own_tracer_finds_it() {
+    let Some(outcome) = Outcome::of("path-injected", "lab: path analysis of an injected section") else {
+        return;
+    };
+    let (path, bound) = path_of(&outcome, Cpu(1));
+    let injected: serde_json::Value = serde_json::from_str(&outcome.text("injected")).unwrap();
+    let pulse = Ns(injected["max_ns"].as_u64().unwrap());
+    let theirs = Ns::from_us(outcome.text("max").trim().parse().unwrap());
+    let poid = path.poid.as_ref().expect("POID");
+    println!("injected {pulse}, POID {}, preemptirqsoff {theirs}; {}: {}", poid.ns, poid.thread, poid.place);
+    assert!(poid.ns >= pulse && poid.ns.0 < pulse.0 * 3 / 2, "{} {pulse}", poid.ns);
+    assert!(poid.ns.0.abs_diff(theirs.0) < theirs.0 / 20, "{} {theirs}", poid.ns);
+    let trace = outcome.text("trace");
+    assert!(poid.place.contains(&format!("off in {}+", place(&trace, "started"))), "{}", poid.place);
+    assert!(poid.place.contains(&format!("; on in {}+", place(&trace, "ended"))), "{}", poid.place);
+    assert!(poid.thread.to_string().starts_with("lathunt-inject/"), "{}", poid.thread);
+    assert!(bound >= pulse.0 as f64, "{bound} {pulse}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::time::Cpu;
 use crate::verdict::Criterion;
 
 /// Value of `format`.
@@ -74,15 +75,46 @@ pub struct PathBound {
     pub value_ns: Option<f64>,
     /// Its basis, or why there is none.
     pub reason: String,
-    /// The measured terms.
+    /// The measured terms: of the CPU with the largest bound, or of one without, they add up to it.
     pub terms: Vec<Term>,
+    /// The bound of each CPU; empty without a path analysis.
+    pub cpus: Vec<OfCpu>,
+}
+
+/// The bound of one CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OfCpu {
+    /// CPU.
+    pub cpu: Cpu,
+    /// The bound; `null` with a reason.
+    pub value_ns: Option<u64>,
+    /// Why there is none; else empty.
+    pub reason: String,
+    /// max(POID, DST) + PAIE + PSD + the interrupts is the bound.
+    pub terms: Vec<Term>,
+    /// The bound for each way to characterise interrupts.
+    pub characterisations: Vec<Characterisation>,
+}
+
+/// The bound with interrupts that come in one way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Characterisation {
+    /// Which: `no interrupts`, `worst single interrupt`, `worst of each interrupt`, `sliding window`, `sliding window of longest
+    /// executions`, `sporadic`.
+    pub name: String,
+    /// The bound; `null` with a reason.
+    pub value_ns: Option<u64>,
+    /// Why there is none; else empty.
+    pub reason: String,
 }
 
 impl PathBound {
     /// No bound, with the reason.
     #[must_use]
     pub fn none(reason: &str) -> PathBound {
-        PathBound { value_ns: None, reason: reason.to_owned(), terms: Vec::new() }
+        PathBound { value_ns: None, reason: reason.to_owned(), terms: Vec::new(), cpus: Vec::new() }
     }
 }
 
@@ -94,6 +126,8 @@ pub struct Term {
     pub name: String,
     /// Value.
     pub value_ns: u64,
+    /// Thread and place of it, or number of executions; `null`: not known.
+    pub detail: Option<String>,
 }
 
 /// The extrapolation from the fitted tail.

@@ -1,7 +1,7 @@
 //! Statements on the worst case: observed, bound by a path analysis, and extrapolated by a fitted tail.
 //!
 //! The three are never mixed. *Observed* needs no model of the tail, only independent samples, and is corrected for
-//! clusters. *Bound* adds up measured terms of the kernel's paths. *Extrapolated* is a generalised Pareto tail that is
+//! clusters. *Bound* adds up measured terms of the kernel's paths ([`crate::path_analysis`]). *Extrapolated* is a generalised Pareto tail that is
 //! printed only if every gate passes: a number without a basis is worse than none.
 
 pub mod analyse;
@@ -18,6 +18,7 @@ mod limit;
 pub mod mechanisms;
 pub mod minimise;
 mod observed;
+pub mod of_path;
 pub mod of_run;
 pub mod of_windows;
 pub mod order;

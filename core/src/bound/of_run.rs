@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::analyse::{Input, Order};
-use super::answer::{Answer, Term};
+use super::analyse::{Input, Order, Request};
+use super::answer::{Answer, Extrapolated, Observed, Term, FORMAT, VERSION};
 use super::mechanisms;
+use super::of_path::path_bound;
 use super::tail::Distribution;
 use crate::histogram::Histogram;
 use crate::judge::criteria;
@@ -174,19 +175,73 @@ fn taken_elsewhere(run: &Run, cpus: Option<&[Cpu]>) -> u64 {
     left.fold(0, |sum: u64, left| sum.saturating_add(left.samples.unwrap_or(1).max(1)))
 }
 
-/// Adds the facts that only a run has: the observed blocking terms, and the four criteria.
-pub fn complete(answer: &mut Answer, runs: &[&Run], quantity: Quantity) {
+/// Adds the facts that only a run has: the bound of a path analysis of `cpus` (all if `None`), or else the observed blocking
+/// terms, and the four criteria.
+pub fn complete(answer: &mut Answer, runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) {
     answer.criteria = criteria(runs, quantity);
+    if let Some(bound) = path_bound(runs, cpus) {
+        let is_scheduling =
+            matches!(quantity, Quantity::Cyclic | Quantity::Timer | Quantity::Wakeup | Quantity::TimerWakeup);
+        if is_scheduling && bound.value_ns.is_some_and(|bound| answer.observed.max_ns > bound) {
+            answer.notes.push(BEYOND_THE_BOUND.to_owned());
+        }
+        answer.bound = bound;
+        return;
+    }
     let largest = |q: Quantity| runs.iter().filter_map(|run| run.max_of(q)).max();
     let observed = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff, Quantity::Blocking];
-    let term =
-        |q: Quantity| Some(Term { name: format!("observed {} maximum", q.name()), value_ns: largest(q)?.0 });
+    let term = |q: Quantity| {
+        Some(Term { name: format!("observed {} maximum", q.name()), value_ns: largest(q)?.0, detail: None })
+    };
     answer.bound.terms = observed.into_iter().filter_map(term).collect();
     answer.bound.reason = match answer.bound.terms.is_empty() {
-        true => "no path analysis: lathunt does not record all of its terms (the longest intervals with preemption or interrupts disabled, the delays of the scheduler, the executions of all interrupts); `record --potential` records the first of them".to_owned(),
+        true => "no path analysis: `lathunt record --path-analysis` records its terms, on a PREEMPT_RT kernel with the preemptirq tracepoints (CONFIG_IRQSOFF_TRACER and CONFIG_PREEMPT_TRACER; distributions' kernels lack them)".to_owned(),
         false => "no bound: the terms below are an observed-blocking estimate, without the scheduler's own terms and interference".to_owned(),
     };
 }
+
+/// The answer of runs without a sample of `quantity`, but with a path analysis; `None`: they have none.
+#[must_use]
+pub fn bound_alone(
+    about: &str,
+    runs: &[&Run],
+    quantity: Quantity,
+    (cpus, request): (Option<&[Cpu]>, &Request),
+) -> Option<Answer> {
+    let bound = path_bound(runs, cpus)?;
+    let reason = format!("no sample of {}", quantity.name());
+    Some(Answer {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+        about: format!("{about}, no sample"),
+        unit: "ns".to_owned(),
+        observed: Observed {
+            samples: 0,
+            effective_samples: None,
+            theta: None,
+            theta_lower: None,
+            max_ns: 0.0,
+            level_ns: request.deadline.unwrap_or(0.0),
+            above: 0,
+            probability_upper: None,
+            confidence: request.confidence,
+            reason: reason.clone(),
+        },
+        bound,
+        extrapolated: Extrapolated { reason, ..Extrapolated::none(request.exceedance.unwrap_or(1e-9)) },
+        gates: Vec::new(),
+        criteria: criteria(runs, quantity),
+        gpd: None,
+        gev: None,
+        notes: Vec::new(),
+    })
+}
+
+/// The theorem bounds less than was measured.
+const BEYOND_THE_BOUND: &str =
+    "the largest sample is above the bound: it also has what the bound leaves out (threads of the same or a higher \
+     priority, the way of a wake-up from another CPU, the exit from idle, the way to user space), or the run is another than \
+     that of the path analysis";
 
 #[cfg(test)]
 mod tests {

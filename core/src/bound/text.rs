@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::answer::{Answer, Observed};
+use super::answer::{Answer, Characterisation, Observed};
 use crate::numbers::{counted, plain, theta_rounded_down};
 use crate::stats::model_free::percent;
 use crate::time::Ns;
@@ -16,13 +16,24 @@ pub fn text(answer: &Answer) -> String {
     let shown = |value: f64| if is_time { in_ns(value) } else { nine_digits(value) };
     let mut out = format!("{}\n\n", answer.about);
     let _ = writeln!(out, "observed      {}", observed(&answer.observed, &given));
+    // To the nanosecond: the terms can be added up.
+    let exact = |value: f64| if is_time { format!("{:.3} µs", value / 1e3) } else { plain(value) };
     let bound = answer.bound.value_ns.map_or_else(
         || answer.bound.reason.clone(),
-        |value| format!("{}: {}", shown(value), answer.bound.reason),
+        |value| format!("{}: {}", exact(value), answer.bound.reason),
     );
     let _ = writeln!(out, "bound         {bound}");
     for term in &answer.bound.terms {
-        let _ = writeln!(out, "              {}: {}", term.name, shown(term.value_ns as f64));
+        let detail = term.detail.as_ref().map_or(String::new(), |detail| format!("  {detail}"));
+        let _ = writeln!(out, "              {}: {}{detail}", term.name, exact(term.value_ns as f64));
+    }
+    for cpu in &answer.bound.cpus {
+        let of = |one: &Characterisation| match one.value_ns {
+            Some(value) => format!("{} {}", one.name, exact(value as f64)),
+            None => format!("{} none", one.name),
+        };
+        let all: Vec<String> = cpu.characterisations.iter().map(of).collect();
+        let _ = writeln!(out, "              CPU {}: {}", cpu.cpu, all.join(", "));
     }
     let far = &answer.extrapolated;
     let _ = match (far.value_ns, far.upper_ns) {
@@ -43,7 +54,9 @@ pub fn text(answer: &Answer) -> String {
     for one in &answer.criteria {
         let _ = writeln!(out, "  {:<22} {}", one.name, one.told());
     }
-    out.push_str("\ngates\n");
+    if !answer.gates.is_empty() {
+        out.push_str("\ngates\n");
+    }
     for gate in &answer.gates {
         let p = gate.p.map_or(String::new(), |p| match p {
             p if p < 1e-3 => "p <0.001".to_owned(),
@@ -85,6 +98,9 @@ fn four_digits_down(value: f64) -> String {
 }
 
 fn observed(o: &Observed, shown: &impl Fn(f64) -> String) -> String {
+    if o.samples == 0 {
+        return o.reason.clone();
+    }
     let claim = match o.probability_upper {
         Some(p) if p <= 0.5 => format!("fewer than 1 in {:.0}", (1.0 / p).floor()),
         Some(p) => format!("fewer than {:.1} %", (p * 1e3).ceil() / 10.0),

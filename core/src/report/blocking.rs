@@ -11,6 +11,7 @@ use crate::time::{Cpu, Ns};
 #[must_use]
 pub fn text(run: &Run, width: usize) -> String {
     let mut lines = potential(run);
+    lines.extend(paths(run));
     let estimated: Vec<Cpu> = run.of(Quantity::Blocking).filter_map(|series| series.cpu).collect();
     if !estimated.is_empty() {
         lines.push(
@@ -37,20 +38,51 @@ fn whole(text: &str, width: usize) -> Vec<String> {
     }
 }
 
+fn paths(run: &Run) -> Vec<String> {
+    let mut lines = Vec::new();
+    for path in &run.path_analysis {
+        if lines.is_empty() {
+            lines.push(
+                "Path analysis (the longest of each term, without interrupts; lathunt bound adds them up)"
+                    .to_owned(),
+            );
+        }
+        let terms = [("POID", &path.poid), ("PAIE", &path.paie), ("PSD", &path.psd), ("DST", &path.dst)];
+        for (name, longest) in terms {
+            let Some(longest) = longest else { continue };
+            let total = longest.ns.to_string();
+            lines.push(format!("  CPU {} {name:<15}{total:>10}  {}", path.cpu, longest.thread));
+            lines.extend(places(&longest.place));
+        }
+        if path.lost > 0 {
+            lines.push(format!(
+                "  CPU {} {} executions or sections are missing: no bound",
+                path.cpu, path.lost
+            ));
+        }
+    }
+    lines
+}
+
+/// `off …; on …` on two lines: function names are long.
+fn places(place: &str) -> Vec<String> {
+    let place = place.strip_prefix("off ").unwrap_or(place);
+    let (off, on) = place.split_once("; on ").unwrap_or((place, ""));
+    let places = [("off", off), ("on", on)].into_iter().filter(|(_, place)| !place.is_empty());
+    places.map(|(what, place)| format!("      {what:<3} {place}")).collect()
+}
+
 fn potential(run: &Run) -> Vec<String> {
     let mut lines = Vec::new();
     for peak in run.peaks.iter().filter(|peak| peak.quantity.is_potential()) {
         if lines.is_empty() {
             lines.push("Potential latencies (the longest of each; possibly no task waited)".to_owned());
         }
-        // The task, and separate lines for where it was disabled and enabled, because function names are long.
         let culprit = peak.culprit.as_deref().unwrap_or_default();
-        let (who, places) = culprit.split_once(": off ").unwrap_or((culprit, ""));
-        let (off, on) = places.split_once("; on ").unwrap_or((places, ""));
+        let (who, place) = culprit.split_once(": off ").unwrap_or((culprit, ""));
         let (name, total) = (peak.quantity.name(), peak.total_ns.to_string());
         lines.push(format!("  CPU {} {name:<15}{total:>10}  {who}", peak.cpu));
-        let places = [("off", off), ("on", on)].into_iter().filter(|(_, place)| !place.is_empty());
-        lines.extend(places.map(|(what, place)| format!("      {what:<3} {place}")));
+        lines.extend(places(place));
     }
     lines
 }

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
+#include "vector.h"
+
 /* Time taken from threads: hard interrupts per line, system vectors, softirqs, NMIs; count, net total, net maximum. Net:
  * nested interrupts are subtracted (as in kernel/trace/trace_osnoise.c, with one running total: `stolen` grows by the
  * net time of each interrupt that ends, so its growth is the time of the nested ones).
  * Not in it: a few hundred ns of entry and exit code around the tracepoints. On PREEMPT_RT softirqs run in threads and
  * are not interference: their programs are not loaded there. */
-
-enum vector {
-	V_LOCAL_TIMER = 1, V_RESCHEDULE, V_CALL_FUNCTION, V_CALL_FUNCTION_SINGLE, V_IRQ_WORK, V_THERMAL_APIC,
-	V_DEFERRED_ERROR, V_THRESHOLD_APIC, V_ERROR_APIC, V_SPURIOUS_APIC, V_PLATFORM_IPI, V_OTHER,
-};
 
 static __always_inline void charge(struct source *s, __u64 net)
 {
@@ -216,19 +213,4 @@ static __always_inline int softirq_ends(__u32 vec)
 	flight_word(b, at, K_SOFTIRQ_EXIT, IRQS_ON, vec);
 	window_closes(b, LEVEL_SOFTIRQ, at, stolen, vec, &b->softirq[vec & (SOFTIRQ_SLOTS - 1)]);
 	return 0;
-}
-
-/* Other architectures identify their IPIs by a string (arch/arm64/kernel/smp.c, ipi_types). */
-static __always_inline enum vector ipi_vector(const char *reason)
-{
-	char text[2] = {};
-
-	bpf_probe_read_kernel(text, sizeof(text), reason);
-	if (text[0] == 'R')
-		return V_RESCHEDULE;
-	if (text[0] == 'F')
-		return V_CALL_FUNCTION;
-	if (text[0] == 'I' && text[1] == 'R')
-		return V_IRQ_WORK;
-	return V_OTHER;
 }

@@ -14,26 +14,12 @@
 // and preemptoff tracers). raw_tp and not tp_btf, so that the programs load, and can be tested, on any kernel.
 #include "kernel.h"
 #include "hist.h"
+#include "longest.h"
 
 #define POTENTIALS 3
-#define STACK_DEPTH 30
 
 enum potential { P_IRQ, P_PREEMPT, P_BOTH };
 enum off { OFF_IRQ = 1, OFF_PREEMPT = 2, OFF_BOTH = 3 };
-
-/* The longest of one kind, the task that ended it, and where. */
-struct longest {
-	__u64 ns;
-	__u64 at;     /* when it ended */
-	__u64 begun;  /* kernel address where it was switched off */
-	__u64 begun_by; /* caller of that; 0 if unknown: without frame pointers */
-	__u64 ended;
-	__s32 tid;
-	__s32 prio;
-	char comm[16];
-	__u64 depth;
-	__u64 stack[STACK_DEPTH]; /* where it ended */
-};
 
 struct potential_block {
 	__u32 on;  /* record on this CPU */
@@ -47,7 +33,6 @@ struct potential_block {
 	struct longest longest[POTENTIALS];
 } __attribute__((aligned(4096)));
 _Static_assert(__builtin_offsetof(struct potential_block, hist) == 128, "as in host/src/recorder/potential/block.rs");
-_Static_assert(sizeof(struct longest) == 312, "as in host/src/recorder/potential/block.rs");
 _Static_assert(sizeof(struct potential_block) == 278528, "as in host/src/recorder/potential/block.rs");
 
 struct {
@@ -57,12 +42,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct potential_block);
 } potentials SEC(".maps");
-
-/* Where the kernel turns interrupts off to report an event: first address and the one after the last. Zeroes: none. */
-const volatile __u64 telling[2][2] SEC(".rodata.telling") = {};
-
-/* A CPU is brought up (kernel/cpu.c; the value differs between kernels). */
-enum cpuhp_state { CPUHP_BRINGUP_CPU };
 
 static __always_inline struct potential_block *this_potential(void)
 {
@@ -82,35 +61,16 @@ static __always_inline void begins(struct potential_block *b, enum potential whi
 static __always_inline void ends(struct potential_block *b, void *ctx, enum potential which, __u64 at, __u64 to)
 {
 	struct longest *l = &b->longest[which];
-	struct task_struct *current;
 	__u64 since = b->since[which];
-	long bytes;
 
 	b->since[which] = 0;
 	if (!since || since > at)
 		return;
 	count_up(&b->seq[which]);
 	hist_add(&b->hist[which], at, at - since);
-	if (at - since > l->ns) {
-		current = bpf_get_current_task_btf();
-		l->ns = at - since;
-		l->at = at;
-		l->begun = b->from[which];
-		l->begun_by = b->from_by[which];
-		l->ended = to;
-		l->tid = current->pid;
-		l->prio = current->prio;
-		*(__u64 *)&l->comm[0] = *(__u64 *)&current->comm[0];
-		*(__u64 *)&l->comm[8] = *(__u64 *)&current->comm[8];
-		bytes = bpf_get_stack(ctx, l->stack, sizeof(l->stack), 0);
-		l->depth = bytes > 0 ? (__u64)bytes / 8 : 0;
-	}
+	if (at - since > l->ns)
+		is_longest(l, ctx, at - since, at, b->from[which], b->from_by[which], to);
 	count_up(&b->seq[which]);
-}
-
-static __always_inline bool is_telling(__u64 ip)
-{
-	return (ip >= telling[0][0] && ip < telling[0][1]) || (ip >= telling[1][0] && ip < telling[1][1]);
 }
 
 static __always_inline int goes_off(__u32 bit, enum potential which, __u64 ip, __u64 by)
@@ -184,14 +144,13 @@ int BPF_PROG(on_idle, __u32 state)
 	return 0;
 }
 
-/* Runs on another CPU while `cpu` is still down. What was off when it went down is not part of its potential latencies. */
+/* What was off when it went down is not part of its potential latencies. */
 SEC("raw_tp/cpuhp_enter")
 int BPF_PROG(on_hotplug, __u32 cpu, __s32 target, __s32 state)
 {
 	struct potential_block *b = bpf_map_lookup_elem(&potentials, &cpu);
 
-	if (!b || !bpf_core_enum_value_exists(enum cpuhp_state, CPUHP_BRINGUP_CPU) ||
-	    state != (__s32)bpf_core_enum_value(enum cpuhp_state, CPUHP_BRINGUP_CPU))
+	if (!b || !is_brought_up(state))
 		return 0;
 	for (int which = 0; which < POTENTIALS; which++)
 		b->since[which] = 0;

@@ -83,7 +83,7 @@ pub(super) fn interference(cpu: Cpu, block: &CpuBlock) -> Vec<Interference> {
         .collect()
 }
 
-fn vector(number: u32) -> Vector {
+pub(super) fn vector(number: u32) -> Vector {
     lathunt_core::trace::flight::vector(number).unwrap_or(Vector::Other(number as u8))
 }
 

@@ -6,7 +6,6 @@
 //! attached: before, they would see the start of a section and miss its end.
 
 mod block;
-mod told;
 
 use std::fmt;
 use std::os::fd::AsFd;
@@ -15,12 +14,14 @@ use std::sync::atomic::Ordering::Release;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Loss;
-use lathunt_core::series::{Quantity, Series};
+use lathunt_core::series::{Quantity, Series, Thread};
+use lathunt_core::time::{Cpu, Mono};
 use libbpf_rs::{Link, MapCore, Object};
 
 use self::block::PotentialBlock;
 use super::block::Blocks;
 use super::blocking;
+use super::longest::{telling, Longest};
 use crate::bpf_object;
 use crate::error::{Error, Result};
 use crate::symbols::Symbols;
@@ -30,11 +31,6 @@ static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), 
 
 /// `enum potential`, in its order.
 pub const QUANTITIES: [Quantity; 3] = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff];
-
-/// Functions in which kernels turn interrupts off to report an event (include/linux/tracepoint.h, as long as it has
-/// rcuidle): before 5.18, and since.
-const TELLING: [[&str; 2]; 2] =
-    [["rcu_irq_enter_irqson", "rcu_irq_exit_irqson"], ["ct_irq_enter_irqson", "ct_irq_exit_irqson"]];
 
 /// Programs that every measurement needs.
 const ALWAYS: [&str; 2] = ["cpu_idle", "cpuhp_enter"];
@@ -155,7 +151,7 @@ impl Potentials {
                 let mut one = Series::new(quantity, Some(cpu), found.histogram);
                 (one.begin, one.lost) = (Some(found.begin), found.lost);
                 series.push(one);
-                peaks.push(told::peak(&found.longest, cpu, quantity, &|address| self.symbols.name(address)));
+                peaks.push(peak(&found.longest, cpu, quantity, &self.symbols));
             }
         }
         peaks.sort_by_key(|peak| std::cmp::Reverse(peak.total_ns));
@@ -179,17 +175,23 @@ impl Potentials {
     }
 }
 
-/// `telling` of src/bpf/potential.bpf.c; zeroes if this kernel has no such functions, or hides them.
-fn telling(symbols: &Symbols) -> Vec<u8> {
-    let names = TELLING.iter().find(|names| symbols.address(names[0]).is_some()).unwrap_or(&TELLING[0]);
-    let bounds = names.map(|name| symbols.address(name).and_then(|address| symbols.bounds(address)));
-    let words = bounds.map(Option::unwrap_or_default).map(|(begin, end)| [begin, end]);
-    words.concat().into_iter().flat_map(u64::to_ne_bytes).collect()
+fn peak(longest: &Longest, cpu: Cpu, quantity: Quantity, symbols: &Symbols) -> Peak {
+    let place = longest.place(&|address| symbols.name(address));
+    Peak {
+        culprit: Some(format!("{}: {place}", longest.thread())),
+        ..Peak::without_evidence(
+            quantity,
+            cpu,
+            (Mono(longest.at.0.saturating_sub(longest.ns.0)), longest.ns),
+            Thread::default(),
+            "a potential latency: possibly no task waited",
+        )
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use lathunt_core::time::{Cpu, Ns};
+    use lathunt_core::time::Ns;
     use libbpf_rs::ProgramInput;
 
     use super::*;
@@ -325,7 +327,8 @@ mod tests {
     fn interrupts_that_the_tracepoints_themselves_turn_off_are_left_out() {
         let name = "interrupts_that_the_tracepoints_themselves_turn_off_are_left_out";
         let symbols = Symbols::read().unwrap_or_else(|_| Symbols::none());
-        let there = TELLING.as_flattened().iter().filter_map(|name| symbols.address(name));
+        let there =
+            crate::recorder::longest::TELLING.as_flattened().iter().filter_map(|name| symbols.address(name));
         let there: Vec<u64> = there.collect();
         let none = there.is_empty().then_some("this kernel has no such functions, or hides its symbols");
         if !may_run(name, lacks_bpf().or(none)) {

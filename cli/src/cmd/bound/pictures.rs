@@ -97,6 +97,7 @@ fn drawn(one: &Analysed, draw: fn(&Curves, &Subject) -> Vec<Plot>) -> Vec<Plot> 
         about: &one.answer.about,
         unit,
         deadline: request.deadline,
+        bound: one.answer.bound.value_ns,
         extrapolated: &one.answer.extrapolated.reason,
     };
     draw(&Curves::of(input, request, &one.answer), &subject)

@@ -1,13 +1,16 @@
-//! `--potential`: how long interrupts or preemption were off, whether or not a task was waiting.
+//! `--potential`: how long interrupts or preemption were off, whether or not a task was waiting; `--path-analysis`: the terms
+//! of a bound of the scheduling latency.
 //!
-//! This needs the preemptirq tracepoints, which few kernels have; on others the request is refused with the name of the
+//! Both need the preemptirq tracepoints, which few kernels have; on others the request is refused with the name of the
 //! kernel option, and an estimate is offered instead.
 
 use lathunt_core::cpuset::CpuSet;
+use lathunt_core::path_analysis::PathAnalysis;
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Loss;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_host::recorder::blocking;
+use lathunt_host::recorder::path::{self, Paths};
 use lathunt_host::recorder::potential::{self, Potentials};
 
 /// A potential latency.
@@ -23,18 +26,29 @@ pub enum Potential {
     Estimate,
 }
 
-/// The running recorders of the requested latencies.
+/// What was requested.
+#[derive(Clone, Debug, Default)]
+pub struct Chosen {
+    /// Potential latencies.
+    pub latencies: Vec<Potential>,
+    /// The terms of a path analysis.
+    pub path_analysis: bool,
+}
+
+/// The running recorders of what was requested.
 #[derive(Default)]
 pub struct Running {
     estimate: Option<blocking::Blocking>,
     potentials: Option<Potentials>,
+    paths: Option<Paths>,
 }
 
 /// Checks before anything is measured or written.
 ///
 /// # Errors
 /// If the kernel cannot report it: the missing option, and an alternative.
-pub fn refuse_unless_possible(wanted: &[Potential]) -> anyhow::Result<()> {
+pub fn refuse_unless_possible(chosen: &Chosen) -> anyhow::Result<()> {
+    let wanted = &chosen.latencies;
     for quantity in quantities(wanted) {
         if let Some(tracepoint) = potential::lacking(quantity)? {
             anyhow::bail!(
@@ -48,6 +62,9 @@ pub fn refuse_unless_possible(wanted: &[Potential]) -> anyhow::Result<()> {
     if wanted.contains(&Potential::Estimate) {
         blocking::refuse_unless_possible()?;
     }
+    if chosen.path_analysis {
+        path::refuse_unless_possible()?;
+    }
     Ok(())
 }
 
@@ -55,7 +72,8 @@ pub fn refuse_unless_possible(wanted: &[Potential]) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// A kernel feature that is missing or refused.
-pub fn start(wanted: &[Potential], cpus: &CpuSet) -> anyhow::Result<Running> {
+pub fn start(chosen: &Chosen, cpus: &CpuSet) -> anyhow::Result<Running> {
+    let wanted = &chosen.latencies;
     let estimate = match wanted.contains(&Potential::Estimate) {
         true => Some(blocking::Blocking::start(cpus)?),
         false => None,
@@ -65,10 +83,15 @@ pub fn start(wanted: &[Potential], cpus: &CpuSet) -> anyhow::Result<Running> {
         true => None,
         false => Some(Potentials::start(cpus, &quantities)?),
     };
-    Ok(Running { estimate, potentials })
+    let paths = match chosen.path_analysis {
+        true => Some(Paths::start(cpus)?),
+        false => None,
+    };
+    Ok(Running { estimate, potentials, paths })
 }
 
-fn quantities(wanted: &[Potential]) -> impl Iterator<Item = Quantity> + '_ {
+/// The potential latencies among `wanted`.
+pub fn quantities(wanted: &[Potential]) -> impl Iterator<Item = Quantity> + '_ {
     wanted.iter().filter_map(|potential| potential.quantity())
 }
 
@@ -79,7 +102,8 @@ const CRASH: &str =
                      53bc5c556b82 (October 2026) can crash while it is in use";
 
 /// Notes on `wanted` for this kernel.
-pub fn notes(wanted: &[Potential], preemption_in_force: Option<&str>) -> Vec<String> {
+pub fn notes(chosen: &Chosen, preemption_in_force: Option<&str>) -> Vec<String> {
+    let wanted = &chosen.latencies;
     let lazy = wanted.contains(&Potential::Estimate) && preemption_in_force == Some("lazy");
     let lazy = lazy.then(|| {
         "the estimate of blocking has lazy requests in it (preempt=lazy): ordinary tasks may go on after them, up to the next \
@@ -109,6 +133,16 @@ impl Running {
         (series, peaks)
     }
 
+    /// Reads what would be overwritten; at least every 100 ms.
+    pub fn poll(&mut self) {
+        self.paths.iter_mut().for_each(Paths::poll);
+    }
+
+    /// The path analysis of each CPU so far.
+    pub fn path_analysis(&mut self) -> Vec<PathAnalysis> {
+        self.paths.as_mut().map(Paths::read).unwrap_or_default()
+    }
+
     /// Losses of the potential latencies.
     pub fn losses(&self) -> Vec<Loss> {
         self.potentials.iter().flat_map(Potentials::losses).collect()
@@ -121,10 +155,11 @@ mod tests {
 
     #[test]
     fn that_lazy_requests_are_in_the_estimate_is_said_where_they_are() {
-        let both = [Potential::Irqsoff, Potential::Estimate];
+        let of = |latencies: &[Potential]| Chosen { latencies: latencies.to_vec(), path_analysis: false };
+        let both = of(&[Potential::Irqsoff, Potential::Estimate]);
         assert!(notes(&both, Some("lazy"))[0].contains("preempt=full"));
         assert_eq!(notes(&both, Some("full")), [CRASH]);
         assert_eq!(notes(&both, None), [CRASH]);
-        assert_eq!(notes(&both[..1], Some("lazy")), [""; 0]);
+        assert_eq!(notes(&of(&[Potential::Irqsoff]), Some("lazy")), [""; 0]);
     }
 }

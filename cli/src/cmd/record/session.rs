@@ -14,6 +14,7 @@ use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::export::latency_hist::Recorded;
 use lathunt_core::judge::{self, claimed_of_recording, Asked, Ending};
+use lathunt_core::path_analysis::PathAnalysis;
 use lathunt_core::run::Run;
 use lathunt_core::stats::claim::Claim;
 use lathunt_core::time::{Ns, Tid};
@@ -30,7 +31,7 @@ use lathunt_host::topology::Topology;
 use lathunt_host::user::User;
 
 use super::old_files::{self, OldFiles};
-use super::potential::{self, Potential, Running};
+use super::potential::{self, Chosen, Running};
 use super::{penalty, rows};
 use crate::live::Display;
 use crate::on_late::{OnLate, Wanted};
@@ -74,8 +75,8 @@ pub struct Plan {
     pub chain: Vec<String>,
     /// Directory of the old files.
     pub latency_hist: Option<PathBuf>,
-    /// Potential latencies wanted.
-    pub potential: Vec<Potential>,
+    /// Potential latencies and path analysis wanted.
+    pub potential: Chosen,
     /// Measure the overhead first.
     pub penalty: bool,
     /// Show a table of tasks; `q` ends.
@@ -160,7 +161,7 @@ impl Plan {
     fn old_files(&self, topology: &Topology) -> Recorded {
         Recorded {
             cpus: topology.possible.iter().collect(),
-            potential: self.potential.iter().filter_map(|potential| potential.quantity()).collect(),
+            potential: potential::quantities(&self.potential.latencies).collect(),
             pid: old_files::pid(&self.selection),
         }
     }
@@ -194,6 +195,8 @@ pub(super) struct Session<'a> {
     base: Run,
     pub(super) recording: Recording,
     potential: Running,
+    /// As of the last look.
+    path_analysis: Vec<PathAnalysis>,
     old_files: Option<OldFiles>,
     clock_steps: ClockSteps,
     pub(super) on_late: Option<OnLate>,
@@ -236,7 +239,9 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let before = Counters::read(Path::new(ROOT), &cpus);
     let base = Run { penalty, ..Run::new(conditions) };
     let clock_steps = ClockSteps::watch();
-    let mut session = Session { plan, base, recording, potential, old_files, clock_steps, on_late };
+    let path_analysis = Vec::new();
+    let mut session =
+        Session { plan, base, recording, potential, path_analysis, old_files, clock_steps, on_late };
     // After the program was forked: the rings are read in time even if it keeps the CPUs busy. Without the privilege
     // nothing changes.
     let _ = lathunt_host::sched::set_nice(-20);
@@ -286,7 +291,8 @@ fn is_late(run: &Run) -> bool {
 /// Whether no task was recorded, and nothing else was measured.
 fn is_empty(run: &Run) -> bool {
     let silent = run.series.iter().all(|series| series.histogram.count() == 0 && series.lost == 0);
-    silent && run.tasks.is_empty() && run.peaks.is_empty() && run.penalty.is_none()
+    let others = run.penalty.is_some() || !run.path_analysis.is_empty();
+    silent && run.tasks.is_empty() && run.peaks.is_empty() && !others
 }
 
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
@@ -313,6 +319,7 @@ impl Session<'_> {
         loop {
             std::thread::sleep(TURN);
             self.recording.poll();
+            self.potential.poll();
             self.act(output);
             self.clock_steps.look();
             let elapsed = clock::mono().since(begun);
@@ -369,6 +376,7 @@ impl Session<'_> {
         }
         let mut snapshot = self.recording.snapshot();
         let (series, longest) = self.potential.read();
+        self.path_analysis = self.potential.path_analysis();
         let updated = match &mut self.old_files {
             Some(old_files) => old_files.update(&snapshot, &series),
             None => Ok(()),
@@ -384,6 +392,7 @@ impl Session<'_> {
         let Snapshot { series, tasks, peaks, interference, losses, .. } = snapshot.clone();
         let mut run =
             Run { complete: false, series, tasks, peaks, interference, losses, ..self.base.clone() };
+        run.path_analysis.clone_from(&self.path_analysis);
         run.on_late = self.on_late.as_ref().map(OnLate::so_far);
         run.conditions.notes.extend(self.old_files.iter().flat_map(OldFiles::notes));
         run

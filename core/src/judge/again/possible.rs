@@ -43,6 +43,11 @@ pub(super) fn possible(run: &Run) -> Result<(), Contradiction> {
             return refuse(format!("{whose}: {} in total, but {} once", one.total_ns, one.max_ns));
         }
     }
+    for path in &run.path_analysis {
+        if let Some(what) = path.contradiction() {
+            return refuse(format!("path analysis of CPU {}: {what}", path.cpu));
+        }
+    }
     run.merged.iter().flat_map(|one| one.series.iter().map(move |of| (one, of))).try_for_each(|(one, of)| {
         let whose = format!("{}, {}", one.name, of.quantity.name());
         Most { ns: LONGEST as u64, length: None }.count(&whose, "samples", of.samples)

@@ -1,0 +1,209 @@
+//! Path analysis on kernels that report when interrupts and preemption are switched (src/bpf/path.bpf.c): the longest of each
+//! term of the scheduling latency, with its place, and what interrupts take, per CPU.
+//!
+//! Like potential latencies, a separate object: only users who ask for it pay.
+
+mod block;
+#[cfg(test)]
+mod oracle;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Release;
+
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::path_analysis::executions::{Collector, Executions};
+use lathunt_core::path_analysis::latency::NMI;
+use lathunt_core::path_analysis::{Longest, PathAnalysis};
+use lathunt_core::time::Cpu;
+use libbpf_rs::{Link, MapCore, Object};
+
+use self::block::{Execution, PathBlock, Source, Tails};
+use super::block::Blocks;
+use super::longest::telling;
+use super::{blocking, figures, names, potential};
+use crate::bpf_object;
+use crate::error::{Error, Result};
+use crate::symbols::Symbols;
+
+static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/path.bpf.o")).len()]> =
+    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/path.bpf.o")));
+
+/// Tracepoints without which there is no path analysis.
+const REQUIRED: [&str; 6] =
+    ["irq_disable", "irq_enable", "preempt_disable", "preempt_enable", "cpu_idle", "irq_handler_entry"];
+
+/// The kernel's scheduler, in which interrupts are disabled for the choice of the next thread.
+const SCHEDULER: &str = "__schedule";
+
+/// Checks whether this kernel can be analysed.
+///
+/// # Errors
+/// What is missing: a tracepoint, PREEMPT_RT, or the address of the scheduler.
+pub fn refuse_unless_possible() -> Result<()> {
+    for name in REQUIRED {
+        if !blocking::has_tracepoint(name)? {
+            let what = format!("this kernel has no tracepoint {name}");
+            return Err(Error::refused(
+                "analyse the paths of the kernel:",
+                what,
+                "it needs a kernel with CONFIG_IRQSOFF_TRACER and CONFIG_PREEMPT_TRACER, which those of distributions \
+                 lack; --potential estimate gives an observed-blocking estimate instead",
+            ));
+        }
+    }
+    let version = std::fs::read_to_string("/proc/sys/kernel/version").unwrap_or_default();
+    if !version.contains("PREEMPT_RT") && !version.contains("PREEMPT RT") {
+        return Err(Error::refused(
+            "analyse the paths of the kernel:",
+            "it is not fully preemptive (PREEMPT_RT): the analysis does not apply",
+            "--potential records the longest times with interrupts and preemption disabled",
+        ));
+    }
+    scheduler(&Symbols::read()?).map(drop)
+}
+
+/// Start and end of the scheduler.
+fn scheduler(symbols: &Symbols) -> Result<[u64; 2]> {
+    let bounds = symbols.address(SCHEDULER).and_then(|address| symbols.bounds(address));
+    let (begin, end) = bounds.ok_or_else(|| {
+        Error::refused(
+            "analyse the paths of the kernel:",
+            format!("no function {SCHEDULER} in /proc/kallsyms"),
+            "it needs CONFIG_KALLSYMS",
+        )
+    })?;
+    Ok([begin, end])
+}
+
+/// The running reader; dropping it detaches.
+pub struct Paths {
+    cpus: CpuSet,
+    blocks: Blocks<PathBlock>,
+    object: Object,
+    symbols: Symbols,
+    links: Vec<Link>,
+    collected: BTreeMap<Cpu, Collected>,
+}
+
+/// What was read of the rings of one CPU.
+#[derive(Default)]
+struct Collected {
+    tails: Tails,
+    sources: BTreeMap<Source, Collector>,
+    lost: u64,
+}
+
+impl fmt::Debug for Paths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Paths").field("cpus", &self.cpus).field("programs", &self.links.len()).finish()
+    }
+}
+
+impl Paths {
+    /// Loads and attaches.
+    ///
+    /// # Errors
+    /// A kernel feature that is missing or refused, in one line.
+    pub fn start(cpus: &CpuSet) -> Result<Paths> {
+        refuse_unless_possible()?;
+        let symbols = Symbols::read()?;
+        let scheduler = scheduler(&symbols)?;
+        let mut paths = Paths::load(cpus, symbols, scheduler, false)?;
+        paths.links = bpf_object::attach_all(&paths.object)?;
+        paths.switch_on();
+        Ok(paths)
+    }
+
+    /// Loads. Does not record yet. `simulated`: the clock and the current thread are told by a test.
+    fn load(cpus: &CpuSet, symbols: Symbols, scheduler: [u64; 2], simulated: bool) -> Result<Paths> {
+        let mut open = bpf_object::open("path", &OBJECT.0)?;
+        for mut program in open.progs_mut() {
+            let section = program.section().to_string_lossy().into_owned();
+            let name = section.rsplit('/').next().unwrap_or(&section);
+            program.set_autoload(simulated || blocking::has_tracepoint(name)?);
+        }
+        let possible =
+            libbpf_rs::num_possible_cpus().map_err(|error| Error::new("count", "the CPUs", error))?;
+        for mut map in open.maps_mut() {
+            let set = match map.name().to_str() {
+                Some("paths") => map.set_max_entries(possible as u32),
+                Some(".rodata.telling") => map.set_initial_value(&telling(&symbols)),
+                Some(".rodata.scheduler") => map.set_initial_value(&scheduler.map(u64::to_ne_bytes).concat()),
+                Some(".rodata.simulated") => map.set_initial_value(&[u8::from(simulated)]),
+                _ => Ok(()),
+            };
+            set.map_err(|error| Error::new("size", "the maps of the path analysis", error))?;
+        }
+        let object = bpf_object::load("path", open)?;
+        let map = object.maps().find(|map| map.name() == "paths");
+        let map = map.ok_or_else(|| Error::refused("find", "the map of the path analysis", ""))?;
+        let blocks = Blocks::map(map.as_fd(), possible)?;
+        let (cpus, collected) = (cpus.clone(), BTreeMap::new());
+        Ok(Paths { cpus, blocks, object, symbols, links: Vec::new(), collected })
+    }
+
+    /// From now on the programs record; before, they returned at once.
+    fn switch_on(&self) {
+        for block in self.cpus.iter().filter_map(|cpu| self.blocks.of(cpu)) {
+            block.on.store(1, Release);
+        }
+    }
+
+    /// Reads the executions of interrupts. The ring of a CPU has 65,535: call it at least so often that no more come in
+    /// between (every 100 ms: 655,350 a second).
+    pub fn poll(&mut self) {
+        for (cpu, block) in self.cpus.iter().filter_map(|cpu| Some((cpu, self.blocks.of(cpu)?))) {
+            let Collected { tails, sources, lost } = self.collected.entry(cpu).or_default();
+            *lost += block.take(tails, |Execution { source, arrival, took }| {
+                let collector = sources.entry(source).or_insert_with(|| Collector::new(String::new()));
+                collector.add(arrival, took);
+            });
+        }
+    }
+
+    /// The terms of each CPU so far.
+    pub fn read(&mut self) -> Vec<PathAnalysis> {
+        self.poll();
+        let lines = names::interrupts();
+        // Not per CPU: which one missed an event is unknown.
+        let missed = bpf_object::recursions(&self.object, |_| true);
+        let of = |(cpu, block): (Cpu, &PathBlock)| {
+            let collected = self.collected.get(&cpu);
+            let term = |term: usize| {
+                let found = block.longest(term)?;
+                let place = found.place(&|address| self.symbols.name(address));
+                Some(Longest { ns: found.ns, end: found.at, thread: found.thread(), place })
+            };
+            let named = |(source, collector): (&Source, &Collector)| Executions {
+                source: match *source {
+                    Source::Vector(number) => {
+                        figures::Source::Vector(figures::vector(number.into())).to_string()
+                    }
+                    Source::Irq(number) => {
+                        figures::Source::Irq(number.into(), lines.get(&number.into()).cloned()).to_string()
+                    }
+                    Source::Nmi => NMI.to_owned(),
+                },
+                ..collector.executions().clone()
+            };
+            PathAnalysis {
+                cpu,
+                poid: term(0),
+                paie: term(1),
+                psd: term(2),
+                dst: term(3),
+                interrupts: collected.iter().flat_map(|one| &one.sources).map(named).collect(),
+                lost: collected.map_or(0, |one| one.lost) + block.unmatched() + missed,
+            }
+        };
+        self.cpus.iter().filter_map(|cpu| Some((cpu, self.blocks.of(cpu)?))).map(of).collect()
+    }
+}
+
+/// The kernel option that provides what is needed.
+#[must_use]
+pub fn needs() -> &'static str {
+    potential::needs(lathunt_core::series::Quantity::Preemptirqsoff).1
+}

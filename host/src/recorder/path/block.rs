@@ -1,0 +1,173 @@
+//! The shared memory of a path analysis: `struct path_block` of src/bpf/path.bpf.c, restated and read.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{fence, AtomicU32, AtomicU64};
+
+use lathunt_core::time::{Mono, Ns};
+
+use crate::recorder::block::Shared;
+use crate::recorder::longest::{quiet, Kept, Longest};
+
+/// `enum term`, in its order: POID, PAIE, PSD, DST.
+pub(super) const TERMS: usize = 4;
+const EXECUTIONS: usize = 65_536;
+const NMIS: usize = 4_096;
+
+#[repr(C)]
+pub(super) struct PathBlock {
+    pub on: AtomicU32,
+    private_flags: u32,
+    seq: [AtomicU64; TERMS],
+    heads: [AtomicU64; 2],
+    unmatched: AtomicU64,
+    private: [u64; 24], // running totals, open sections, pad
+    longest: [Kept; TERMS],
+    executions: [Ran; EXECUTIONS],
+    nmis: [Ran; NMIS],
+    pad: [u64; 324],
+}
+
+/// `struct execution`.
+#[repr(C)]
+struct Ran {
+    at: AtomicU64,
+    what: AtomicU64,
+}
+
+// src/bpf/path.bpf.c asserts the same numbers.
+const _: () = {
+    assert!(std::mem::offset_of!(PathBlock, longest) == 256);
+    assert!(size_of::<PathBlock>() == 1_118_208);
+};
+
+// SAFETY: laid out as above, which both sides assert; non-atomic fields are private to the programs.
+unsafe impl Shared for PathBlock {}
+
+/// One execution of an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Execution {
+    pub source: Source,
+    pub arrival: Mono,
+    /// Without NMIs.
+    pub took: Ns,
+}
+
+/// What was executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    /// `enum vector`.
+    Vector(u16),
+    /// Number of the line.
+    Irq(u16),
+    Nmi,
+}
+
+/// How far the rings were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tails {
+    executions: u64,
+    nmis: u64,
+}
+
+/// `LINE` of src/bpf/path.bpf.c.
+const LINE: u16 = 16;
+
+impl PathBlock {
+    /// The longest of `term`; `None`: none so far.
+    pub fn longest(&self, term: usize) -> Option<Longest> {
+        let found = quiet(&self.seq[term], || self.longest[term].read());
+        (found.ns > Ns::ZERO).then_some(found)
+    }
+
+    /// Sections of the scheduler whose beginning was not seen.
+    pub fn unmatched(&self) -> u64 {
+        self.unmatched.load(Relaxed)
+    }
+
+    /// Takes the executions since the last call, in the order of their ends; returns how many were overwritten before.
+    pub fn take(&self, tails: &mut Tails, mut each: impl FnMut(Execution)) -> u64 {
+        let interrupts =
+            drain(&self.executions, &self.heads[0], &mut tails.executions, |arrival, source, took| {
+                let source = if source < LINE { Source::Vector(source) } else { Source::Irq(source - LINE) };
+                each(Execution { source, arrival, took });
+            });
+        let nmis = drain(&self.nmis, &self.heads[1], &mut tails.nmis, |arrival, _, took| {
+            each(Execution { source: Source::Nmi, arrival, took });
+        });
+        interrupts + nmis
+    }
+}
+
+fn drain(ring: &[Ran], head: &AtomicU64, tail: &mut u64, mut each: impl FnMut(Mono, u16, Ns)) -> u64 {
+    let places = ring.len() as u64;
+    let (end, mut lost) = (head.load(Acquire), 0);
+    // The place after the head may be being written.
+    let mut skip = |tail: &mut u64, head: u64| {
+        let oldest = (head + 1).saturating_sub(places);
+        lost += oldest.saturating_sub(*tail);
+        *tail = oldest.max(*tail);
+    };
+    skip(tail, end);
+    while *tail < end {
+        let ran = &ring[(*tail % places) as usize];
+        let (at, what) = (ran.at.load(Relaxed), ran.what.load(Relaxed));
+        fence(Acquire);
+        let now = head.load(Relaxed);
+        if now + 1 > *tail + places {
+            skip(tail, now);
+            continue;
+        }
+        *tail += 1;
+        each(Mono(at), (what >> 48) as u16, Ns(what & ((1 << 48) - 1)));
+    }
+    lost
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(places: usize) -> Vec<Ran> {
+        (0..places).map(|_| Ran { at: AtomicU64::new(0), what: AtomicU64::new(0) }).collect()
+    }
+
+    fn write(ring: &[Ran], head: &AtomicU64, at: u64) {
+        let place = &ring[(head.load(Relaxed) % ring.len() as u64) as usize];
+        place.at.store(at, Relaxed);
+        place.what.store(7 << 48 | at, Relaxed);
+        head.fetch_add(1, Relaxed);
+    }
+
+    #[test]
+    fn what_is_overwritten_before_it_is_read_is_counted() {
+        let (ring, head, mut tail) = (ring(8), AtomicU64::new(0), 0);
+        let mut seen = Vec::new();
+        let read = |tail: &mut u64, seen: &mut Vec<u64>| {
+            drain(&ring, &head, tail, |at, source, took| {
+                assert_eq!((source, took.0), (7, at.0));
+                seen.push(at.0);
+            })
+        };
+        (1..=5).for_each(|at| write(&ring, &head, at));
+        assert_eq!((read(&mut tail, &mut seen), seen.split_off(0)), (0, vec![1, 2, 3, 4, 5]));
+        assert_eq!(read(&mut tail, &mut seen), 0);
+        // Of 20, the place of the oldest of the last 8 is the next to be written.
+        (6..=25).for_each(|at| write(&ring, &head, at));
+        assert_eq!((read(&mut tail, &mut seen), seen.split_off(0)), (13, (19..=25).collect()));
+    }
+
+    #[test]
+    fn what_is_overwritten_while_it_is_read_is_counted() {
+        let (ring, head, mut tail) = (ring(8), AtomicU64::new(0), 0);
+        (1..=6).for_each(|at| write(&ring, &head, at));
+        let mut seen = Vec::new();
+        let lost = drain(&ring, &head, &mut tail, |at, _, _| {
+            seen.push(at.0);
+            if at.0 == 2 {
+                (7..=12).for_each(|at| write(&ring, &head, at));
+            }
+        });
+        assert_eq!((lost, seen), (3, vec![1, 2, 6]));
+        assert_eq!(drain(&ring, &head, &mut tail, |_, _, _| ()), 0);
+    }
+}
