@@ -1,6 +1,7 @@
 //! A result is never lost silently: stdout that is closed or full, and a disk that is full.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -226,6 +227,37 @@ fn a_trace_of_the_kernel_on_a_full_disk_stays_readable_or_leaves_nothing() {
     );
     assert!(!printed.contains("part") && printed.contains("events in"), "{printed}{said}");
     assert!(printed.contains("did not come to its end"), "{printed}{said}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_command_that_does_not_start_leaves_no_file_and_the_limit_is_named() {
+    let name = "a_command_that_does_not_start_leaves_no_file_and_the_limit_is_named";
+    if !lathunt_host::testing::may_run(name, lathunt_host::testing::lacks_root()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("script"), "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(place.path().join("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    for (program, expected) in [
+        ("/etc/passwd", "it is not a program, or this user may not run it"),
+        ("./script", "there is no such program, or none that interprets it"),
+    ] {
+        let output = shell(&format!("trace --events min -o t -- {program}"), "", place.path());
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{program}: {said}");
+        assert!(said.contains(expected) && said.lines().count() == 1, "{program}: {said}");
+        assert!(!place.path().join("t").exists(), "{program}: {said}");
+    }
+    // Two processes of this user: lathunt and its consumer.
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let limited = "setpriv --reuid 65531 --regid 65531 --clear-groups prlimit --nproc=2";
+    let script = format!("cp {BINARY} ./lathunt && exec {limited} ./lathunt trace --user -o t -- sleep 9");
+    let output = Command::new("sh").args(["-c", &script]).current_dir(place.path()).output().unwrap();
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot start sleep: ") && said.contains("(ulimit -u, pids.max)"), "{said}");
+    assert!(said.lines().count() == 1 && !place.path().join("t").exists(), "{said}");
 }
 
 /// The status of a process, once it catches SIGPWR: it can be stopped from now on.

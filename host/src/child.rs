@@ -31,6 +31,20 @@ pub fn bound_to_parent(command: &mut Command) -> &mut Command {
     }
 }
 
+/// Why `program` was not started, and what to do: a limit of the caller is named.
+#[must_use]
+pub fn not_started(program: &str, error: std::io::Error) -> Error {
+    let hint = match error.kind() {
+        ErrorKind::NotFound if program.contains('/') => {
+            "there is no such program, or none that interprets it"
+        }
+        ErrorKind::NotFound => "there is no such program in PATH",
+        ErrorKind::PermissionDenied => "it is not a program, or this user may not run it",
+        _ => "",
+    };
+    Error::new("start", program, error).hint(hint)
+}
+
 /// A started program; SIGTERM is sent when this is dropped while it runs.
 pub struct HeldChild {
     child: Child,
@@ -64,14 +78,7 @@ impl HeldChild {
                 Ok(())
             });
         }
-        let child = bound_to_parent(&mut command).spawn().map_err(|error| {
-            let hint = match error.kind() {
-                ErrorKind::NotFound => "there is no such program in PATH",
-                ErrorKind::PermissionDenied => "it is not a program, or this user may not run it",
-                _ => "",
-            };
-            Error::new("start", shown.clone(), error).hint(hint)
-        })?;
+        let child = bound_to_parent(&mut command).spawn().map_err(|error| not_started(&shown, error))?;
         let mut held = HeldChild { child, held: false };
         let begun = Instant::now();
         while held.is_ours() && !held.held {

@@ -15,6 +15,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Tid;
 
+use crate::child::{bound_to_parent, not_started};
 use crate::error::{Error, Result};
 use crate::sched;
 
@@ -91,14 +92,8 @@ impl IsolatedProgram {
             sched::set_affinity_of(Tid(0), &cpus)
         };
         // SAFETY: the closure makes system calls and nothing else; it allocates nothing.
-        let started = crate::child::bound_to_parent(unsafe { builder.pre_exec(join) }).spawn();
-        let child = started.map_err(|error| {
-            let hint = match error.kind() {
-                std::io::ErrorKind::NotFound => "no such program",
-                _ => "",
-            };
-            Error::new("start", program.to_string_lossy(), error).hint(hint)
-        })?;
+        let started = bound_to_parent(unsafe { builder.pre_exec(join) }).spawn();
+        let child = started.map_err(|error| not_started(&program.to_string_lossy(), error))?;
         Ok(IsolatedProgram { child, said })
     }
 

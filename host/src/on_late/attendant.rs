@@ -22,6 +22,7 @@ use super::guard::{Guard, Line};
 use super::output::Output;
 use super::{Action, Case, Done, Rules};
 use crate::clock::mono;
+use crate::limits;
 use crate::load::{become_ordinary, until_alone, NICE};
 
 /// Environment variables passed on to another user.
@@ -175,7 +176,10 @@ fn run(
             Ok(())
         });
     }
-    let child = program.spawn().map_err(|error| format!("cannot start: {error}"))?;
+    let child = program.spawn().map_err(|error| {
+        let limit = error.raw_os_error().and_then(|errno| limits::remedy("start", "", errno));
+        format!("cannot start: {error}{}", limit.map(|limit| format!("; {limit}")).unwrap_or_default())
+    })?;
     drop(program); // with its ends of the output
     output.is_handed_over();
     Ok((child.id() as libc::pid_t, output))

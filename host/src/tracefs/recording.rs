@@ -147,6 +147,13 @@ impl Recording {
         Ok(())
     }
 
+    /// Ends the recording and removes its files: the command that it is about did not start.
+    pub fn discard(self) {
+        let directory = &self.options.directory;
+        self.cpus.into_iter().for_each(|cpu| cpu.remove(directory));
+        let _ = directory.remove(OsStr::new(HEAD_FILE));
+    }
+
     /// Ends the recording and reads the rest from the rings.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use lathunt_core::report::{html, svg};
 use lathunt_core::run::Run;
 use lathunt_core::time::Ns;
 use lathunt_host::beneath::Readers;
+use lathunt_host::child::{bound_to_parent, not_started};
 use lathunt_host::instrument::npt::probe::Kind;
 use lathunt_host::{recorder, signals, threads};
 
@@ -147,8 +148,7 @@ fn measure(args: &NptArgs, cpus: &CpuSet, count: u64, cell: &Cell) -> Result<Run
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut child =
-        lathunt_host::child::bound_to_parent(&mut command).spawn().context("cannot start a round")?;
+    let mut child = bound_to_parent(&mut command).spawn().map_err(|error| not_started("a round", error))?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let read = |pipe: Option<Box<dyn std::io::Read + Send>>| {
         threads::spawn(move || {

@@ -1,5 +1,6 @@
 //! The kernel's part of a recording: through tracefs, or with `--flight` through the rings of the BPF recorder.
 
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -19,7 +20,7 @@ use lathunt_host::{facts, sched, wall};
 use serde::Serialize;
 
 use super::session::{code_of, Plan};
-use crate::beside::{CONDITIONS_FILE, FLIGHT_FILE, INTERRUPTS_FILE, KALLSYMS_FILE};
+use crate::beside::{CONDITIONS_FILE, FLIGHT_FILE, INTERRUPTS_FILE, KALLSYMS_FILE, MAPS_FILE};
 use crate::file;
 
 /// Ring per CPU if everything is written, and if only the newest is kept.
@@ -156,6 +157,17 @@ impl Kernel {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Ends the recording and leaves nothing of it.
+    pub fn discard(self) {
+        let directory = self.directory;
+        if let Way::Tracefs(recording) = self.way {
+            recording.discard();
+        }
+        for name in [CONDITIONS_FILE, MAPS_FILE] {
+            let _ = directory.remove(OsStr::new(name));
         }
     }
 

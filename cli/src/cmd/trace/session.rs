@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, Result};
 use lathunt_core::time::Ns;
 use lathunt_host::beneath::Readers;
 use lathunt_host::channel::daemon;
 use lathunt_host::channel::place::Place;
-use lathunt_host::child::bound_to_parent;
+use lathunt_host::child::{bound_to_parent, not_started};
 use lathunt_host::load::find_program;
 use lathunt_host::threads::scoped;
 use lathunt_host::tracefs::{self, EventSet};
@@ -86,10 +86,14 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
         maps.take_all();
     }
     let mut kernel = plan.events.map(|events| Kernel::start(events, plan, output.clone())).transpose()?;
-    if let Some(maps) = &maps {
-        maps.write()?;
-    }
-    let mut child = start(&plan.command, plan.as_user.as_ref())?;
+    let written = maps.as_ref().map_or(Ok(()), Maps::write);
+    let mut child = match written.and_then(|()| start(&plan.command, plan.as_user.as_ref())) {
+        Ok(child) => child,
+        Err(error) => {
+            kernel.into_iter().for_each(Kernel::discard);
+            return Err(error);
+        }
+    };
     let end = plan.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
     let has_child = child.is_some();
     let (done, failed) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -161,7 +165,7 @@ fn start(command: &[OsString], user: Option<&User>) -> Result<Option<Child>> {
     // First: becoming another user clears the request to die with the parent.
     user.into_iter().for_each(|user| user.runs(&mut command));
     let child = bound_to_parent(command.args(arguments)).spawn();
-    Ok(Some(child.with_context(|| format!("cannot start {}", program.to_string_lossy()))?))
+    Ok(Some(child.map_err(|error| not_started(&program.to_string_lossy(), error))?))
 }
 
 fn wait(
