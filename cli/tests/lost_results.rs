@@ -260,6 +260,22 @@ fn a_command_that_does_not_start_leaves_no_file_and_the_limit_is_named() {
     assert!(said.lines().count() == 1 && !place.path().join("t").exists(), "{said}");
 }
 
+#[test]
+#[ignore = "needs root"]
+fn the_kernels_reason_for_a_database_that_cannot_be_written_is_named() {
+    let name = "the_kernels_reason_for_a_database_that_cannot_be_written_is_named";
+    if !lathunt_host::testing::may_run(name, lathunt_host::testing::lacks_root()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    // As with a disk quota (EDQUOT), SQLite itself says "disk I/O error" only.
+    let output = limited(8, "monitor --window 1s --listen off --database m.sqlite", place.path());
+    let said = said(&output);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("m.sqlite: File too large"), "{said}");
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "{said}");
+}
+
 /// The status of a process, once it catches SIGPWR: it can be stopped from now on.
 fn wait_until_it_catches(pid: u32) {
     for _ in 0..1_000 {

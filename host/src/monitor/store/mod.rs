@@ -166,7 +166,10 @@ impl Store {
         self.running = next;
         self.waiting.push_back(window);
         self.give_up_oldest();
-        match self.write_waiting(now) {
+        match self.write_waiting(now).map_err(|refusal| match &self.connection {
+            Some(connection) => refusal.on(connection),
+            None => refusal,
+        }) {
             Ok(()) => Saved::Yes,
             Err(Refusal::Damaged(why)) => self.begin_anew(&why, now).map_or_else(Saved::Waits, Saved::Anew),
             Err(refusal) => Saved::Waits(refusal.into_error(&self.path)),

@@ -1,6 +1,6 @@
 //! Why a file is not opened as a database, the error message, and how a damaged one is set aside.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use lathunt_core::monitor::event::{Event, Kind};
@@ -44,6 +44,8 @@ pub(super) enum Refusal {
     Foreign,
     Newer(i32),
     Sqlite(rusqlite::Error),
+    /// SQLite calls every error of the kernel but a full disk "disk I/O error".
+    System(std::io::Error),
 }
 
 impl Refusal {
@@ -67,6 +69,24 @@ impl Refusal {
                 "use a newer lathunt, or another file with --database",
             ),
             Refusal::Sqlite(error) => said(path, error),
+            Refusal::System(error) => {
+                let is_full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+                let hint = if is_full { "free some space on that disk" } else { "" };
+                Error::new("write the database", path.display().to_string(), error).hint(hint)
+            }
+        }
+    }
+
+    /// With the error of the kernel, if that is the cause: `connection` has just failed.
+    pub fn on(self, connection: &Connection) -> Refusal {
+        let Refusal::Sqlite(error) = self else { return self };
+        if error.sqlite_error_code() != Some(ErrorCode::SystemIoFailure) {
+            return Refusal::Sqlite(error);
+        }
+        // SAFETY: the handle of an open connection; the call only reads a number of it.
+        match unsafe { rusqlite::ffi::sqlite3_system_errno(connection.handle()) } {
+            0 => Refusal::Sqlite(error),
+            errno => Refusal::System(std::io::Error::from_raw_os_error(errno)),
         }
     }
 }
@@ -83,23 +103,30 @@ impl From<rusqlite::Error> for Refusal {
 /// Opens or creates the database at `path`.
 pub(super) fn open(path: &Path) -> std::result::Result<Connection, Refusal> {
     let mut connection = Connection::open(path)?;
-    match schema::content(&connection)? {
+    match prepare(&mut connection) {
+        Ok(()) => Ok(connection),
+        Err(refusal) => Err(refusal.on(&connection)),
+    }
+}
+
+fn prepare(connection: &mut Connection) -> std::result::Result<(), Refusal> {
+    match schema::content(connection)? {
         Content::Foreign => return Err(Refusal::Foreign),
         Content::Newer(version) => return Err(Refusal::Newer(version)),
         Content::Empty => {
-            schema::configure(&connection)?;
-            schema::create(&mut connection)?;
+            schema::configure(connection)?;
+            schema::create(connection)?;
         }
         Content::Ours => {
-            schema::configure(&connection)?;
+            schema::configure(connection)?;
             let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
             if sound != "ok" {
                 return Err(Refusal::Damaged(sound));
             }
-            schema::upgrade(&mut connection)?;
+            schema::upgrade(connection)?;
         }
     }
-    Ok(connection)
+    Ok(())
 }
 
 /// Removes a database that could not be completed, with its journals. They may not exist.
