@@ -119,6 +119,30 @@ fn memory_that_a_program_names_thousands_of_times_is_not_read_as_often() {
 }
 
 #[test]
+fn memory_that_vanishes_while_it_is_read_ends_no_consumer() {
+    let place = tempfile::tempdir().unwrap();
+    // Of each packet one page is looked at: the pages that are replaced are not next to each other.
+    let fake = Fake::new(place.path(), "1-1-0", 1, 1 << 17, 1_024).lives();
+    fake.ring(ring::COMMITTED, 0x1_ffff << 32 | 12);
+    let honest = Fake::new(place.path(), "2-1-0", 1, 2, 14).lives();
+    honest.event();
+    let (mut consumer, _) = start(place.path());
+    fake.file.set_len((CONTROL_BYTES + 4096) as u64).unwrap();
+    (0..3).for_each(|_| consumer.poll());
+    assert_eq!(consumer.status().tally.recorded, 1);
+    drop(consumer.finish());
+}
+
+#[test]
+fn records_that_a_program_claims_to_have_begun_are_not_looked_for_without_end() {
+    let place = tempfile::tempdir().unwrap();
+    let fake = Fake::new(place.path(), "1-1-0", RINGS_MAX, 1 << 20, 14).lives();
+    fake.ring(ring::RESERVE, 0xf_ffff << 32 | 12);
+    fake.ring(ring::COMMITTED, 12);
+    assert!(recorded(place.path()) >= 1);
+}
+
+#[test]
 fn a_program_whose_stream_cannot_be_written_keeps_no_other_from_being_recorded() {
     let place = tempfile::tempdir().unwrap();
     let first = Fake::new(place.path(), "1-1-0", 1, 2, 14).lives();

@@ -167,12 +167,14 @@ impl Drain {
         Ok(())
     }
 
-    /// Counts of the ring's events; at the end also written into the file.
+    /// Counts of the ring's events at the end, also written into the file. Unfinished ones are looked for in at most `left` bytes,
+    /// which it reduces.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn finish(&mut self, program: &Program) -> io::Result<Tally> {
-        let tally = self.tally(program);
+    pub fn finish(&mut self, program: &Program, left: &mut usize) -> io::Result<Tally> {
+        let unfinished = program.rings[self.ring].unfinished(left);
+        let tally = Tally { unfinished, ..self.tally(program) };
         if let Some(file) = &self.file {
             file.correct_discarded(tally.discarded)?;
         }
@@ -180,14 +182,14 @@ impl Drain {
         Ok(tally)
     }
 
-    /// The counts so far.
+    /// The counts so far; a record that is being written is not unfinished.
     #[must_use]
     pub fn tally(&self, program: &Program) -> Tally {
         let (memory, progress) = (&program.rings[self.ring], self.stream.progress());
         Tally {
             recorded: progress.recovered,
             discarded: memory.value(ring::DISCARDED).saturating_sub(memory.value(ring::DISCARDED_BEFORE)),
-            unfinished: memory.unfinished(),
+            unfinished: 0,
             overwritten: 0,
             damaged: progress.damaged,
         }

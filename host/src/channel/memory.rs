@@ -1,13 +1,14 @@
 //! A part of a program's file as 64-bit words, every access checked.
 //!
 //! The program may write at the same time, so words are read atomically and copied before they are interpreted. Its owner
-//! could even truncate the file under us: the size is checked first, and a page that vanishes later is replaced by zeros (see
+//! could even truncate the file under us: the size is checked first, and pages that vanish later are replaced by zeros (see
 //! `survive_shrinking_files`).
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
-use std::sync::Once;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// A mapping, readable, and writable if the file is.
 #[derive(Debug)]
@@ -44,7 +45,11 @@ impl Memory {
                 at as libc::off_t,
             )
         };
-        (start != libc::MAP_FAILED).then_some(Memory { start: start.cast(), length, writable })
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        mapped().insert(start as usize, start as usize + length.next_multiple_of(PAGE));
+        Some(Memory { start: start.cast(), length, writable })
     }
 
     /// Stores a word, if the mapping is writable.
@@ -116,6 +121,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        mapped().remove(&(self.start as usize));
         // SAFETY: our own mapping; no reference outlives `self`.
         unsafe { libc::munmap(self.start.cast(), self.length) };
     }
@@ -124,7 +130,16 @@ impl Drop for Memory {
 // SAFETY: plain shared memory; all access is atomic.
 unsafe impl Send for Memory {}
 
-/// A page of a mapped file that its owner has truncated reads as zeros from then on, instead of killing the consumer.
+const PAGE: usize = 4096;
+
+/// Start and end of every mapping. Nothing touches the mapped memory while this is locked, so the handler of a fault may lock it.
+static MAPPED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+fn mapped() -> MutexGuard<'static, BTreeMap<usize, usize>> {
+    MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A mapped file that its owner has truncated reads as zeros from there on, instead of killing the consumer.
 fn survive_shrinking_files() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -139,18 +154,23 @@ fn survive_shrinking_files() {
     });
 }
 
+/// Replaces the rest of the mapping, not one page: the kernel limits the number of mappings (vm.max_map_count), and a program
+/// chooses which pages are read.
 extern "C" fn replace_by_zeros(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     const BEYOND_THE_FILE: libc::c_int = 2; // BUS_ADRERR
-                                            // SAFETY: the kernel passes a valid siginfo; the replaced page no longer has any
-                                            // content.
+                                            // SAFETY: the kernel passes a valid siginfo; the replaced pages no longer have
+                                            // any content. Without a mapping of ours, or a real bus error: let it kill us.
     unsafe {
-        let page = (*info).si_addr() as usize & !4095;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        let page = (*info).si_addr() as usize & !(PAGE - 1);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        if (*info).si_code != BEYOND_THE_FILE
-            || libc::mmap(page as *mut libc::c_void, 4096, rights, flags, -1, 0) == libc::MAP_FAILED
+        // Not for a signal that a process sent, which may interrupt the lock.
+        let is_ours = (*info).si_code == BEYOND_THE_FILE;
+        let end = if is_ours { mapped().range(..=page).next_back().map_or(0, |(_, &end)| end) } else { 0 };
+        if end <= page
+            || libc::mmap(page as *mut libc::c_void, end - page, rights, flags, -1, 0) == libc::MAP_FAILED
         {
-            libc::signal(signal, libc::SIG_DFL); // a real bus error: let it kill us
+            libc::signal(signal, libc::SIG_DFL);
         }
     }
 }

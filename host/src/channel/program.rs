@@ -270,15 +270,16 @@ impl RingMemory {
         self.memory.store(ring::OVERWRITE, u64::from(overwrite), Ordering::Relaxed);
     }
 
-    /// Records that were begun and never committed: in a dead program, those interrupted by its death.
-    #[must_use]
-    pub fn unfinished(&self) -> u64 {
+    /// Records that were begun and never committed: in a dead program, those interrupted by its death. It looks at packets of at
+    /// most `left` bytes, which it reduces by theirs: a program may claim any number in memory that it names several times.
+    pub fn unfinished(&self, left: &mut usize) -> u64 {
         let (committed, reserved) = (self.committed(), Position::from_word(self.value(ring::RESERVE)));
         let between = committed.packets_to(reserved);
         if between < 0 {
             return 0; // died in a packet switch, where `committed` moves first
         }
-        let between = between.min(self.packets as i32);
+        let between = between.min(self.packets.min(*left / self.packet_bytes) as i32);
+        *left -= between as usize * self.packet_bytes;
         let closed = (0..between).map(|packet| {
             let at = RING_HEADER_BYTES
                 + (committed.seq.wrapping_add(packet as u32) as usize % self.packets) * self.packet_bytes

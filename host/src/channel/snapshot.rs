@@ -20,8 +20,10 @@ use super::program::Program;
 pub fn write(program: &Program, dir: &mut TraceDir, quota: &mut Quota) -> io::Result<Tally> {
     let mut total = Tally::default();
     let mut left = program.held_bytes();
+    let mut left_of_unfinished = (!program.alive()).then_some(left);
     for ring in 0..program.rings.len() {
-        let (stream, tally) = read_ring(program, ring, dir.trace.uuid, &mut left);
+        let (stream, mut tally) = read_ring(program, ring, dir.trace.uuid, &mut left);
+        tally.unfinished = left_of_unfinished.as_mut().map_or(0, |left| program.rings[ring].unfinished(left));
         if !stream.bytes().is_empty() {
             dir.describe(&program.events)?;
             let (mut file, _) = dir.stream(ring)?;
@@ -69,7 +71,7 @@ fn read_ring(program: &Program, ring: usize, uuid: [u8; 16], left: &mut usize) -
     let tally = Tally {
         recorded: progress.recovered,
         discarded: memory.value(ring::DISCARDED),
-        unfinished: if program.alive() { 0 } else { memory.unfinished() },
+        unfinished: 0,
         overwritten: total.saturating_sub(progress.recovered.saturating_add(progress.damaged)),
         damaged: progress.damaged,
     };

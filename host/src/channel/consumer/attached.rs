@@ -95,8 +95,9 @@ impl Attached {
             tally += snapshot::write(&self.program, &mut self.dir, quota)?;
             return Ok(tally);
         }
+        let mut left = self.program.held_bytes();
         for drain in &mut self.drains {
-            tally += drain.finish(&self.program)?;
+            tally += drain.finish(&self.program, &mut left)?;
         }
         Ok(tally)
     }
