@@ -22,8 +22,10 @@ pub fn line(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Applies [`line()`] to each line, keeping line ends and tabs. Escape sequences are kept if `is_ours` accepts the text
+/// Escapes what [`line()`] escapes, keeping line ends and tabs. Escape sequences are kept if `is_ours` accepts the text
 /// after the escape character, such as `[K`.
+///
+/// The escapes are those of JSON (`\u009b`): it is filtered too, and its data stay the same.
 #[must_use]
 pub fn lines(text: &str, is_ours: impl Fn(&str) -> bool) -> Cow<'_, str> {
     let is_plain = |c: char| matches!(c, '\n' | '\t') || !is_hidden(c);
@@ -44,11 +46,25 @@ pub fn lines(text: &str, is_ours: impl Fn(&str) -> bool) -> Cow<'_, str> {
         }
         match is_plain(c) {
             true => shown.push(c),
-            false => shown.extend(c.escape_unicode()),
+            false => {
+                let mut units = [0; 2];
+                for unit in c.encode_utf16(&mut units) {
+                    let _ = write!(shown, "\\u{unit:04x}");
+                }
+            }
         }
         rest = behind;
     }
     Cow::Owned(shown)
+}
+
+/// JSON whose strings show nothing hidden, for a file that may be printed; its data stay the same.
+#[must_use]
+pub fn json(text: String) -> String {
+    match lines(&text, |_| false) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(shown) => shown,
+    }
 }
 
 /// Disables commands that CI systems read from logs: the first character of `::` at the start of a line (GitHub, Gitea)
@@ -92,12 +108,16 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// [`line()`] with the five special characters of XML and HTML escaped.
+/// [`line()`] with the five special characters of XML and HTML escaped, and the second `#` of `##`: no command to a CI system
+/// (see [`no_commands`]) if the page is printed.
 #[must_use]
 pub fn markup(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
+    let mut before = ' ';
     for c in line(text).chars() {
+        let after = std::mem::replace(&mut before, c);
         match c {
+            '#' if after == '#' => escaped.push_str("&#35;"),
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
@@ -165,6 +185,7 @@ mod tests {
     fn what_would_act_on_a_terminal_or_a_page_is_shown_instead() {
         assert_eq!(line("a\x1b[2Jb\u{202e}c\0\n"), "a\\u{1b}[2Jb\\u{202e}c\\u{0} ");
         assert_eq!(markup("<a href='x'>&\"\u{1}"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;\\u{1}");
+        assert_eq!(markup("# ##[x ###"), "# #&#35;[x #&#35;&#35;");
         for hidden in ['\u{61c}', '\u{ad}', '\u{e0041}', '\u{2066}', '\u{9b}', '\u{180e}', '\u{3164}'] {
             assert!(line(&format!("a{hidden}b")).is_ascii(), "{:x}", u32::from(hidden));
         }
@@ -175,7 +196,7 @@ mod tests {
     fn of_escape_sequences_in_a_text_only_our_own_act() {
         let ours = |code: &str| code == "[K" || code == "[1m";
         assert_eq!(lines("a\t\x1b[1mb\x1b[K\n", ours), "a\t\x1b[1mb\x1b[K\n");
-        assert_eq!(lines("\x1b[2J\x1b]0;x\x07\r\x1b", ours), "\\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{d}\\u{1b}");
+        assert_eq!(lines("\x1b[2J\x1b]0;x\x07\r\x1b", ours), "\\u001b[2J\\u001b]0;x\\u0007\\u000d\\u001b");
         assert!(matches!(lines("two\nlines", ours), Cow::Borrowed(_)));
     }
 
@@ -195,6 +216,16 @@ mod tests {
     }
 
     proptest::proptest! {
+        #[test]
+        fn json_keeps_its_strings_and_shows_nothing_hidden(name in r#"(\PC|\p{C}|[\x00-\x1f\x7f-\u{9f}\u{202e}\u{e0041}"\\]){0,8}"#) {
+            let data = serde_json::json!({ &name: &name });
+            for text in [data.to_string(), serde_json::to_string_pretty(&data).unwrap()] {
+                let shown = json(text);
+                proptest::prop_assert!(!shown.chars().any(|c| c != '\n' && is_hidden(c)), "{}", shown);
+                proptest::prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), data.clone());
+            }
+        }
+
         /// Names from the parts of commands, in JSON and as the first text of an output.
         #[test]
         fn no_text_commands_a_ci_system_and_json_keeps_its_strings(name in r#"[:#\[{ \n\\"a-z]{0,3}(##|::|##vso\[|##\[|x){0,3}"#) {

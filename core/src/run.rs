@@ -8,6 +8,7 @@ use crate::idle::IdleComparison;
 use crate::on_late::OnLate;
 use crate::path_analysis::PathAnalysis;
 use crate::peak::Peak;
+use crate::printable;
 use crate::series::{Quantity, Series, Thread};
 use crate::set_run::SetRun;
 use crate::time::{Cpu, Ns};
@@ -286,8 +287,8 @@ impl Run {
     /// The text of a run file.
     #[must_use]
     pub fn to_json(&self) -> String {
-        serde_json::to_string(self)
-            .unwrap_or_else(|error| unreachable!("a run has only string keys: {error}"))
+        let text = serde_json::to_string(self);
+        printable::json(text.unwrap_or_else(|error| unreachable!("a run has only string keys: {error}")))
     }
 
     /// Marks the run as stopped early; `why` is one line with the requested and the actual duration.

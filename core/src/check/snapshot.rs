@@ -13,6 +13,8 @@ use std::fmt;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::printable;
+
 /// Value of `format` in every snapshot.
 pub const FORMAT: &str = "lathunt-snapshot";
 /// The only version that this code reads and writes.
@@ -160,7 +162,7 @@ impl Snapshot {
     /// The JSON form, one fact a line.
     #[must_use]
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_default() // maps of texts always serialize
+        printable::json(serde_json::to_string_pretty(self).unwrap_or_default()) // maps of texts always serialize
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{anyhow, bail, Result};
 use lathunt_core::bound::curves::Curves;
+use lathunt_core::printable;
 use lathunt_core::report::plot::Plot;
 use lathunt_core::report::{html, svg};
 use lathunt_core::tail_plots::{exceedance, plots, Subject, Unit};
@@ -50,6 +51,7 @@ pub fn write(args: &BoundArgs, analysed: &[Analysed]) -> Result<()> {
             [one] => serde_json::to_string_pretty(one)?,
             all => serde_json::to_string_pretty(all)?,
         };
+        let json = printable::json(json);
         file::put(&directory, ANSWER_FILE, (json + "\n").as_bytes(), Readers::Umask)?;
         if analysed.iter().any(|one| one.basis.is_some()) {
             file::put(&directory, PAGE_FILE, page(analysed)?.as_bytes(), Readers::Umask)?;
