@@ -249,6 +249,14 @@ fn a_command_that_does_not_start_leaves_no_file_and_the_limit_is_named() {
         assert!(said.contains(expected) && said.lines().count() == 1, "{program}: {said}");
         assert!(!place.path().join("t").exists(), "{program}: {said}");
     }
+    // The pages of the second CPU cannot be set aside: those of the first one are removed.
+    fs::create_dir_all(place.path().join("rings/trace.dat.cpu1.partial/not-empty")).unwrap();
+    fs::write(place.path().join("rings/trace.dat.cpu1"), "").unwrap();
+    if Path::new("/sys/devices/system/cpu/cpu1").exists() {
+        let output = shell("trace --events min -D 100ms -o rings", "", place.path());
+        assert_eq!((output.status.code(), said(&output).lines().count()), (Some(1), 1), "{}", said(&output));
+        assert!(!place.path().join("rings/trace.dat.cpu0").exists(), "{}", said(&output));
+    }
     // Two processes of this user: lathunt and its consumer.
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let limited = "setpriv --reuid 65531 --regid 65531 --clear-groups prlimit --nproc=2";

@@ -74,6 +74,7 @@ pub fn raise_files() {
 pub fn remedy(doing: &str, what: &str, errno: i32) -> Option<&'static str> {
     match (errno, doing) {
         (libc::EMFILE, _) => Some("raise the limit of open files (ulimit -n)"),
+        (libc::ENFILE, _) => Some("raise the limit of open files of the whole machine (sysctl fs.file-max)"),
         (libc::EAGAIN, _) if what.ends_with("timer") => {
             Some("raise the limit of pending signals (ulimit -i)")
         }

@@ -44,10 +44,11 @@ impl CpuPages {
             let renamed = directory.rename(&name, &old);
             renamed.map_err(|error| Error::new("rename", path.display().to_string(), error))?;
         }
+        let pipe = pipe()?;
         let file = directory
             .create_new(&name, Readers::Owner)
             .map_err(|error| Error::new("make", path.display().to_string(), error))?;
-        Ok(CpuPages { raw, name, path, file, pipe: pipe()?, page_bytes, written: 0 })
+        Ok(CpuPages { raw, name, path, file, pipe, page_bytes, written: 0 })
     }
 
     /// Moves the available full pages.

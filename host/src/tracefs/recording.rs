@@ -328,7 +328,17 @@ fn open_rings(instance: &Instance, directory: &Directory, page_bytes: usize) -> 
         let raw = instance.path().join(format!("per_cpu/cpu{number}/trace_pipe_raw"));
         CpuPages::open(&raw, directory, format!("{FILE}.cpu{number}").into(), page_bytes)
     };
-    numbers.iter().map(open).collect()
+    let mut cpus = Vec::new();
+    for number in &numbers {
+        match open(number) {
+            Ok(cpu) => cpus.push(cpu),
+            Err(error) => {
+                cpus.into_iter().for_each(|cpu: CpuPages| cpu.remove(directory));
+                return Err(error);
+            }
+        }
+    }
+    Ok(cpus)
 }
 
 fn directories(path: &Path) -> Vec<String> {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
+use lathunt_core::printable;
 use lathunt_core::time::Cpu;
 use lathunt_host::beneath::{Directory, Readers};
 use lathunt_host::recorder::{self, Calls, Recorder};
@@ -139,7 +140,10 @@ impl Kernel {
             directory: directory.clone(),
         })?;
         // Written now in case the recording is killed; rewritten at its end, with the losses.
-        write_conditions(&directory, &record, &conditions)?;
+        if let Err(error) = write_conditions(&directory, &record, &conditions) {
+            recording.discard();
+            return Err(error);
+        }
         Ok(Kernel { way: Way::Tracefs(Box::new(recording)), directory, record, conditions })
     }
 
@@ -258,7 +262,7 @@ impl Ended {
 fn write_conditions(directory: &Directory, record: &Record, conditions: &Conditions) -> Result<()> {
     let file =
         ConditionsFile { format: "lathunt-trace-conditions", version: 1, recording: record, conditions };
-    let text = serde_json::to_string_pretty(&file)? + "\n";
+    let text = printable::json(serde_json::to_string_pretty(&file)? + "\n");
     file::put(directory, CONDITIONS_FILE, text.as_bytes(), Readers::Owner)
 }
 
