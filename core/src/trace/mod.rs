@@ -19,6 +19,7 @@ pub mod normalize;
 pub mod perf_data;
 pub mod ring_page;
 pub mod source;
+mod strings;
 pub mod syscall_names;
 pub mod together;
 pub mod trace_dat;
