@@ -1,0 +1,162 @@
+//! The first walk over a text: its classes, names, losses and pieces, and the lines that are not events.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::line::{self, EventLine, Line};
+use super::lines::Lines;
+use super::pieces::{fields_of, Cutter};
+use super::shapes::Shapes;
+use super::{FtraceText, LossLine, Release};
+use crate::printable;
+use crate::time::{Mono, Tid};
+use crate::trace::item::Damage;
+use crate::trace::kallsyms::Symbols;
+use crate::trace::source::{About, Clock, OpenError};
+
+/// How the first of the lines that are not events is reported.
+const NO_EVENT: &str = "a line that is no event";
+/// Number of lines read before a text is rejected.
+const LINES_TO_RECOGNISE: usize = 2000;
+
+/// Whether the first lines have events.
+pub(super) fn recognise(text: &[u8]) -> Result<(), OpenError> {
+    let mut lines = Lines::within(text, 0, text.len());
+    let mut is_without_cpu = false;
+    for _ in 0..LINES_TO_RECOGNISE {
+        let Some((_, line)) = lines.next() else { break };
+        match line::parse(&line) {
+            Some(Line::Event(_)) => return Ok(()),
+            Some(Line::Timeless) => {
+                let what = "its times are not seconds (clock x86-tsc, counter or uptime): record with `trace-cmd record -C mono`, or `echo mono > trace_clock`";
+                return Err(OpenError::Unsupported(what.into()));
+            }
+            _ => is_without_cpu |= line::is_without_cpu(&line),
+        }
+    }
+    if is_without_cpu {
+        let what = "text of perf script without CPUs: print them with `perf script -F +cpu`, or name the perf.data itself";
+        return Err(OpenError::Unsupported(what.into()));
+    }
+    let what = "not a text of ftrace: no line of an event among the first";
+    Err(OpenError::Foreign(what.into()))
+}
+
+/// Facts of the lines read so far.
+#[derive(Default)]
+pub(super) struct Reading {
+    about: About,
+    shapes: Shapes,
+    cutter: Cutter,
+    losses: Vec<LossLine>,
+    /// Losses of each CPU behind which no event was seen yet.
+    open_losses: HashMap<u32, Vec<usize>>,
+    kallsyms: String,
+    not_understood: u64,
+    overwritten: u64,
+    /// Number of events in the heading, and of lines that may be events.
+    announced: u64,
+    lines: u64,
+    /// The CPU whose buffer starts last.
+    started: Option<u32>,
+    last: u64,
+    /// Time of the first and of the last event of each CPU.
+    reach: HashMap<u32, (u64, u64)>,
+    first_cpu: Option<u32>,
+    backwards: bool,
+}
+
+impl Reading {
+    /// The next line, and the bytes that it takes.
+    pub(super) fn line(&mut self, text: &str, begin: usize, end: usize) {
+        self.lines += u64::from(!text.starts_with('#') && !text.trim_ascii().is_empty());
+        match line::parse(text) {
+            Some(Line::Event(event)) if event.at <= Mono::LATEST.0 => self.event(&event, begin, end),
+            Some(Line::Lost { cpu, count }) => {
+                // Printed before the first event behind the gap: it takes that event's time.
+                self.open_losses.entry(cpu).or_default().push(self.losses.len());
+                self.losses.push(LossLine { at: self.last, line: begin, cpu, count });
+                self.first_cpu.get_or_insert(cpu);
+            }
+            Some(Line::Heading { printed, overwritten }) => {
+                self.announced = self.announced.saturating_add(printed);
+                self.overwritten = self.overwritten.saturating_add(overwritten);
+            }
+            Some(Line::Started(cpu)) => self.started = Some(cpu),
+            Some(Line::Comment) => {}
+            Some(Line::Event(_) | Line::Timeless) | None => {
+                self.not_understood += 1;
+                if self.not_understood == 1 {
+                    let shown: String = text.chars().take(60).collect();
+                    let what = format!("{NO_EVENT}: '{shown}'");
+                    self.about.info.damage.push(Damage::new(begin as u64, what));
+                }
+            }
+        }
+    }
+
+    fn event(&mut self, event: &EventLine<'_>, begin: usize, end: usize) {
+        let (tid, comms) = (Tid(event.tid), &mut self.about.info.comms);
+        let is_named = !event.comm.is_empty() && event.comm != "<...>";
+        if is_named && comms.get(&tid).is_none_or(|known| known != event.comm) {
+            comms.insert(tid, printable::line(event.comm).into_owned());
+        }
+        let (name, fields) = fields_of(event);
+        self.shapes.learn(&mut self.about.catalogue, &mut self.kallsyms, &name, &fields);
+        self.cutter.event(begin, end, event.at);
+        self.last = event.at;
+        self.first_cpu.get_or_insert(event.cpu);
+        if !self.open_losses.is_empty() {
+            let losses = self.open_losses.remove(&event.cpu).unwrap_or_default();
+            losses.into_iter().for_each(|loss| self.losses[loss].at = event.at);
+        }
+        let reach = self.reach.entry(event.cpu).or_insert((event.at, event.at));
+        let before = std::mem::replace(&mut reach.1, event.at);
+        if event.at < before && !self.backwards {
+            self.backwards = true;
+            let (cpu, before, now) = (event.cpu, Mono(before), Mono(event.at));
+            let what = format!(
+                "CPU {cpu}: time goes back from {before} to {now}: the lines were sorted or are of two recordings"
+            );
+            self.about.info.damage.push(Damage::new(begin as u64, what));
+        }
+    }
+
+    /// The heading announces more than one event beyond the lines read so far.
+    pub(super) fn lacks_more_than_one(&self) -> bool {
+        self.lines + 1 < self.announced
+    }
+
+    pub(super) fn finish<'t>(
+        mut self,
+        text: Cow<'t, [u8]>,
+        release: Option<&'t dyn Release>,
+    ) -> FtraceText<'t> {
+        let info = &mut self.about.info;
+        let foreign = |damage: &&mut Damage| damage.what.starts_with(NO_EVENT);
+        if let (Some(first), 2..) = (info.damage.iter_mut().find(foreign), self.not_understood) {
+            let more = self.not_understood - 1;
+            let were = if more == 1 { "1 more line is" } else { &format!("{more} more lines are") };
+            first.what.push_str(&format!("; {were} none: events are missing"));
+        }
+        if self.lines < self.announced {
+            let (lines, announced) = (self.lines, self.announced);
+            let what = format!("the heading tells of {announced} events, and {lines} lines are here: the text was cut or filtered");
+            info.damage.push(Damage::new(0, what));
+        }
+        // Until the last CPU's first event the record has gaps.
+        let begins = self.started.or(self.first_cpu).filter(|_| self.overwritten > 0);
+        if let Some((cpu, (at, _))) = begins.and_then(|cpu| Some((cpu, *self.reach.get(&cpu)?))) {
+            self.losses.push(LossLine { at, line: 0, cpu, count: Some(self.overwritten) });
+        }
+        self.losses.sort_unstable_by_key(LossLine::key);
+        info.format = "ftrace text".into();
+        info.clock = Clock::default();
+        let cpus = self.reach.keys().copied().chain(self.losses.iter().map(|loss| loss.cpu));
+        info.cpus = cpus.map(|cpu| cpu.saturating_add(1)).max();
+        info.origins = vec![String::new()];
+        self.about.symbols = Symbols::new(self.kallsyms.into_bytes());
+        let (about, shapes, pieces) = (self.about, self.shapes, self.cutter.finish());
+        FtraceText { text, release, about, shapes, pieces, losses: self.losses }
+    }
+}
