@@ -13,6 +13,7 @@ mod losses_tests;
 mod named;
 #[cfg(test)]
 mod named_tests;
+mod paired;
 mod question;
 mod scheduled;
 mod unanswerable;
@@ -141,20 +142,7 @@ struct Search<'s> {
 impl<'s> Search<'s> {
     fn new(source: &'s dyn Source, question: &'s Question, whose: &'s Whose) -> Self {
         let mut found = Found { is_damaged: !source.info().damage.is_empty(), ..Found::default() };
-        let matchers = match question {
-            Question::Between { from, to, pair } => {
-                let key = pair.as_deref();
-                let make = |marker| Matcher::new(marker, key.or(Some("arg0")), source);
-                let both = (make(from), make(to));
-                for (matcher, marker) in [(&both.0, from), (&both.1, to)] {
-                    if !matcher.is_possible() {
-                        found.impossible.push(marker.to_string());
-                    }
-                }
-                Some(both)
-            }
-            _ => None,
-        };
+        let matchers = paired::matchers(source, question, &mut found);
         let feeding = match question {
             Question::IrqToThread(line, _) => {
                 let is_raise = |name: &str| matches!(name, "softirq_raise" | "irq_softirq_raise");
@@ -263,16 +251,7 @@ impl<'s> Search<'s> {
         if self.whose.comm.is_some() {
             self.see_names(&event);
         }
-        if let (Some((from, to)), Some(class)) = (&self.matchers, self.source.class(record)) {
-            let ends = to.matches(record, &event, class, &self.normalizer);
-            let begins = from.matches(record, &event, class, &self.normalizer);
-            if let Some(key) = ends {
-                self.end(&event, key);
-            }
-            if let Some(key) = begins {
-                self.begin(&event, key);
-            }
-        } else {
+        if !self.marked(record, &event) {
             self.fed(&event);
             self.scheduled(&event);
         }
@@ -281,21 +260,6 @@ impl<'s> Search<'s> {
             Kind::TaskExit { task } | Kind::Fork { child: task, .. } => self.over(task.tid, event.at),
             Kind::Switch { prev, left_as: LeftAs::Dead, .. } => self.over(prev.tid, event.at),
             _ => {}
-        }
-    }
-
-    /// From an interrupt to its thread: each wake-up ends one interval.
-    fn fed(&mut self, event: &Event) {
-        let (Question::IrqToThread(_, wanted), Some(feeding)) = (self.question, &mut self.feeding) else {
-            return;
-        };
-        let Some((tid, at)) = feeding.take(event, self.normalizer.strings()).filter(|(tid, _)| tid == wanted)
-        else {
-            return;
-        };
-        // After a preemption it is in the same interval.
-        if self.fed_since.replace(at) != Some(at) {
-            self.keep(Begun::new(at, tid, None), tid, event);
         }
     }
 
@@ -317,39 +281,6 @@ impl<'s> Search<'s> {
                 self.found.lasting.push(*event);
             }
             _ => {}
-        }
-    }
-
-    fn begin(&mut self, event: &Event, key: Option<String>) {
-        let Some(tid) = event.current else { return };
-        let begun = Begun::new(event.at, tid, key.clone());
-        let earlier = match (&self.question, key) {
-            (Question::Between { pair: Some(_), .. }, Some(key)) => self.by_key.insert(key, begun),
-            (Question::Between { pair: Some(_), .. }, None) => Some(begun),
-            _ => self.by_thread.insert(tid, begun),
-        };
-        earlier.iter().for_each(|earlier| self.unended(earlier, event.at));
-        self.found.unmatched_begins += u64::from(earlier.is_some());
-    }
-
-    fn end(&mut self, event: &Event, key: Option<String>) {
-        let Some(tid) = event.current else { return };
-        let begun = match (&self.question, &key) {
-            (Question::Between { pair: Some(_), .. }, Some(key)) => self.by_key.remove(key),
-            (Question::Between { pair: Some(_), .. }, None) => None,
-            _ => self.by_thread.remove(&tid),
-        };
-        let before = self.ended.insert(tid, event.at);
-        match begun {
-            Some(begun) => self.keep(begun, tid, event),
-            None => {
-                self.found.unmatched_ends += 1;
-                self.begun_in_loss(tid, before, event.at);
-                let name = self.name(tid);
-                if self.found.end_threads.len() < 8 {
-                    self.found.end_threads.insert(name);
-                }
-            }
         }
     }
 
@@ -384,7 +315,8 @@ impl<'s> Search<'s> {
         let open: Vec<Tid> = open.iter().map(|begun| begun.tid).collect();
         if !matches!(self.question, Question::Wakeups | Question::IrqToThread(..) | Question::At(_)) {
             self.found.unmatched_begins += open.len() as u64;
-            let names: Vec<String> = open.into_iter().take(8).map(|tid| self.name(tid)).collect();
+            let names: Vec<String> =
+                open.into_iter().take(paired::MOST_NAMED).map(|tid| self.name(tid)).collect();
             self.found.begin_threads.extend(names);
         }
         self.found.silent =

@@ -1,5 +1,6 @@
 //! Intervals that are not whole: those that span lost events, those whose start is lost, and those without an end.
 
+use super::paired::MOST_NAMED;
 use super::{Begun, FoundInterval, Question, Search};
 use crate::time::{Mono, Tid};
 use crate::trace::item::Loss;
@@ -70,7 +71,7 @@ impl Search<'_> {
         if let Some(begun) = by_thread.then(|| self.by_thread.remove(&tid)).flatten() {
             self.cut_by_exit(&begun, at);
             self.found.unmatched_begins += 1;
-            if self.found.begin_threads.len() < 8 {
+            if self.found.begin_threads.len() < MOST_NAMED {
                 let name = self.name(tid);
                 self.found.begin_threads.insert(name);
             }

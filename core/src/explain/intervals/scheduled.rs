@@ -6,6 +6,21 @@ use crate::time::{Mono, Ns};
 use crate::trace::event::{Event, Kind};
 
 impl Search<'_> {
+    /// From an interrupt to its thread: each wake-up ends one interval.
+    pub(super) fn fed(&mut self, event: &Event) {
+        let (Question::IrqToThread(_, wanted), Some(feeding)) = (self.question, &mut self.feeding) else {
+            return;
+        };
+        let Some((tid, at)) = feeding.take(event, self.normalizer.strings()).filter(|(tid, _)| tid == wanted)
+        else {
+            return;
+        };
+        // After a preemption it is in the same interval.
+        if self.fed_since.replace(at) != Some(at) {
+            self.keep(Begun::new(at, tid, None), tid, event);
+        }
+    }
+
     /// The queries without markers.
     pub(super) fn scheduled(&mut self, event: &Event) {
         match (self.question, event.kind) {
