@@ -5,10 +5,11 @@
 //! change with every restart of an application and its names do not. At most [`Settings::names`] names are admitted, so that
 //! neither database nor label sets grow without bound, whatever programs call themselves.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod names;
+
+use std::collections::BTreeMap;
 
 use lathunt_core::application::{Deadlines, Task};
-use lathunt_core::comm::Comm;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::histogram::Histogram;
 use lathunt_core::monitor::export::Interrupts;
@@ -22,13 +23,12 @@ use lathunt_core::trace::event::SOFTIRQS;
 use crate::error::Result;
 use crate::recorder::Source as TakenBy;
 use crate::recording::{self, Recording, Selection};
+use names::Names;
 
 /// Worst cases kept per CPU: the series of a CPU and its tasks take their evidence from these.
 const PEAKS: usize = 16;
 /// Evidence of latencies below this is never requested: it would cost more than it is worth.
 const FLOOR: Ns = Ns::from_us(20);
-/// Name for tasks whose own names arrived after the last admitted one. No thread has this name by chance.
-pub const OTHERS: &str = "(others)";
 /// Quantities kept of tasks. Their timer latencies are in the series of CPUs; responses only if there is a deadline.
 const OF_TASKS: [Quantity; 4] =
     [Quantity::TimerWakeup, Quantity::Wakeup, Quantity::SharedPrio, Quantity::Response];
@@ -58,45 +58,6 @@ pub struct Source {
     overwritten: u64,
 }
 
-/// Names that have series of their own.
-#[derive(Debug)]
-struct Names {
-    limit: usize,
-    admitted: BTreeSet<Comm>,
-}
-
-impl Names {
-    /// The name for the series of tasks called `comm`.
-    fn of(&mut self, comm: &str) -> Comm {
-        let name = as_text(Comm::cut(comm));
-        if self.admitted.len() < self.limit {
-            self.admitted.insert(name);
-        }
-        self.known(comm)
-    }
-
-    /// The same, for admitted tasks or those without a series of their own.
-    fn known(&self, comm: &str) -> Comm {
-        let name = as_text(Comm::cut(comm));
-        if self.admitted.contains(&name) || self.admitted.len() < self.limit {
-            name
-        } else {
-            Comm::cut(OTHERS)
-        }
-    }
-}
-
-/// A name that is displayed the same and survives re-reading. Programs choose the bytes of their names, and 15 of them may
-/// end within a character: names that differ only in such bytes would be two series of one name.
-fn as_text(mut name: Comm) -> Comm {
-    loop {
-        match Comm::cut(&name.text()) {
-            same if same == name => return name,
-            cut => name = cut,
-        }
-    }
-}
-
 impl Source {
     /// Attaches the recorder. Also returns what cannot be recorded here, and what that costs, one line each.
     ///
@@ -117,7 +78,7 @@ impl Source {
         };
         let recording = Recording::start(settings)?;
         let notes = recording.notes().to_vec();
-        let names = Names { limit: names, admitted: BTreeSet::new() };
+        let names = Names::at_most(names);
         Ok((Source { recording, names, lost: BTreeMap::new(), overwritten: 0 }, notes))
     }
 
@@ -317,6 +278,7 @@ fn class(source: &TakenBy) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lathunt_core::comm::Comm;
     use lathunt_core::histogram::Layout;
     use lathunt_core::series::Thread;
     use lathunt_core::time::Tid;
@@ -396,19 +358,5 @@ mod tests {
         assert_eq!(window([of(0, 5), of(1, 0)]), [(0, 5)]);
         assert_eq!(window([of(0, 5), of(1, 7)]), [(0, 0), (1, 7)]);
         assert_eq!(window([of(0, 6), of(1, 7)]), [(0, 1)]);
-    }
-
-    #[test]
-    fn names_that_differ_in_what_is_no_text_are_one() {
-        let mut names = Names { limit: 2, admitted: BTreeSet::new() };
-        // Bytes 15 and up fall within the last character of each.
-        let first = names.of("\u{fffd}motion call\u{20ac}");
-        assert_eq!(first, names.of("\u{fffd}motion call\u{fffd}"));
-        assert_eq!(Comm::cut(&first.text()), first, "as it is read back");
-        assert_eq!((names.of("motion"), names.of("late")), (Comm::cut("motion"), Comm::cut(OTHERS)));
-        for bytes in [[0xff; 16], *b"\xe2\x82aaaaaaaaaaa\xc3\xa9\xa9", *b"aaaaaaaaaaaaa\xf0\x9f\x98"] {
-            let name = as_text(Comm::new(bytes));
-            assert_eq!((Comm::cut(&name.text()), as_text(name)), (name, name));
-        }
     }
 }
