@@ -4,6 +4,7 @@ pub mod breaktrace;
 mod late;
 mod reservation;
 mod set_up;
+mod show;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,6 @@ use anyhow::{bail, Result};
 use clap::Args;
 use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::report::figures::fitting;
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::Ns;
@@ -36,6 +36,7 @@ use crate::strict::Strict;
 use crate::until::{Until, UntilArg};
 use crate::{exit, out, stopped};
 use reservation::Reserved;
+use show::{progress, table};
 
 /// Evidence for a latency above the break limit: the interface to a recorder.
 pub trait BreakWatch {
@@ -334,24 +335,6 @@ fn follow(cyclic: &Cyclic, mut until: Option<Until>, args: &CyclicArgs, mut look
     }
 }
 
-fn progress(cyclic: &Cyclic, until: Option<Until>, elapsed: Ns) -> String {
-    let threads = cyclic.options().threads.len();
-    let states: Vec<_> = (0..threads).map(|index| cyclic.live(index)).collect();
-    let count: u64 = states.iter().map(|live| live.count).sum();
-    let missed: u64 = states.iter().map(|live| live.missed).sum();
-    let max = states.iter().filter_map(|live| live.max).max();
-    let until = until.map(|until| {
-        let of = until.estimate().map(|whole| format!(" of about {:.0} s", whole.as_secs()));
-        format!("{}: {:.0} s{}, ", until.phase("measuring"), elapsed.as_secs(), of.unwrap_or_default())
-    });
-    let until = until.unwrap_or_default();
-    format!("{until}{threads} threads, {count} samples, {missed} missed, max {}", shown(max))
-}
-
-fn shown(value: Option<Ns>) -> String {
-    value.map_or_else(|| "-".to_owned(), |ns| ns.to_string())
-}
-
 fn to_run(conditions: Conditions, results: &[ThreadResult]) -> Run {
     let mut run = Run::new(conditions);
     for result in results {
@@ -359,32 +342,6 @@ fn to_run(conditions: Conditions, results: &[ThreadResult]) -> Run {
     }
     run.peaks = set_up::peaks(results);
     run
-}
-
-fn table(args: &CyclicArgs, results: &[ThreadResult]) -> String {
-    let mut text = format!(
-        "{:<7}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}{:>5}\n",
-        "", "samples", "min", "median", "avg", "p99.9", "max", "missed", "lost"
-    );
-    for (index, ThreadResult { series, .. }) in results.iter().enumerate() {
-        // A SCHED_DEADLINE thread is on no CPU of its own, and its name is too long for the table.
-        let label = if series.cpu.is_some() { series.label() } else { format!("DL {index}") };
-        let view = series.replayed.as_ref().filter(|_| args.replayed).unwrap_or(&series.histogram);
-        let average = view.mean_ns().map(|ns| Ns(ns as u64));
-        let cells = [view.min(), view.quantile(0.5), average, view.quantile(0.999), view.max()];
-        let _ = write!(text, "{label:<7} {:>9}", fitting(view.count(), 9));
-        for cell in cells {
-            let _ = write!(text, " {:>9}", shown(cell));
-        }
-        let missed = series.missed.unwrap_or(0); // the instrument counts them
-        let _ = writeln!(text, " {:>7} {:>4}", fitting(missed, 7), series.lost);
-        if args.histogram {
-            for (low, high, count) in view.occupied() {
-                let _ = writeln!(text, "  {:>12.3} to {:>12.3} µs {count:>12}", low.as_us(), high.as_us());
-            }
-        }
-    }
-    text
 }
 
 #[cfg(test)]
