@@ -46,7 +46,9 @@ pub struct ClockArgs {
 pub fn run(args: ClockArgs) -> Result<ExitCode> {
     let topology = Topology::read(std::path::Path::new(LIVE))?;
     let cpus = topology.select(args.cpus.as_ref())?;
-    let Some(cpu) = cpus.iter().next_back() else { bail!("cannot measure on an empty list of CPUs") };
+    let Some(cpu) = cpus.iter().next_back() else {
+        bail!("cannot measure on an empty list of CPUs: name at least one with -c")
+    };
     signals::install()?;
     let terminal = out::can_draw();
     let begins: fn(&str) = if terminal { |path| eprint!("\rreading by {path} …\x1b[K") } else { |_| () };

@@ -108,7 +108,7 @@ fn merge(loaded: &mut Loaded, quantity: Quantity) -> Result<()> {
         return Ok(());
     }
     let sum = latency::merged(&loaded.run, quantity).ok_or_else(|| {
-        anyhow!("cannot merge the CPUs of {}: their histograms have different classes", loaded.path.display())
+        anyhow!("cannot merge the CPUs of {}: their histograms have different classes; without --merge-cpus each has a line", loaded.path.display())
     })?;
     loaded.run.series = vec![sum];
     Ok(())
@@ -141,8 +141,14 @@ pub fn of_runs(runs: Vec<PathBuf>, output: PathBuf) -> Result<ExitCode> {
 
 fn nothing(quantity: Quantity, kind: Kind) -> anyhow::Error {
     match kind {
-        Kind::Latency => anyhow!("nothing to plot: no run has a sample of {}", quantity.name()),
-        Kind::Seconds => anyhow!("nothing to plot: no run kept maxima over time of {}", quantity.name()),
+        Kind::Latency => anyhow!(
+            "nothing to plot: no run has a sample of {}; --quantity selects another quantity",
+            quantity.name()
+        ),
+        Kind::Seconds => anyhow!(
+            "nothing to plot: no run kept maxima over time of {}; --kind latency plots its distribution",
+            quantity.name()
+        ),
     }
 }
 

@@ -135,7 +135,10 @@ fn place_of(text: &str) -> Result<(String, u16)> {
 
 fn files(args: &RespondArgs) -> Result<Files> {
     if let Some(plot) = args.plot.as_deref().filter(|plot| plot.exists()) {
-        bail!("{} exists: as latmus, lathunt does not overwrite a plot file", plot.display());
+        bail!(
+            "{} exists: as latmus, lathunt does not overwrite a plot file; remove it, or name another one",
+            plot.display()
+        );
     }
     Ok(Files { run: args.output.as_deref().map(output).transpose()?, plot: args.plot.clone() })
 }
