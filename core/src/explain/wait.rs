@@ -19,7 +19,7 @@ use crate::trace::window::StackSample;
 
 /// Maximum time of the scheduler from the interrupt to the switch (0.5-3 µs on bare metal, more on virtual machines);
 /// the thread switched out in that time is not blamed.
-const SWITCHING: Ns = Ns::from_us(10);
+pub(super) const SWITCHING: Ns = Ns::from_us(10);
 
 /// Maximum time from a waking to its arrival in the run queue of another CPU, where `sched_wakeup` does not show it.
 pub(super) const ARRIVES: Ns = Ns::from_us(300);

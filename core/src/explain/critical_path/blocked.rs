@@ -4,7 +4,7 @@ use super::clauses::Weight;
 use super::grace;
 use super::missing::TIMER_MISSING;
 use super::reason::{Asked, Reason};
-use super::wakers::Waker;
+use super::wakers::{OwnTimer, TimerOf, Waker};
 use super::Walk;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::thread::{states, State, Stretch};
@@ -75,7 +75,7 @@ impl Walk<'_, '_> {
             // In an interrupt only its timer ends it, even if the events of the timer are not recorded.
             return vec![self.sleep_until_woken(thread, (a, b), &[*proof], &reason.text, depth)];
         }
-        if !matches!(waker, Waker::OwnTimer { .. } | Waker::Unknown(_) | Waker::Unfinished) {
+        if !matches!(waker, Waker::OwnTimer(_) | Waker::Unknown(_) | Waker::Unfinished) {
             self.frame(thread, stretch, reason, &waker, depth);
         }
         self.waits_for.push(Inherits::of(&reason.what, &waker));
@@ -98,7 +98,8 @@ impl Walk<'_, '_> {
         let deferred = index.and_then(|index| self.deferred(index));
         let Some(deferred) = deferred else { return self.ended_by(waker, thread, (a, b), text, depth) };
         let due = match &waker {
-            Waker::OwnTimer { expires: Some(due), .. } | Waker::TimerOf { expires: Some(due), .. } => *due,
+            Waker::OwnTimer(OwnTimer { expires: Some(due), .. })
+            | Waker::TimerOf(TimerOf { expires: Some(due), .. }) => *due,
             _ => a,
         };
         let from = deferred.since.max(due).clamp(a, b);
@@ -137,25 +138,17 @@ impl Walk<'_, '_> {
             Waker::Work { worker, function, start, queued } => {
                 self.work(thread, &worker, &function, (start, queued), (a, b), depth)
             }
-            Waker::OwnTimer { firing, expires, proof } => {
-                self.own_timer(thread, (a, b), &firing, expires, proof, text, depth)
-            }
-            Waker::TimerOf { who, armed, firing, expires } => {
-                self.timer_of(thread, who, armed, &firing, expires, (a, b), depth)
-            }
+            Waker::OwnTimer(timer) => self.own_timer(thread, &timer, (a, b), text, depth),
+            Waker::TimerOf(timer) => self.timer_of(thread, timer, (a, b), depth),
             Waker::Timeout { proof } => self.timeout(thread, (a, b), proof, depth),
-            Waker::Request { issued, complete, irq, entry, by } => {
-                self.request(thread, issued, complete, &irq, entry, by, (a, b), depth)
-            }
+            Waker::Request(request) => self.request(thread, request, (a, b), depth),
             Waker::Packet { sent, received, softirq } => {
                 self.packet(thread, sent, received, &softirq, (a, b), depth)
             }
             Waker::Call { queued, entry, function } => {
                 self.call(thread, queued, entry, &function, (a, b), depth)
             }
-            Waker::Wheel { who, armed, function, expire } => {
-                self.wheel_timer(thread, who, armed, &function, expire, (a, b), depth)
-            }
+            Waker::Wheel(timer) => self.wheel_timer(thread, timer, (a, b), depth),
             ref callback if self.is_callback(callback) => {
                 let Waker::Interrupt { proof, .. } = waker else { return Vec::new() };
                 self.grace_period(thread, (a, b), proof, depth)

@@ -6,6 +6,7 @@ use super::clauses::Weight;
 use super::queued::Own;
 use super::rest::Rest;
 use super::stacked::is_stacked;
+use super::wakers::Request;
 use super::Walk;
 use crate::explain::record::describe::device;
 use crate::explain::segment::{Kind, Segment};
@@ -65,18 +66,14 @@ impl Walk<'_, '_> {
     }
 
     /// A request to a device.
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn request(
         &mut self,
         thread: &Thread,
-        issued: Option<u32>,
-        complete: u32,
-        irq: &str,
-        entry: Mono,
-        by: Option<Thread>,
+        request: Request,
         (a, b): (Mono, Mono),
         depth: usize,
     ) -> Vec<Segment> {
+        let Request { issued, complete, irq, entry, by } = request;
         let What::BlockComplete { dev, sector, mut nr_sector, .. } = self.record.event(complete).kind else {
             return Vec::new();
         };
@@ -113,7 +110,7 @@ impl Walk<'_, '_> {
             self.ask("block_rq_issue");
         }
         let (from, done) = rest.until(entry);
-        let irq = &self.disk_interrupt(complete, from, irq);
+        let irq = &self.disk_interrupt(complete, from, &irq);
         let is = if own.as_ref().is_some_and(|own| own.count > 1) { "are" } else { "is" };
         let what = match (kind, own) {
             ("flush", _) => format!("flush of the write cache of device {}", device(dev)),

@@ -37,7 +37,7 @@ impl Walk<'_, '_> {
     pub(super) fn is_quiescence(&self, waker: &Waker) -> bool {
         match waker {
             Waker::Thread(thread) => calls_back(&thread.comm),
-            Waker::Interrupt { .. } | Waker::Timeout { .. } | Waker::Wheel { .. } | Waker::Unfinished => true,
+            Waker::Interrupt { .. } | Waker::Timeout { .. } | Waker::Wheel(_) | Waker::Unfinished => true,
             _ => false,
         }
     }

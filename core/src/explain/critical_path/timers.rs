@@ -2,6 +2,7 @@
 
 use super::clauses::Weight;
 use super::known_timers::known;
+use super::wakers::{OwnTimer, TimerOf, WheelTimer};
 use super::Walk;
 use crate::explain::lateness::{self, Firing};
 use crate::explain::segment::{Kind, Segment};
@@ -31,14 +32,11 @@ impl Walk<'_, '_> {
     }
 
     /// A sleep as requested by the thread, and the lateness of its timer; if that is not recorded, until it fired.
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn own_timer(
         &mut self,
         thread: &Thread,
+        &OwnTimer { ref firing, expires, proof }: &OwnTimer,
         (a, b): (Mono, Mono),
-        firing: &Firing,
-        expires: Option<Mono>,
-        proof: Option<u32>,
         reason: &str,
         depth: usize,
     ) -> Vec<Segment> {
@@ -170,14 +168,10 @@ impl Walk<'_, '_> {
     }
 
     /// A timer armed by another thread or the kernel.
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn timer_of(
         &mut self,
         thread: &Thread,
-        who: Option<Thread>,
-        armed: Option<u32>,
-        firing: &Firing,
-        expires: Option<Mono>,
+        TimerOf { who, armed, firing, expires }: TimerOf,
         (a, b): (Mono, Mono),
         depth: usize,
     ) -> Vec<Segment> {
@@ -235,26 +229,22 @@ impl Walk<'_, '_> {
             let label = format!("timer ({function}) {by} runs until {until}");
             parts.push(self.awaited(&format!("timer {function}"), label, from, due, &[armed, expire]));
         }
-        parts.extend(self.lateness(thread, due, b, firing, depth));
+        parts.extend(self.lateness(thread, due, b, &firing, depth));
         parts
     }
 
     /// A wheel timer armed by another thread or the kernel: it runs in softirq TIMER.
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn wheel_timer(
         &mut self,
         thread: &Thread,
-        who: Option<Thread>,
-        armed: Option<u32>,
-        function: &str,
-        expire: u32,
+        WheelTimer { who, armed, function, expire }: WheelTimer,
         (a, b): (Mono, Mono),
         depth: usize,
     ) -> Vec<Segment> {
         let fired = self.record.event(expire).at.clamp(a, b);
         let set = armed.map_or(a, |index| self.record.event(index).at).clamp(a, fired);
         let delays = function == "delayed_work_timer_fn";
-        let known = known(function);
+        let known = known(&function);
         let what = match known {
             Some(known) => format!("{} ({function}, timer wheel)", known.what),
             None if delays => "the delay of a work item (delayed_work_timer_fn)".to_owned(),

@@ -10,7 +10,7 @@
 use super::clauses::Weight;
 use super::missing::UNREPORTED;
 use super::reason::{Asked, Reason, STOPPED, TRACED};
-use super::wakers::Waker;
+use super::wakers::{OwnTimer, TimerOf, Waker};
 use super::Walk;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::thread::{State, Stretch};
@@ -260,8 +260,8 @@ impl Walk<'_, '_> {
         }
         let waker = self.waker(thread, stretch);
         let is_certain = match &waker {
-            Waker::OwnTimer { .. } | Waker::TimerOf { .. } => is_timeout(self.timer_function(&waker)),
-            Waker::Thread(_) | Waker::Packet { .. } | Waker::Wheel { .. } | Waker::Interrupt { .. } => false,
+            Waker::OwnTimer(_) | Waker::TimerOf(_) => is_timeout(self.timer_function(&waker)),
+            Waker::Thread(_) | Waker::Packet { .. } | Waker::Wheel(_) | Waker::Interrupt { .. } => false,
             _ => true,
         };
         if is_certain {
@@ -276,7 +276,10 @@ impl Walk<'_, '_> {
 
     /// The function of a timer that woke a thread; empty if not recorded.
     fn timer_function(&self, waker: &Waker) -> &str {
-        let (Waker::OwnTimer { firing, .. } | Waker::TimerOf { firing, .. }) = waker else { return "" };
+        let (Waker::OwnTimer(OwnTimer { firing, .. }) | Waker::TimerOf(TimerOf { firing, .. })) = waker
+        else {
+            return "";
+        };
         match firing.expire.map(|(_, event)| event.kind) {
             Some(What::TimerExpireEntry { function: Some(function), .. }) => self.record.text(function),
             _ => "",
@@ -296,17 +299,15 @@ impl Walk<'_, '_> {
         let signal = self.signal(thread.tid, stretch).unwrap_or_default();
         let by = match &first {
             Waker::Thread(by) => by.to_string(),
-            Waker::TimerOf { who: Some(who), .. } => format!("a timer of {who}"),
-            Waker::OwnTimer { .. } if !is_timeout(self.timer_function(&first)) => {
-                "a timer of its own".to_owned()
-            }
-            Waker::OwnTimer { .. } | Waker::Timeout { .. } => "its timeout".to_owned(),
-            Waker::TimerOf { .. } | Waker::Wheel { .. } => "a timer".to_owned(),
+            Waker::TimerOf(TimerOf { who: Some(who), .. }) => format!("a timer of {who}"),
+            Waker::OwnTimer(_) if !is_timeout(self.timer_function(&first)) => "a timer of its own".to_owned(),
+            Waker::OwnTimer(_) | Waker::Timeout { .. } => "its timeout".to_owned(),
+            Waker::TimerOf(_) | Waker::Wheel(_) => "a timer".to_owned(),
             Waker::Packet { .. } => "a packet".to_owned(),
             Waker::Interrupt { label, .. } => label.clone(),
             _ => return None,
         };
-        let is_timer = |waker: &Waker| matches!(waker, Waker::OwnTimer { .. } | Waker::Timeout { .. });
+        let is_timer = |waker: &Waker| matches!(waker, Waker::OwnTimer(_) | Waker::Timeout { .. });
         let then = self.waker(thread, last);
         let is_first = |who: &Thread| matches!(&first, Waker::Thread(by) if by.tid == who.tid);
         let ended_by = match &then {
@@ -328,7 +329,7 @@ impl Walk<'_, '_> {
             self.say(Weight::Frame, stretch.length(), text, String::new(), "");
         }
         Some(match then {
-            Waker::OwnTimer { .. } => {
+            Waker::OwnTimer(_) => {
                 let proofs = [stretch.ended_by, last.ended_by];
                 vec![self.sleep(thread, (a, b), &proofs, &reason.text, depth)]
             }

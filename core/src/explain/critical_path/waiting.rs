@@ -14,15 +14,23 @@ use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::standstill;
 use crate::explain::thread::{State, Stretch};
-use crate::explain::wait::{is_stopper, ARRIVES};
+use crate::explain::wait::{is_stopper, ARRIVES, SWITCHING};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio};
 use crate::trace::event::{Kind as What, LeftAs, Vector};
 
-/// Maximum time of the scheduler to the switch; the task on the CPU in that time is not blamed.
-const SWITCHING: Ns = Ns::from_us(10);
 /// Minimum wait to report why no other CPU ran the thread.
 pub(super) const WORTH_MOVING: Ns = Ns::from_us(50);
+
+/// A thread in a span in which it waits for a CPU with one priority.
+struct Waiter<'w> {
+    thread: &'w Thread,
+    stretch: &'w Stretch,
+    prio: Option<Prio>,
+    throttled: Option<&'w Throttled>,
+    moved: Option<&'w Moved>,
+    depth: usize,
+}
 
 impl Walk<'_, '_> {
     /// The parts of a span in which `thread` waited for a CPU.
@@ -71,6 +79,8 @@ impl Walk<'_, '_> {
         let mut parts = counted.gaps;
         let throttled = self.throttled(thread, prio, stretch, cpu);
         let moved = self.moved_there(thread, prio, stretch, cpu);
+        let (throttled, moved) = (throttled.as_ref(), moved.as_ref());
+        let waiter = Waiter { thread, stretch, prio, throttled, moved, depth };
         let mut said_elsewhere = false;
         for mut share in counted.shares {
             let label = match share.context {
@@ -98,12 +108,10 @@ impl Walk<'_, '_> {
                     {
                         let elsewhere = self.elsewhere(thread, prio, stretch, cpu);
                         said_elsewhere = elsewhere.is_some();
-                        let elsewhere = Elsewhere::after(moved.as_ref(), elsewhere);
-                        let why = (elsewhere.as_ref(), throttled.as_ref(), moved.as_ref());
-                        self.held(thread, &share, &holder, why, (stretch, prio), depth)
+                        let elsewhere = Elsewhere::after(moved, elsewhere);
+                        self.held(&waiter, &share, &holder, elsewhere.as_ref())
                     } else {
-                        let why = (None, throttled.as_ref(), moved.as_ref());
-                        self.held(thread, &share, &holder, why, (stretch, prio), depth)
+                        self.held(&waiter, &share, &holder, None)
                     }
                 }
                 Context::Idle(_) => {
@@ -114,12 +122,12 @@ impl Walk<'_, '_> {
                             continue;
                         }
                     }
-                    let is_throttled = throttled.as_ref().is_some_and(|held| held.explains_idle(share.net));
+                    let is_throttled = throttled.is_some_and(|held| held.explains_idle(share.net));
                     if let Some(gap) = self.kept_off(&share, thread, stretch).filter(|_| !is_throttled) {
                         parts.push(gap);
                         continue;
                     }
-                    self.idle(thread, &share, stretch, throttled.as_ref(), depth)
+                    self.idle(thread, &share, stretch, throttled, depth)
                 }
                 // Its end may be missing.
                 _ if self.lossy && share.is_outside_functions() => {
@@ -206,16 +214,14 @@ impl Walk<'_, '_> {
     }
 
     /// The label and clause of a thread that had the CPU.
-    #[allow(clippy::too_many_arguments)]
     fn held(
         &mut self,
-        thread: &Thread,
+        waiter: &Waiter,
         share: &Share,
         holder: &Thread,
-        (elsewhere, throttled, moved): (Option<&Elsewhere>, Option<&Throttled>, Option<&Moved>),
-        (stretch, prio): (&Stretch, Option<Prio>),
-        depth: usize,
+        elsewhere: Option<&Elsewhere>,
     ) -> String {
+        let Waiter { thread, stretch, prio, throttled, moved, depth } = *waiter;
         let (cpu, waiting_since) = (share.cpu, stretch.begin);
         let subject = self.subject(thread, depth);
         let inversion = if share.net < WORTH_MOVING { String::new() } else { self.inversion(holder, depth) };

@@ -19,15 +19,15 @@ pub(super) enum Waker<'w> {
     /// A worker, inside a work item.
     Work { worker: Thread, function: String, start: u32, queued: Option<u32> },
     /// A timer that the thread armed itself.
-    OwnTimer { firing: Firing<'w>, expires: Option<Mono>, proof: Option<u32> },
+    OwnTimer(OwnTimer<'w>),
     /// A timer armed by another context.
-    TimerOf { who: Option<Thread>, armed: Option<u32>, firing: Firing<'w>, expires: Option<Mono> },
+    TimerOf(TimerOf<'w>),
     /// Its own timeout, on the timer wheel.
     Timeout { proof: Option<u32> },
     /// A wheel timer armed by another or an unrecorded context.
-    Wheel { who: Option<Thread>, armed: Option<u32>, function: String, expire: u32 },
-    /// A request to a block device completed: in an interrupt, or `by` a thread that the interrupt woke at `entry`.
-    Request { issued: Option<u32>, complete: u32, irq: String, entry: Mono, by: Option<Thread> },
+    Wheel(WheelTimer),
+    /// A request to a block device completed.
+    Request(Request),
     /// A received packet.
     Packet { sent: Option<u32>, received: u32, softirq: String },
     /// A function called from another CPU.
@@ -38,6 +38,39 @@ pub(super) enum Waker<'w> {
     Unfinished,
     /// Not recorded, or not certain.
     Unknown(&'static str),
+}
+
+/// A timer that the thread armed itself.
+pub(super) struct OwnTimer<'w> {
+    pub firing: Firing<'w>,
+    pub expires: Option<Mono>,
+    /// The event that shows what it was armed for.
+    pub proof: Option<u32>,
+}
+
+/// A timer armed by another context.
+pub(super) struct TimerOf<'w> {
+    pub who: Option<Thread>,
+    pub armed: Option<u32>,
+    pub firing: Firing<'w>,
+    pub expires: Option<Mono>,
+}
+
+/// A wheel timer armed by another or an unrecorded context.
+pub(super) struct WheelTimer {
+    pub who: Option<Thread>,
+    pub armed: Option<u32>,
+    pub function: String,
+    pub expire: u32,
+}
+
+/// A request to a block device, completed in the interrupt `irq`, or `by` a thread that the interrupt woke at `entry`.
+pub(super) struct Request {
+    pub issued: Option<u32>,
+    pub complete: u32,
+    pub irq: String,
+    pub entry: Mono,
+    pub by: Option<Thread>,
 }
 
 /// Maximum time from the completion of a request to the waking of its waiter.
@@ -174,7 +207,7 @@ impl<'w> Walk<'_, 'w> {
                 Some((complete, dev, sector)) => {
                     let issued = self.linked.issued(dev, sector, waking.at);
                     let (irq, entry) = self.woken_for(&thread, complete);
-                    Waker::Request { issued, complete, irq, entry, by: Some(thread) }
+                    Waker::Request(Request { issued, complete, irq, entry, by: Some(thread) })
                 }
                 None => Waker::Thread(thread),
             },
@@ -243,7 +276,7 @@ impl<'w> Walk<'_, 'w> {
             && let What::BlockComplete { dev, sector, .. } = record.event(complete).kind
         {
             let issued = self.linked.issued(dev, sector, waking.at);
-            return Waker::Request { issued, complete, irq: label, entry, by: None };
+            return Waker::Request(Request { issued, complete, irq: label, entry, by: None });
         }
         if let (Some(received), Context::Softirq(_)) = (open.received, slice.context) {
             return Waker::Packet { sent: self.linked.sent(received), received, softirq: label };
@@ -274,23 +307,25 @@ impl<'w> Walk<'_, 'w> {
             _ => "",
         };
         match who {
-            Some(who) if who.tid == thread.tid => Waker::OwnTimer { firing, expires, proof: armed },
+            Some(who) if who.tid == thread.tid => Waker::OwnTimer(OwnTimer { firing, expires, proof: armed }),
             // The tick is not a timer of a thread: the work it found is not recorded.
             _ if function.starts_with("tick_") => {
                 let label = format!("the tick ({function}) of CPU {}", firing.waking.1.cpu);
                 Waker::Interrupt { label, proof: Some(proof), softirq: None }
             }
             // The timer of a sleep is on the sleeper's stack: no other context can have armed it.
-            None if function == "hrtimer_wakeup" => Waker::OwnTimer { firing, expires, proof: armed },
+            None if function == "hrtimer_wakeup" => {
+                Waker::OwnTimer(OwnTimer { firing, expires, proof: armed })
+            }
             Some(_) if function == "hrtimer_wakeup" => {
                 let expires = firing.programmed();
-                Waker::OwnTimer { firing, expires, proof: None }
+                Waker::OwnTimer(OwnTimer { firing, expires, proof: None })
             }
             who => {
                 if armed.is_none() {
                     self.ask("hrtimer_start");
                 }
-                Waker::TimerOf { who, armed, firing, expires }
+                Waker::TimerOf(TimerOf { who, armed, firing, expires })
             }
         }
     }
@@ -313,7 +348,7 @@ impl<'w> Walk<'_, 'w> {
                 if armed.is_none() {
                     self.ask("timer_start");
                 }
-                Waker::Wheel { who, armed, function, expire: proof }
+                Waker::Wheel(WheelTimer { who, armed, function, expire: proof })
             }
         }
     }
