@@ -6,7 +6,7 @@
 use askama::Template;
 
 use super::html::{self, filters};
-use super::plot::{reach, style, Axis, Deadline, Line, Plot, Step, BOTTOM, LEFT, RIGHT, TOP};
+use super::plot::{self, axis_of_maxima, reach, style, Axis, Deadline, Line, Plot, Step, LEFT, RIGHT};
 use super::plot_view::PlotView;
 use super::scale::{Kind, Scale};
 use crate::monitor::history::{History, Row, WorstCase};
@@ -14,9 +14,6 @@ use crate::monitor::window::{SeriesKey, Wanted};
 use crate::numbers::grouped;
 use crate::series::Quantity;
 use crate::time::Ns;
-
-/// Ratio of the largest to the median maximum above which a linear axis would only show one spike.
-const SQUEEZED: f64 = 8.0;
 
 /// The plot of one quantity: its CPUs, and the series in `wanted`; its tasks if there are no CPUs. `None` without
 /// samples.
@@ -30,7 +27,7 @@ pub fn plot(history: &History, quantity: Quantity, wanted: &[Wanted]) -> Option<
     let is_drawn = |key: SeriesKey| !has_cpus || key.whose.cpu().is_some() || is_named(key);
     let series: Vec<_> = series.into_iter().filter(|(key, _)| is_drawn(**key)).collect();
     let maxima = || series.iter().flat_map(|(_, rows)| rows.iter()).filter_map(|row| row.figures.max);
-    let (largest, least) = (maxima().max()?, maxima().min()?);
+    let largest = maxima().max()?;
     let origin = history.windows.iter().map(|window| window.0).min()?;
     let end = history.windows.iter().map(|window| window.1).max()?;
     let lines = series.iter().filter(|(_, rows)| rows.iter().any(|row| row.figures.max.is_some()));
@@ -40,14 +37,7 @@ pub fn plot(history: &History, quantity: Quantity, wanted: &[Wanted]) -> Option<
     let mut notes =
         vec!["Each step is the exact maximum of one window; where there is no line, nothing was measured."
             .to_owned()];
-    let mut sorted: Vec<Ns> = maxima().collect();
-    sorted.sort_unstable();
-    let y = if top > sorted[sorted.len() / 2].as_us() * SQUEEZED {
-        notes.push("The y axis is logarithmic: the largest maximum is far above the usual ones.".to_owned());
-        Scale::log(least.as_us().max(0.1), top, BOTTOM, TOP)
-    } else {
-        Scale::linear(top * 1.02, BOTTOM, TOP)
-    };
+    let y = axis_of_maxima(maxima(), (top, 1e3), plot::Wanted::Auto, &mut notes);
     Some(Plot {
         id: format!("history-{}", quantity.name().replace('+', "-")),
         title: format!("Maxima of consecutive windows: {}", quantity.name()),

@@ -133,6 +133,37 @@ pub(crate) fn reach(max: f64, deadline: Option<&Deadline>) -> f64 {
     }
 }
 
+/// Ratio of the largest to the median maximum above which a linear axis would only show one spike.
+const SQUEEZED: f64 = 8.0;
+
+/// The vertical axis of maxima over time, up to `end`, in units of `unit_ns`; a note says that it is logarithmic.
+pub(super) fn axis_of_maxima(
+    maxima: impl Iterator<Item = Ns>,
+    (end, unit_ns): (f64, f64),
+    wanted: Wanted,
+    notes: &mut Vec<String>,
+) -> Scale {
+    let mut sorted: Vec<Ns> = maxima.collect();
+    sorted.sort_unstable();
+    let ns = |index: usize| sorted.get(index).map_or(0.0, |max| max.0 as f64);
+    let (least, median, largest) = (ns(0), ns(sorted.len() / 2), ns(sorted.len().saturating_sub(1)));
+    let is_log = match wanted {
+        Wanted::Auto => largest > median * SQUEEZED,
+        Wanted::Log => true,
+        Wanted::Linear => false,
+    };
+    if !is_log {
+        return Scale::linear(end * 1.02, BOTTOM, TOP);
+    }
+    notes.push(match wanted {
+        Wanted::Auto => {
+            "The y axis is logarithmic: the largest maximum is far above the usual ones.".to_owned()
+        }
+        _ => "The y axis is logarithmic.".to_owned(),
+    });
+    Scale::log((least / unit_ns).max(0.1), end, BOTTOM, TOP)
+}
+
 /// Colour and dash of line `index` of run `group` of `groups`.
 ///
 /// With several runs each has one colour, and its CPUs differ by dash; in one run colour and dash change together.
@@ -241,6 +272,21 @@ impl serde_json::ser::Formatter for InScript {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A deadline within reach of the axis is not a maximum.
+    #[test]
+    fn maxima_over_time_have_a_logarithmic_axis_only_if_one_of_them_is_far_above_the_others() {
+        let axis = |us: [u64; 3]| {
+            let maxima = us.map(Ns::from_us);
+            let deadline = Deadline::new(Ns::from_us(100), 1e3, false);
+            let end = reach(maxima.iter().max().unwrap().as_us(), Some(&deadline));
+            let mut notes = Vec::new();
+            let scale = axis_of_maxima(maxima.into_iter(), (end, 1e3), Wanted::Auto, &mut notes);
+            (scale.kind, notes.len())
+        };
+        assert_eq!(axis([10, 10, 30]), (Kind::Linear, 0));
+        assert_eq!(axis([10, 90, 10]), (Kind::Log, 1));
+    }
 
     #[test]
     fn no_label_ends_the_element_of_the_script() {

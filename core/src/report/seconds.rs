@@ -5,15 +5,13 @@
 use std::collections::BTreeMap;
 
 use super::latency::Curve;
-use super::plot::{reach, style, Axis, Deadline, Line, Plot, Step, Wanted, BOTTOM, LEFT, RIGHT, TOP};
+use super::plot::{axis_of_maxima, reach, style, Axis, Deadline, Line, Plot, Step, Wanted, LEFT, RIGHT};
 use super::scale::{Kind, Scale};
 use crate::series::Quantity;
 use crate::time::Ns;
 
 /// Maximum number of columns, about the pixels of a screen; in longer runs a column is the maximum of several seconds.
 const COLUMNS: u64 = 2_048;
-/// Ratio of the largest to the median maximum above which a linear axis would only show one spike.
-const SQUEEZED: f64 = 8.0;
 
 /// The plot of `curves`, which are all of `quantity`; `None` without maxima.
 #[must_use]
@@ -33,16 +31,7 @@ pub fn plot(quantity: Quantity, curves: &[Curve], deadline: Option<Ns>, wanted: 
     if per_column > 1 {
         notes.push(format!("Each column is the largest latency of {per_column} seconds."));
     }
-    let log = match wanted {
-        Wanted::Auto => max.0 as f64 > median(maxima().map(|s| s.max_ns).collect()).0 as f64 * SQUEEZED,
-        other => other == Wanted::Log,
-    };
-    let y = if log {
-        notes.push("The y axis is logarithmic: the largest maximum is far above the usual ones.".to_owned());
-        Scale::log((least.0 as f64 / unit_ns).max(0.1), end, BOTTOM, TOP)
-    } else {
-        Scale::linear(end * 1.02, BOTTOM, TOP)
-    };
+    let y = axis_of_maxima(maxima().map(|s| s.max_ns), (end, unit_ns), wanted, &mut notes);
     let hi = span.div_ceil(per_column) as f64 * per_column as f64 / seconds;
     Some(Plot {
         id: format!("seconds-{}", quantity.name().replace('+', "-")),
@@ -69,11 +58,6 @@ fn time_unit(span: u64) -> (&'static str, f64) {
         7_201..=172_800 => ("min", 60.0),
         _ => ("h", 3_600.0),
     }
-}
-
-fn median(mut values: Vec<Ns>) -> Ns {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 fn line(curve: &Curve, all: &[Curve], per_column: u64, seconds: f64, unit_ns: f64) -> Line {
