@@ -175,13 +175,13 @@ mod tests {
         let whole = format!("# entries-in-buffer/entries-written: 2/2   #P:2\n#\n{line}{line}");
         assert!(damage(&whole).is_empty(), "{:?}", damage(&whole));
         let less = whole.strip_suffix(line).unwrap();
-        assert!(damage(less)[0].contains("tells of 2 events, and 1 lines are here"), "{:?}", damage(less));
+        assert!(damage(less)[0].contains("announces 2 events, but there are 1 lines"), "{:?}", damage(less));
         // Within a line it is no event, unless all others are there: pasted texts may lack the last end of a line.
         let within = |text: &str| events(&FtraceText::open(&text.as_bytes()[..text.len() - 17]).unwrap());
         let more = whole.replace("2/2", "4/4") + line;
         assert!(more[..more.len() - 17].ends_with("prio=12"));
         assert_eq!((within(&more), within(&whole)), (2, 2));
-        assert!(damage(&more[..more.len() - 17])[0].contains("tells of 4 events, and 2 lines are here"));
+        assert!(damage(&more[..more.len() - 17])[0].contains("announces 4 events, but there are 2 lines"));
         assert!(damage(whole.trim_end()).is_empty());
     }
 
@@ -206,7 +206,7 @@ mod tests {
         let [told] = &told[..] else { panic!("{told:?}") };
         assert!(
             told.ends_with(
-                "a line that is no event: '  a-1  [00'; 2 more lines are none: events are missing"
+                "a line that is not an event: '  a-1  [00'; 2 more such lines: events are missing"
             ),
             "{told}"
         );

@@ -14,8 +14,6 @@ use crate::trace::item::Damage;
 use crate::trace::kallsyms::Symbols;
 use crate::trace::source::{About, Clock, OpenError};
 
-/// How the first of the lines that are not events is reported.
-const NO_EVENT: &str = "a line that is no event";
 /// Number of lines read before a text is rejected.
 const LINES_TO_RECOGNISE: usize = 2000;
 
@@ -53,6 +51,8 @@ pub(super) struct Reading {
     open_losses: HashMap<u32, Vec<usize>>,
     kallsyms: String,
     not_understood: u64,
+    /// The damage that reports the first of them.
+    first_foreign: Option<usize>,
     overwritten: u64,
     /// Number of events in the heading, and of lines that may be events.
     announced: u64,
@@ -88,7 +88,8 @@ impl Reading {
                 self.not_understood += 1;
                 if self.not_understood == 1 {
                     let shown: String = text.chars().take(60).collect();
-                    let what = format!("{NO_EVENT}: '{shown}'");
+                    let what = format!("a line that is not an event: '{shown}'");
+                    self.first_foreign = Some(self.about.info.damage.len());
                     self.about.info.damage.push(Damage::new(begin as u64, what));
                 }
             }
@@ -133,15 +134,17 @@ impl Reading {
         release: Option<&'t dyn Release>,
     ) -> FtraceText<'t> {
         let info = &mut self.about.info;
-        let foreign = |damage: &&mut Damage| damage.what.starts_with(NO_EVENT);
-        if let (Some(first), 2..) = (info.damage.iter_mut().find(foreign), self.not_understood) {
-            let more = self.not_understood - 1;
-            let were = if more == 1 { "1 more line is" } else { &format!("{more} more lines are") };
-            first.what.push_str(&format!("; {were} none: events are missing"));
+        let first = self.first_foreign.and_then(|index| info.damage.get_mut(index));
+        if let (Some(first), 2..) = (first, self.not_understood) {
+            let more = match self.not_understood - 1 {
+                1 => "1 more such line".to_owned(),
+                more => format!("{more} more such lines"),
+            };
+            first.what.push_str(&format!("; {more}: events are missing"));
         }
         if self.lines < self.announced {
             let (lines, announced) = (self.lines, self.announced);
-            let what = format!("the heading tells of {announced} events, and {lines} lines are here: the text was cut or filtered");
+            let what = format!("the heading announces {announced} events, but there are {lines} lines: the text was cut or filtered");
             info.damage.push(Damage::new(0, what));
         }
         // Until the last CPU's first event the record has gaps.
