@@ -161,7 +161,9 @@ pub fn parse(words: &[Vec<u8>]) -> Result<Options, String> {
     }
     let taken: Vec<&[u8]> = given.looked_at;
     for operand in parsed.operands.iter().filter(|operand| !taken.contains(operand)) {
-        options.warnings.push(format!("'{}' is no option and is ignored", String::from_utf8_lossy(operand)));
+        options
+            .warnings
+            .push(format!("'{}' is not an option and is ignored", String::from_utf8_lossy(operand)));
     }
     options.settle(given.affinity_after_smp)?;
     Ok(options)

@@ -78,7 +78,7 @@ fn what_cannot_be_meant_is_an_error_that_names_the_option() {
         ("--pri=3", "ambiguous"),
         ("--json=", "file name"),
         ("-A1 --secaligned=2", "exclude"),
-        ("-a x", "no option"),
+        ("-a x", "not an option"),
     ] {
         let result = read(line);
         let said = match &result {
@@ -102,7 +102,7 @@ fn optional_arguments_are_found_in_the_next_word_as_well() {
     assert_eq!(read("-a -q").unwrap().affinity, Some(CpuSpec::Usable));
     assert_eq!(read("-A 100").unwrap().align, Align::Together(100));
     assert_eq!(read("--secaligned 50").unwrap().align, Align::Second(50));
-    assert_eq!(read("-a 0 1").unwrap().warnings, ["'1' is no option and is ignored"]);
+    assert_eq!(read("-a 0 1").unwrap().warnings, ["'1' is not an option and is ignored"]);
 }
 
 #[test]

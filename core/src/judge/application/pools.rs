@@ -58,7 +58,7 @@ impl Pools {
                 _ => format!(" ({})", names.join(", ")),
             };
             let took = longest(worst).map(|longest| {
-                let late = if longest > deadline { ", which is no proof that a job was late" } else { "" };
+                let late = if longest > deadline { ", which does not prove that a job was late" } else { "" };
                 format!(". From one wait to the next, it took up to {}{late}", longest.told_apart(deadline).0)
             });
             Some(format!(
