@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::answer::{Characterisation, OfCpu, PathBound, Term};
 use crate::numbers::counted;
-use crate::path_analysis::executions::HORIZON;
 use crate::path_analysis::latency::{Interference, Latency, NoBound};
 use crate::path_analysis::{Longest, PathAnalysis};
 use crate::run::Run;
@@ -90,9 +89,7 @@ fn why(none: &NoBound) -> String {
     match none {
         NoBound::NoTerms => format!("{none} while it was recorded; record longer"),
         NoBound::Lost(_) => format!("{none}, any of which may be the longest"),
-        NoBound::DoesNotConverge => {
-            format!("{none}: with that many interrupts there is no solution up to {HORIZON}")
-        }
+        NoBound::TooLong(_) | NoBound::DoesNotConverge => none.to_string(),
     }
 }
 

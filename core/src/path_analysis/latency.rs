@@ -60,8 +60,11 @@ pub enum NoBound {
     /// Parts of the measurement are missing.
     #[error("{0} executions or sections are missing")]
     Lost(u64),
+    /// Without interrupts it is longer than any window of them that is known.
+    #[error("{0} without interrupts, and what they add is known up to {HORIZON}")]
+    TooLong(Ns),
     /// No solution up to [`HORIZON`].
-    #[error("does not converge")]
+    #[error("does not converge: with that many interrupts there is no solution up to {HORIZON}")]
     DoesNotConverge,
 }
 
@@ -96,6 +99,11 @@ impl PathAnalysis {
             return Err(NoBound::Lost(self.lost));
         }
         let alone = self.without_interrupts().ok_or(NoBound::NoTerms)?;
+        let in_windows =
+            !matches!(how, Interference::None | Interference::WorstSingle | Interference::WorstOfEach);
+        if in_windows && alone > HORIZON {
+            return Err(NoBound::TooLong(alone));
+        }
         let mut total = alone;
         for _ in 0..STEPS {
             let interrupts = self.interference(how, total).ok_or(NoBound::DoesNotConverge)?;
@@ -103,7 +111,7 @@ impl PathAnalysis {
             if next == total.0 {
                 return Ok(Latency { total, interrupts });
             }
-            if next > HORIZON.0 {
+            if in_windows && next > HORIZON.0 {
                 break;
             }
             total = Ns(next);
@@ -258,6 +266,9 @@ mod tests {
         assert_eq!(terms([40, 0, 0, 0], &[]).latency(Interference::None), Err(NoBound::NoTerms));
         let lost = PathAnalysis { lost: 3, ..terms([1, 1, 1, 1], &[]) };
         assert_eq!(lost.latency(Interference::None), Err(NoBound::Lost(3)));
+        let long = terms([300_000_000, 0, 0, 40], &[("v", &[(0, 20)])]);
+        assert_eq!(long.latency(Interference::SlidingWindow), Err(NoBound::TooLong(Ns(300_000_040))));
+        assert_eq!(total(&long, Interference::WorstOfEach), Some(300_000_060));
         // One nanosecond a step.
         let slow = terms([0, 0, 0, 1], &[("v", &[(0, 1), (1, 1)])]);
         assert_eq!(slow.latency(Interference::Sporadic), Err(NoBound::DoesNotConverge));
