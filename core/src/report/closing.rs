@@ -11,22 +11,16 @@ use crate::verdict::Criterion;
 /// Minimum lines of a screen for optional parts.
 const ROOMY: usize = 50;
 
-/// The model-free statement, the rule of thumb, and the written files; on a small screen without the statistics if jobs
-/// were late (`is_late`): the verdict with its cause stays on it.
-pub(super) fn closing(run: &Run, screen: &Screen, is_late: bool) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    // On a small screen the verdict and the worst cases have priority.
+/// The model-free statement, the criteria and the rule of thumb.
+pub(super) fn statistics(run: &Run, screen: &Screen) -> Vec<String> {
+    let mut lines = Vec::new();
     let has_room = screen.lines == 0 || screen.lines >= ROOMY;
     lines.extend(spread(run).filter(|_| has_room).iter().flat_map(|text| wrap(text, screen.width)));
-    let verdict = run.verdict.as_ref().filter(|_| has_room || !is_late);
-    if run.verdict.is_some() && verdict.is_none() {
-        lines.push("  … model-free bound and OSADL's criteria: --all".to_owned());
-    }
-    if let Some(model_free) = verdict.and_then(|v| v.model_free.as_ref()) {
+    if let Some(model_free) = run.verdict.as_ref().and_then(|v| v.model_free.as_ref()) {
         let text = format!("Model-free bound: {} {}", model_free.sentence, model_free.caveat());
         lines.extend(wrap(&text, screen.width));
     }
-    let criteria = verdict.iter().flat_map(|verdict| &verdict.criteria);
+    let criteria = run.verdict.iter().flat_map(|verdict| &verdict.criteria);
     let criteria: Vec<String> = criteria.map(criterion).collect();
     if !criteria.is_empty() {
         lines.extend(hanging("OSADL's criteria: ", &criteria.join("; "), screen.width));
@@ -37,7 +31,12 @@ pub(super) fn closing(run: &Run, screen: &Screen, is_late: bool) -> Vec<String> 
         let text = format!("For orientation: {} gives {}: {met} ({})", rule.name, rule.bound_ns, rule.source);
         lines.extend(wrap(&text, screen.width));
     }
-    lines.extend(idle(run).iter().flat_map(|text| wrap(text, screen.width)));
+    lines
+}
+
+/// A limit of the idle states, and the written files.
+pub(super) fn files(run: &Run, screen: &Screen) -> Vec<String> {
+    let mut lines: Vec<String> = idle(run).iter().flat_map(|text| wrap(text, screen.width)).collect();
     lines.extend(paths(screen));
     lines
 }

@@ -112,7 +112,7 @@ struct Report<'a> {
     sections: Vec<Section>,
     gantt: String,
     task_set: String,
-    late: Option<Late>,
+    late: Option<Late<'a>>,
     late_causes: Vec<LateRow>,
     reasons: &'a [String],
     threads: String,

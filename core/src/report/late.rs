@@ -20,7 +20,9 @@ struct Missed<'r> {
 }
 
 /// The summary, for the head of a view.
-pub struct Late {
+pub struct Late<'r> {
+    /// The worst case.
+    pub peak: Option<&'r Peak>,
     /// `control/7 (RT 80) missed its deadline of 500 µs in 102 of 5 951 jobs, worst 2.247 ms`.
     pub headline: String,
     /// The worst case in one sentence.
@@ -47,7 +49,7 @@ pub struct LateRow {
 
 /// `None`: the run is not of an application that missed a deadline.
 #[must_use]
-pub fn of(run: &Run) -> Option<Late> {
+pub fn of(run: &Run) -> Option<Late<'_>> {
     let missed = missed(run);
     let worst = missed.first()?;
     let peak = peak_of(run, worst);
@@ -66,7 +68,7 @@ pub fn of(run: &Run) -> Option<Late> {
     let is_said = |reason: &String| missed.iter().any(|one| reason.starts_with(&one.task.thread.to_string()));
     let failures = run.verdict.as_ref().map_or(&[][..], |verdict| verdict.split().0);
     let more = failures.iter().filter(|reason| !is_said(reason)).cloned().collect();
-    Some(Late { headline: said(worst), why, fix, others: others.collect(), more })
+    Some(Late { peak, headline: said(worst), why, fix, others: others.collect(), more })
 }
 
 /// Threads that missed their deadlines for certain, the largest lateness first. Whoever is late by doubt alone is in the doubts.
@@ -147,17 +149,20 @@ pub fn causes(run: &Run) -> Vec<LateRow> {
     rows
 }
 
-impl Late {
-    /// The lines below the headline: cause, fix, and other threads.
+impl Late<'_> {
+    /// The lines below the headline: cause and fix.
     #[must_use]
     pub fn lines(&self, width: usize) -> Vec<String> {
         let mut lines = Vec::new();
         self.why.iter().for_each(|why| lines.extend(hanging("  why: ", why, width)));
         self.fix.iter().for_each(|fix| lines.extend(hanging("  fix: ", fix, width)));
-        for other in self.others.iter().chain(&self.more) {
-            lines.extend(hanging("  also: ", other, width));
-        }
         lines
+    }
+
+    /// The lines of other late threads and other reasons.
+    #[must_use]
+    pub fn others(&self, width: usize) -> Vec<Vec<String>> {
+        self.others.iter().chain(&self.more).map(|other| hanging("  also: ", other, width)).collect()
     }
 }
 
@@ -174,31 +179,6 @@ pub fn cause_lines(run: &Run, width: usize) -> (String, Vec<Vec<String>>) {
     let heading =
         format!("{:<1$} {2:>8} {3:>10} {4:>10}", "Why jobs were late", name + 2, "jobs", "time", "worst job");
     (heading, causes(run).iter().map(cause_row).collect())
-}
-
-/// The complete `cases` that fit in `room` lines, at least the first one; the last line has the number of others.
-#[must_use]
-pub fn whole(cases: Vec<Vec<String>>, room: usize, what: &str) -> Vec<String> {
-    let all: usize = cases.iter().map(Vec::len).sum();
-    if all <= room {
-        return cases.into_iter().flatten().collect();
-    }
-    let (mut shown, mut lines) = (0, Vec::new());
-    for case in &cases {
-        if lines.len() + case.len() + 1 > room {
-            break;
-        }
-        lines.extend(case.iter().cloned());
-        shown += 1;
-    }
-    if shown == 0 {
-        lines.extend(cases.first().cloned().unwrap_or_default());
-        shown = 1;
-    }
-    if cases.len() > shown {
-        lines.push(format!("  … {} more {what}", cases.len() - shown));
-    }
-    lines
 }
 
 #[cfg(test)]
@@ -314,15 +294,6 @@ mod tests {
         run.verdict = Some(judge_recording(&run, &asked));
         let text = super::super::text::summary(&run, &super::super::text::Screen::default());
         assert!(text.starts_with("INCONCLUSIVE  no recorded thread has a deadline"), "{text}");
-    }
-
-    #[test]
-    fn whole_cases_are_shown_and_the_others_are_counted() {
-        let case = |lines: usize| vec!["a line".to_owned(); lines];
-        assert_eq!(whole(vec![case(2), case(2)], 4, "cases").len(), 4);
-        let cut = whole(vec![case(2), case(2), case(1)], 4, "cases");
-        assert_eq!((cut.len(), cut[2].as_str()), (3, "  … 2 more cases"));
-        assert_eq!(whole(vec![case(9), case(1)], 3, "cases").len(), 10, "the first one is never cut off");
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod explanation;
 mod extent;
 pub mod facts;
 pub mod figures;
+mod fit;
 pub mod gantt;
 pub mod history;
 pub mod html;

@@ -3,10 +3,10 @@
 //! Fixed parts (verdict, statement, paths) always fit; tables of CPUs, peaks and causes share the remaining lines and
 //! show the number of omitted rows. Causes and CPUs are ordered so that the harmless ones are omitted.
 
-use super::closing::closing;
 use super::figures::{quantities, Figures};
+use super::fit::{fit, Block, EXTRA};
 use super::late::{self, Late};
-use super::{causes, row, task_set};
+use super::{causes, closing, row, task_set};
 use crate::numbers::grouped;
 use crate::on_late::OnLate;
 use crate::peak::Peak;
@@ -45,73 +45,79 @@ pub fn verdict(run: &Run, screen: &Screen) -> String {
     joined(&lines)
 }
 
-/// The whole summary.
+/// The whole summary. On a screen of limited height, the verdict with the worst case, its cause and the remedy comes first, then
+/// as much of the rest as there is room for.
 #[must_use]
 pub fn summary(run: &Run, screen: &Screen) -> String {
     let late = late::of(run);
-    let mut top = headline(run, screen, late.as_ref());
+    let width = screen.width;
+    let mut lines = headline(run, screen, late.as_ref());
+    let mut blocks = Vec::new();
     let all = run.verdict.as_ref().map_or(&[][..], |verdict| &verdict.reasons);
-    let most = if screen.lines == 0 { usize::MAX } else { 4 };
-    let bullets = |reasons: &[String]| {
-        let each = reasons.iter().map(|reason| bullet(reason, screen.width)).collect();
-        late::whole(each, most, "reasons")
-    };
-    let mut doubts = Vec::new();
     if let Some(late) = &late {
-        top.extend(late.lines(screen.width));
+        lines.extend(late.lines(width));
+        let also = late.others(width);
+        blocks.push(Block {
+            rank: 2,
+            heading: Vec::new(),
+            cases: also,
+            what: "late threads or reasons",
+            name: "other late threads",
+        });
+        let (heading, cases) = late::cause_lines(run, width);
+        blocks.push(Block { rank: 0, heading: vec![heading], cases, what: "causes", name: "causes" });
         let limits = run.verdict.as_ref().map_or(&[][..], |verdict| verdict.split().1);
-        if !limits.is_empty() {
-            doubts.push("Limits of this result".to_owned());
-            doubts.extend(bullets(limits));
-        }
-        doubts.extend(warnings(run, screen.width));
+        let heading = (!limits.is_empty()).then(|| "Limits of this result".to_owned());
+        let cases = doubts(run, limits, width);
+        blocks.push(Block {
+            rank: 1,
+            heading: Vec::from_iter(heading),
+            cases,
+            what: "reasons",
+            name: "limits of this result",
+        });
     } else {
-        top.extend(bullets(all));
-        top.extend(warnings(run, screen.width));
+        let cases = doubts(run, all, width);
+        blocks.push(Block { rank: 0, heading: Vec::new(), cases, what: "reasons", name: "reasons" });
     }
-    let bottom = closing(run, screen, late.is_some());
-    let (heading, rows) = table(run, screen.width);
-    let peaks = peak_lines(run, screen.width);
-    let (of_causes, causes) = match &late {
-        Some(_) => late::cause_lines(run, screen.width),
-        None => cause_lines(run, screen.width),
-    };
-    // Headings and the empty lines between the parts.
-    let fixed = top.len()
-        + doubts.len()
-        + bottom.len()
-        + 2
-        + if peaks.is_empty() { 0 } else { 2 }
-        + usize::from(!causes.is_empty());
-    let room = if screen.lines == 0 { usize::MAX } else { screen.lines.saturating_sub(fixed) };
-    let lines_of = |all: &[Vec<String>]| all.iter().map(Vec::len).sum();
-    let shares = share(room, &[(rows.len(), 3), (lines_of(&peaks), 3), (lines_of(&causes), 3)]);
-    let mut lines = top;
-    let causes = late::whole(causes, shares[2], "causes");
-    let tell_causes = |lines: &mut Vec<String>| {
-        if !causes.is_empty() {
-            lines.push(of_causes.clone());
-            lines.extend(causes.iter().cloned());
-        }
-    };
-    if late.is_some() {
-        tell_causes(&mut lines);
-        lines.extend(doubts);
+    let (heading, rows) = table(run, width);
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| vec![cut(row, width)]).collect();
+    let heading = vec![String::new(), cut(&heading, width)];
+    match rows.is_empty() {
+        true => blocks.push(Block {
+            rank: 1,
+            heading: vec![String::new()],
+            cases: vec![vec![heading[1].clone()]],
+            what: "lines",
+            name: "latencies",
+        }),
+        false => blocks.push(Block { rank: 3, heading, cases: rows, what: "lines", name: "latencies" }),
     }
-    lines.push(String::new());
-    lines.push(cut(&heading, screen.width));
-    lines.extend(limited(
-        rows.iter().map(|row| cut(row, screen.width)).collect(),
-        shares[0],
-        "lines, none worse",
-    ));
-    if !peaks.is_empty() {
-        lines.push(String::new());
-        lines.push("Worst cases".to_owned());
-        lines.extend(late::whole(peaks, shares[1], "cases"));
-    }
+    let cases = peak_lines(run, late.as_ref().filter(|_| screen.lines > 0), width);
+    let heading = vec![String::new(), "Worst cases".to_owned()];
+    blocks.push(Block { rank: 4, heading, cases, what: "cases", name: "worst cases" });
     if late.is_none() {
-        tell_causes(&mut lines);
+        let (heading, cases) = cause_lines(run, width);
+        blocks.push(Block { rank: 4, heading: vec![heading], cases, what: "causes", name: "causes" });
+    }
+    let rank = if run.verdict.as_ref().and_then(|verdict| verdict.outcome) == Some(Outcome::Pass) {
+        2
+    } else {
+        EXTRA
+    };
+    let cases = Vec::from_iter(Some(closing::statistics(run, screen)).filter(|lines| !lines.is_empty()));
+    let name = "model-free bound and OSADL's criteria";
+    blocks.push(Block { rank, heading: vec![String::new()], cases, what: "", name });
+    let bottom = closing::files(run, screen);
+    // The line of what is left out.
+    let room = match screen.lines {
+        0 => usize::MAX,
+        of => of.saturating_sub(lines.len() + bottom.len() + 2),
+    };
+    let (fitted, omitted) = fit(blocks, room);
+    lines.extend(fitted);
+    if !omitted.is_empty() {
+        lines.extend(crate::printable::hanging("  … ", &format!("{}: --all", omitted.join(", ")), width));
     }
     lines.extend(bottom);
     let of_set = task_set::table(run);
@@ -122,33 +128,15 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
     }
 }
 
+/// Reasons, then warnings.
+fn doubts(run: &Run, reasons: &[String], width: usize) -> Vec<Vec<String>> {
+    let mut cases: Vec<Vec<String>> = reasons.iter().map(|reason| bullet(reason, width)).collect();
+    cases.extend(warnings(run, width));
+    cases
+}
+
 fn joined(lines: &[String]) -> String {
     lines.iter().fold(String::new(), |text, line| text + line.trim_end() + "\n")
-}
-
-/// The first `most` lines; the last of them has the number of omitted ones.
-fn limited(mut lines: Vec<String>, most: usize, what: &str) -> Vec<String> {
-    if lines.len() > most {
-        let left_out = lines.len() - most.saturating_sub(1);
-        lines.truncate(most.saturating_sub(1));
-        lines.push(format!("  … {left_out} more {what}"));
-    }
-    lines
-}
-
-/// Distributes lines to the parts: first their minimum, then one at a time in rotation.
-fn share(room: usize, wanted: &[(usize, usize)]) -> Vec<usize> {
-    let mut given: Vec<usize> = wanted.iter().map(|&(want, least)| want.min(least)).collect();
-    let mut left = room.saturating_sub(given.iter().sum());
-    while left > 0 && given.iter().zip(wanted).any(|(have, (want, _))| have < want) {
-        for (have, (want, _)) in given.iter_mut().zip(wanted) {
-            if *have < *want && left > 0 {
-                *have += 1;
-                left -= 1;
-            }
-        }
-    }
-    given
 }
 
 /// `PASS  deadline 100 µs, largest cyclic latency 43.1 µs`.
@@ -256,7 +244,7 @@ fn bullet(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Failed calibration and losses.
-fn warnings(run: &Run, width: usize) -> Vec<String> {
+fn warnings(run: &Run, width: usize) -> Vec<Vec<String>> {
     let mut lines = Vec::new();
     let failed: Vec<_> = run.calibration.iter().filter(|c| !c.passed).collect();
     if let Some(first) = failed.first() {
@@ -268,10 +256,10 @@ fn warnings(run: &Run, width: usize) -> Vec<String> {
             first.kind,
             first.note
         );
-        lines.extend(crate::printable::hanging("  ! ", &text, width));
+        lines.push(crate::printable::hanging("  ! ", &text, width));
     }
     if let Some(text) = run.on_late.as_ref().and_then(OnLate::line) {
-        lines.extend(crate::printable::hanging("  ! ", &text, width));
+        lines.push(crate::printable::hanging("  ! ", &text, width));
     }
     if let Some(loss) = run.losses.iter().max_by_key(|loss| loss.count) {
         let text = match run.losses.len() {
@@ -283,7 +271,7 @@ fn warnings(run: &Run, width: usize) -> Vec<String> {
                 loss.meaning
             ),
         };
-        lines.extend(crate::printable::hanging("  ! ", &text, width));
+        lines.push(crate::printable::hanging("  ! ", &text, width));
     }
     lines
 }
@@ -338,7 +326,8 @@ fn unexplained(run: &Run, width: usize) -> Option<Vec<String>> {
     run.peaks.iter().all(is_same).then(|| crate::printable::hanging("  ", &said, width))
 }
 
-fn peak_lines(run: &Run, width: usize) -> Vec<Vec<String>> {
+/// `late`: its worst case is above, and not repeated.
+fn peak_lines(run: &Run, late: Option<&Late>, width: usize) -> Vec<Vec<String>> {
     if let Some(all) = unexplained(run, width) {
         return vec![all];
     }
@@ -346,7 +335,10 @@ fn peak_lines(run: &Run, width: usize) -> Vec<Vec<String>> {
     let lines = |(nth, index): (usize, usize)| {
         let peak = &run.peaks[index];
         let at = begin.map(|b| format!("+{:.3}s", peak.begin.since(b).as_secs())).unwrap_or_default();
-        let told = peak.sentence();
+        let told = match late.and_then(|late| late.peak) {
+            Some(told) if std::ptr::eq(told, peak) => format!("{}: see above", peak.victim),
+            _ => peak.sentence(),
+        };
         let already_shown = format!("waited {}: ", peak.total_ns);
         let first = format!(
             "{:>2} {:>8} CPU {:<2} {at:>9}  ",
