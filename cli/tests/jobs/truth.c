@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +160,25 @@ static void *worker(void *unused)
 	}
 }
 
+/* Signal of `signals`: its handler needs 3 ms of CPU time. */
+static void handler(int unused)
+{
+	(void)unused;
+	work(3 * MS);
+}
+
+static pthread_t controlled;
+
+static void *signals(void *unused)
+{
+	setup("sender", 60, 0);
+	for (long cycle = EVERY; cycle < cycles; cycle += EVERY) {
+		sleep_until(release(cycle) + MS / 10);
+		pthread_kill(controlled, SIGUSR1);
+	}
+	return unused;
+}
+
 static void *innocent(void *unused)
 {
 	setup("innocent", 70, 0);
@@ -183,6 +203,13 @@ static void job(int file)
 		work(3 * MS);
 	if (is("preempted"))
 		work(MS);
+	if (is("signal"))
+		work(MS);
+	if (is("populate")) {
+		fresh = mmap(NULL, 2 * PAGES * PAGE, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		munmap(fresh, 2 * PAGES * PAGE);
+	}
 	if (is("sleep"))
 		nanosleep(&two_ms, NULL);
 	if (is("fault")) {
@@ -269,7 +296,13 @@ int main(int argc, char **argv)
 	}
 	if (is("cond"))
 		pthread_create(&threads[count++], NULL, worker, NULL);
+	signal(SIGUSR1, handler);
 	pthread_create(&threads[count++], NULL, control, NULL);
+	if (is("signal")) {
+		controlled = threads[count - 1];
+		pthread_create(&threads[count], NULL, signals, NULL);
+		pthread_join(threads[count], NULL);
+	}
 	pthread_join(threads[--count], NULL);
 	done = 1;
 	sem_post(&begin);

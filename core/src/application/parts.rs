@@ -17,8 +17,10 @@ const DEADLINE: u8 = 6;
 const APART: usize = 64;
 /// Minimum share of a part that the sentence mentions.
 const TOLD: f64 = 0.05;
-/// Assumed minimum cost of a page fault that does not block.
-const FAULT: Ns = Ns(1_000);
+/// With a page fault in each such time, faults that do not block take most or much of it (1 µs and more each).
+const FAULT: Ns = Ns(5_000);
+/// Here copies of pages may take most of it: 1 to 10 µs each, most on virtual machines.
+const SLOW_FAULT: Ns = Ns(15_000);
 
 const STOPPED: &str = "stopped in its wait, by a signal, a debugger or the freezer";
 
@@ -132,8 +134,12 @@ pub(super) fn step(
     let ran = a.execution.min(a.blocked.since(*cursor));
     let (faults, until) = (u32::from(a.faults), *cursor + ran);
     if ran > Ns::ZERO {
-        let many = u64::from(faults) * FAULT.0 * 5 > ran.0 && faults > 1;
-        let cause = if many { "page faults in its own code" } else { "its own computation" };
+        let most = |cost: Ns| u64::from(faults) * cost.0 > ran.0;
+        let cause = match faults {
+            2.. if most(FAULT) => "page faults in its own code",
+            20.. if most(SLOW_FAULT) => "page faults or its own code",
+            _ => "its own code or system calls",
+        };
         let label = crate::explain::segment::with_faults("runs (interrupts included)", faults);
         push(parts, cursor, until, What::Runs, label, cause.to_owned());
         parts.iter_mut().last().into_iter().for_each(|part| part.faults = faults);

@@ -77,6 +77,14 @@ pub struct Gap {
     pub stood_still: bool,
 }
 
+impl Gap {
+    /// Whether the CPU, its timer or the whole machine stalled then: no record of any thread shows more.
+    #[must_use]
+    pub fn is_stall(&self) -> bool {
+        self.stood_still || self.label.contains(" stalled: ")
+    }
+}
+
 /// One node. Invariants: durations of the children plus gaps equal `duration_ns`; a leaf has no gaps, so that *the sum
 /// of the leaves plus the sum of all gaps is the total*. (Only the root may be a leaf with a gap.)
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -223,6 +223,8 @@ pub enum Kind {
     SignalGenerate { sig: i32, task: TaskRef, code: i32, result: i32 },
     /// `signal_deliver`: taken by the current thread.
     SignalDeliver { sig: i32, code: i32 },
+    /// An interrupt found the current thread in this system call; `None`: in its own code or a page fault. Of the flight recorder.
+    InCall { call: Option<i32> },
     /// `cpuhp_enter`, `cpuhp_multi_enter`: a step of taking `cpu` online, or offline (`down`).
     Hotplug { cpu: Cpu, down: bool },
     /// `softirq_raise`.
@@ -294,6 +296,7 @@ impl Kind {
             Kind::WheelExpireExit { .. } => "timer_expire_exit",
             Kind::SignalGenerate { .. } => "signal_generate",
             Kind::SignalDeliver { .. } => "signal_deliver",
+            Kind::InCall { .. } => "interrupted_call",
             Kind::Marker { .. } => "print",
             Kind::Function { .. } => "function",
             Kind::VectorEntry(_) | Kind::VectorExit(_) => "irq_vectors",

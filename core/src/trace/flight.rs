@@ -236,6 +236,14 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
             20 => Kind::HostSteal { taken: Ns(first), since: Mono(second) },
             21 => Kind::SysEnter { id: tid.0, args: [first, second, u64_at(r, 24), 0, 0, 0] },
             22 => Kind::SysExit { id: tid.0, ret: first as i64 },
+            24 => Kind::CsdQueue { target_cpu: Cpu(word), function: self.function(second), csd: first },
+            25 => {
+                let sig = i32::try_from(word).ok()?;
+                let task = TaskRef { prio: None, ..task() };
+                Kind::SignalGenerate { sig, task, code: 0, result: 0 }
+            }
+            26 => Kind::SignalDeliver { sig: i32::try_from(word).ok()?, code: 0 },
+            27 => Kind::InCall { call: Some(word as i32).filter(|&call| call >= 0) },
             23 => Kind::Rename { tid, comm: task().comm },
             _ => return None,
         })

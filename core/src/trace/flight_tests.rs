@@ -44,7 +44,7 @@ fn chunk(head: Header, records: &[Vec<u8>]) -> Vec<u8> {
 /// A chunk with a record of every kind, a gap in the switches between them apart.
 pub(super) fn all_kinds() -> Vec<u8> {
     let mut records = vec![switch(200, 0, 10, 20, b"cyclic")];
-    for kind in 2..=23 {
+    for kind in 2..=27 {
         let seq = records.len() as u64;
         let mut r = record(200 + 10 * seq, seq, kind);
         r[16..20].copy_from_slice(&20i32.to_le_bytes());

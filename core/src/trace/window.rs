@@ -44,6 +44,8 @@ pub struct Window {
     /// The flight recorder wrote it, which reports its losses: switches and wakings of threads that it does not measure, and calls
     /// of most threads, are left out.
     pub is_selective: bool,
+    /// Of the system calls, only those in which a thread blocked are in this window.
+    pub only_blocking_calls: bool,
     /// Blocks that are known to be in a page fault: the thread, and when it blocked.
     pub in_faults: Vec<(Tid, Mono)>,
     /// Stalls proved by the records of CPUs that are not in this window.

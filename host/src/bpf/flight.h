@@ -14,6 +14,7 @@ enum kind {
 	K_TIMER_ENTRY, K_TIMER_EXIT, K_IDLE, K_CSD_ENTRY, K_CSD_EXIT, K_FAULTS,
 	K_COMM, K_STEAL,
 	K_RENAME = 23, /* after those of calls.h */
+	K_CSD_QUEUE, K_SIGNAL, K_HANDLER, K_IN_CALL,
 };
 
 #define FREEZE_AFTER 16
@@ -200,6 +201,33 @@ static __always_inline void flight_rename(struct cpu_block *b, struct task_struc
 	r->tid = p->pid;
 	r->wide[0] = name[0];
 	r->wide[1] = name[1];
+	flight_close(r, stamp);
+}
+
+/* A function is sent to another CPU; the sender may wait for its end. */
+static __always_inline void flight_call(struct cpu_block *b, __u64 at, __u32 cpu, __u64 csd, __u64 function)
+{
+	__u32 stamp;
+	struct flight_rec *r = flight_open(b, at, K_CSD_QUEUE, IRQS_ON, &stamp);
+
+	r->current = current_tid();
+	r->word = cpu;
+	r->wide[0] = csd;
+	r->wide[1] = function;
+	flight_close(r, stamp);
+}
+
+/* A signal is sent to `p`. */
+static __always_inline void flight_signal(struct cpu_block *b, __u64 at, __s32 signal, struct task_struct *p)
+{
+	__u32 stamp;
+	struct flight_rec *r = flight_open(b, at, K_SIGNAL, IRQS_ON, &stamp);
+
+	r->current = current_tid();
+	r->tid = p->pid;
+	r->prio_b = p->prio;
+	r->word = signal;
+	flight_comm(r, p);
 	flight_close(r, stamp);
 }
 

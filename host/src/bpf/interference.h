@@ -117,6 +117,25 @@ static __always_inline int begins(enum level level, __u32 kind, enum irqs irqs, 
 	return 0;
 }
 
+/* An interrupt shows in which system call a measured thread is, if in any. */
+static __always_inline void note_call(void)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct cpu_block *b = this_block();
+	struct pt_regs___syscall *r;
+	__s32 call;
+
+	if (!b || !b->run_tid || b->run_tid != p->pid || is_compat(p) || p->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER))
+		return;
+	r = entry_registers(b, p);
+#if defined(__TARGET_ARCH_arm64)
+	call = BPF_CORE_READ(r, syscallno);
+#else
+	call = r->orig_ax;
+#endif
+	flight_word(b, bpf_ktime_get_ns(), K_IN_CALL, IRQS_OFF, call);
+}
+
 static __always_inline int irq_begins(__u32 irq) { return begins(LEVEL_IRQ, K_IRQ_ENTRY, IRQS_OFF, irq); }
 
 static __always_inline int irq_ends(__u32 irq)
@@ -146,7 +165,10 @@ static __always_inline int irq_ends(__u32 irq)
 
 static __always_inline int vector_begins(enum vector vector)
 {
-	return begins(LEVEL_VECTOR, K_VECTOR_ENTRY, IRQS_OFF, vector);
+	begins(LEVEL_VECTOR, K_VECTOR_ENTRY, IRQS_OFF, vector);
+	if (vector == V_LOCAL_TIMER)
+		note_call();
+	return 0;
 }
 
 /* Less than this between two timer interrupts is the normal cost of VM exits. */

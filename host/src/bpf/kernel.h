@@ -28,6 +28,12 @@ enum { BPF_F_MMAPABLE = 1 << 10 };
 
 #define CORE __attribute__((preserve_access_index))
 
+struct k_sigaction {
+	struct {
+		void *sa_handler;
+	} sa;
+} CORE;
+
 struct thread_info {
 	__u32 cpu; /* x86 since 5.16 (bcf9033e5449), arm64 since 5.1x; else see task_cpu() */
 #if defined(__TARGET_ARCH_arm64)

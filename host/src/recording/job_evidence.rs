@@ -3,7 +3,7 @@
 
 use lathunt_core::application::{self, Job, StartDelay};
 use lathunt_core::explain::{self, Explanation, Interval, JobInterval};
-use lathunt_core::time::{Cpu, Mono};
+use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_core::trace::activation::{Activation, Point};
 use lathunt_core::trace::event::{Event, Kind, Level};
 use lathunt_core::trace::syscall_names::SyscallTable;
@@ -29,6 +29,7 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     let is_whole = is_whole(job, &window);
     window.preemption.clone_from(&evidence.preemption);
     window.from_arming = true; // as for late wake-ups
+    window.only_blocking_calls = true; // see `add_call`
     window.syscalls = SyscallTable::of_machine(std::env::consts::ARCH);
     let pages = job.steps.iter().filter(|a| a.faults > 0);
     let pages = pages.filter_map(|a| evidence.memory.page(a.tgid, a.fault_address));
@@ -52,7 +53,11 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     let backlog_until = backlog.map(|backlog| backlog.until);
     let told = explain::explain_job(&window, &JobInterval { of, backlog_until });
     let is_of_all = told.total_ns == job.total();
-    if is_of_all && told.unexplained_ns.0 * UNEXPLAINED <= told.total_ns.0 {
+    // The sums count a stall as time of the thread, or of its timer.
+    let gaps = told.tree.all_gaps();
+    let stalls: Ns = gaps.iter().filter(|gap| gap.is_stall()).map(|gap| gap.duration_ns).sum();
+    let unknown = told.unexplained_ns.saturating_sub(stalls);
+    if is_of_all && unknown.0 * UNEXPLAINED <= told.total_ns.0 {
         return Some(told);
     }
     let mut by_sums = sums("the flight rings show less of it")?;

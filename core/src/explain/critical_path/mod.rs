@@ -30,6 +30,7 @@ mod reason;
 mod rest;
 mod roundtrip;
 mod running;
+mod sampled;
 mod sleeps;
 mod softirqs;
 mod sources;

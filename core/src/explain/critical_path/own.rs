@@ -81,8 +81,9 @@ impl HugeFaults {
 }
 
 impl Walk<'_, '_> {
-    /// Label and advice for its own time: those of the system call that took most of it, if there is one.
-    pub(super) fn own_doing(&mut self, call: Option<&(String, Ns)>) -> (String, String) {
+    /// Label and advice for its own time: those of the system call that took most of it, if there is one; `found`: the call in
+    /// which interrupts found it.
+    pub(super) fn own_doing(&mut self, call: Option<&(String, Ns)>, found: Option<&str>) -> (String, String) {
         let has = |is: Is| self.record.window.events.iter().any(|event| is(&event.kind));
         let kinds: [(&str, Is); 3] = [
             ("csd:*", |kind| matches!(kind, What::CsdQueue { .. })),
@@ -101,6 +102,15 @@ impl Walk<'_, '_> {
                 };
                 let advice = format!("the time is spent in the kernel, in {call}: keep this call out of the interval{unseen}");
                 (format!("its own system call: {call}"), advice)
+            }
+            None if self.record.window.only_blocking_calls => {
+                let advice = match found {
+                    Some(call) => format!(
+                        "shorten what it does in the interval, first the system call {call}; how long it was in it is not recorded (`lathunt trace --events full` does)"
+                    ),
+                    None => "the time is the thread's own: shorten what it does in the interval; its system calls are not recorded (`lathunt trace --events full` does)".to_owned(),
+                };
+                ("its own running".to_owned(), advice)
             }
             None if sees_calls || unseen.len() < kinds.len() => (
                 "its own running".to_owned(),

@@ -201,15 +201,18 @@ impl Walk<'_, '_> {
         let (mut calls, mut wakings) = (BTreeMap::new(), 0);
         if depth == 0 {
             let handler = self.handler(thread, stretch, rest);
+            let unreturned = self.unreturned_handler(thread, stretch, rest).filter(|_| handler.is_none());
             let fault = self.long_fault(thread, stretch, rest);
             let call = self.main_call(thread, stretch, rest);
             if call.is_some() || self.may_have_spun(thread, stretch) {
                 self.clauses.may_spin();
             }
+            let found = self.interrupted_call(thread, stretch).filter(|_| call.is_none());
             let (cause, advice) = match (&handler, &fault) {
+                _ if unreturned.is_some() => ("signal handler or its own code".to_owned(), "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it; the end of a handler is not recorded, so the rest may be the thread's own code".to_owned()),
                 (None, Some(_)) => ("page fault or its own code".to_owned(), "touch the memory before it is needed (mlockall and a first write, MAP_POPULATE), and do not fork after that; the end of a fault is not recorded, so the rest may be the thread's own code".to_owned()),
                 (Some(_), _) => ("its own signal handler".to_owned(), "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it".to_owned()),
-                (None, None) => self.own_doing(call.as_ref()),
+                (None, None) => self.own_doing(call.as_ref(), found.as_ref().map(|(_, call)| call.as_str())),
             };
             let in_call = call.map(|(call, net)| {
                 let other = self.changes_mappings_too(thread, stretch, &call);
@@ -218,7 +221,8 @@ impl Walk<'_, '_> {
                 });
                 format!(", {} of it in the system call {call}{other}", net.min(rest))
             });
-            let handler = handler.or(fault).or(in_call).unwrap_or_default();
+            let found = found.map(|(clause, _)| clause);
+            let handler = handler.or(unreturned).or(fault).or(in_call).or(found).unwrap_or_default();
             let text = format!("{subject} ran {{}} itself{moved}{handler}");
             self.say(Weight::Own, rest, text, cause, advice);
         } else {

@@ -13,6 +13,7 @@ mod quota;
 mod realtime_kernel;
 mod reasons;
 mod roundtrips;
+mod sampled;
 mod senders;
 mod sentence;
 mod silent;

@@ -63,6 +63,8 @@ fn interrupt() -> impl Strategy<Value = Kind> {
         Just(Kind::TimerExpireExit { timer: 1 }),
         Just(Kind::CsdEntry { function: None, csd: 1 }),
         Just(Kind::CsdExit { csd: 1 }),
+        proptest::option::of(0i32..9).prop_map(|call| Kind::InCall { call }),
+        (0i32..20).prop_map(|sig| Kind::SignalDeliver { sig, code: 0 }),
         (0u32..4).prop_map(|state| Kind::IdleEnter { state }),
         Just(Kind::IdleExit),
         (0u32..100).prop_map(|count| Kind::PageFault { address: 0, count, how: Faulted::default() }),

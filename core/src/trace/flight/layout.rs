@@ -4,7 +4,7 @@ use crate::trace::catalogue::Place;
 use crate::trace::value::Element;
 
 /// Names of the classes by kind of record, 0 unused; 8 and 9 have one for each vector instead.
-pub(super) const KINDS: [(&str, &[(&str, Place)]); 24] = [
+pub(super) const KINDS: [(&str, &[(&str, Place)]); 28] = [
     ("", &[]),
     (
         "sched_switch",
@@ -49,6 +49,10 @@ pub(super) const KINDS: [(&str, &[(&str, Place)]); 24] = [
     ("sys_enter", &[("id", I32_TID), ("args[0]", FIRST), ("args[1]", SECOND), ("args[2]", EXPIRES)]),
     ("sys_exit", &[("id", I32_TID), ("ret", RESULT)]),
     ("task_rename", &[("pid", I32_TID), ("newcomm", COMM)]),
+    ("csd_queue_cpu", &[("cpu", WORD), ("func", SECOND), ("csd", FIRST)]),
+    ("signal_generate", &[("pid", I32_TID), ("comm", COMM), ("sig", WORD)]),
+    ("signal_deliver", &[("sig", WORD)]),
+    ("interrupted_call", &[("id", CALL)]),
 ];
 const WOKEN: &[(&str, Place)] = &[("pid", I32_TID), ("prio", PRIO_B), ("comm", COMM), ("target_cpu", WORD)];
 pub(super) const SWITCH: u8 = 1;
@@ -62,6 +66,7 @@ const I32_TID: Place = int(20, 4, true);
 const PRIO_A: Place = int(24, 2, true);
 const PRIO_B: Place = int(26, 2, true);
 const WORD: Place = int(28, 4, false);
+const CALL: Place = int(28, 4, true);
 const FLAG: Place = int(13, 1, false);
 const AUX: Place = int(14, 2, false);
 const EXPIRES: Place = int(24, 8, false);

@@ -49,6 +49,8 @@ fn the_time_of_a_stall_of_all_cpus_is_not_the_running_threads_own() {
     );
     assert_eq!(explanation.unexplained_ns, Ns::from_us(9_550 - 3_300));
     assert_eq!(explanation.cause, "unexplained");
+    let gaps = explanation.tree.all_gaps();
+    assert!(gaps.iter().all(|gap| gap.is_stall()), "{gaps:?}");
 }
 
 #[test]

@@ -30,10 +30,13 @@ fn the_source_tells_what_the_decoder_tells() {
 fn without_names(mut kind: Kind) -> Kind {
     match &mut kind {
         Kind::Switch { prev, next, .. } => (prev.comm, next.comm) = (None, None),
-        Kind::Waking { task, .. } | Kind::Migrate { task, .. } | Kind::PiSetprio { task, .. } => {
-            task.comm = None
-        }
-        Kind::TimerExpireEntry { function, .. } | Kind::CsdEntry { function, .. } => *function = None,
+        Kind::Waking { task, .. }
+        | Kind::Migrate { task, .. }
+        | Kind::PiSetprio { task, .. }
+        | Kind::SignalGenerate { task, .. } => task.comm = None,
+        Kind::TimerExpireEntry { function, .. }
+        | Kind::CsdEntry { function, .. }
+        | Kind::CsdQueue { function, .. } => *function = None,
         Kind::IrqEntry { name, .. } => *name = None,
         Kind::Rename { comm, .. } => *comm = None,
         // Zero is as unknown as none.

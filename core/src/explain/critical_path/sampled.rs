@@ -1,0 +1,64 @@
+//! A thread's own time in a record without all system calls: the calls in which interrupts found it, and the handlers of signals
+//! that started there.
+
+use std::collections::BTreeMap;
+
+use super::blocked::signal_name;
+use super::Walk;
+use crate::explain::cpu::{Context, Slice};
+use crate::explain::thread::Stretch;
+use crate::series::Thread;
+use crate::time::Ns;
+use crate::trace::event::Kind as What;
+
+impl Walk<'_, '_> {
+    /// Clause and name of the system call in which most interrupts found `thread`.
+    pub(super) fn interrupted_call(&self, thread: &Thread, stretch: &Stretch) -> Option<(String, String)> {
+        let mut calls: BTreeMap<i32, u32> = BTreeMap::new();
+        let mut all = 0;
+        for (_, event) in self.record.events_on(stretch.cpu?, stretch.begin, stretch.end) {
+            let What::InCall { call } = event.kind else { continue };
+            if event.current == Some(thread.tid) {
+                all += 1;
+                *calls.entry(call.unwrap_or(-1)).or_default() += 1;
+            }
+        }
+        let (&call, &count) =
+            calls.iter().filter(|(call, _)| **call >= 0).max_by_key(|(_, count)| **count)?;
+        let name = self.record.call_name(call);
+        let said = match (count, all) {
+            (1, 1) => "the only interrupt meanwhile".to_owned(),
+            (count, all) if count == all => format!("each of {all} interrupts"),
+            (count, all) => format!("{count} of {all} interrupts"),
+        };
+        (count * 2 > all).then(|| (format!("; {said} found it in the system call {name}"), name))
+    }
+
+    /// Handlers of one signal that took half of the span, if they took all of the time since they started.
+    pub(super) fn unreturned_handler(&self, thread: &Thread, stretch: &Stretch, rest: Ns) -> Option<String> {
+        if !self.record.window.only_blocking_calls {
+            return None;
+        }
+        let cpu = stretch.cpu?;
+        let mut taken = self.record.events_on(cpu, stretch.begin, stretch.end);
+        let (first, sig) = taken.find_map(|(_, event)| match event.kind {
+            What::SignalDeliver { sig, .. } if event.current == Some(thread.tid) => Some((event.at, sig)),
+            _ => None,
+        })?;
+        let sent = self
+            .linked
+            .signalled(thread.tid, first)
+            .filter(|(_, sent)| matches!(sent.kind, What::SignalGenerate { sig: of, .. } if of == sig));
+        let by = sent.and_then(|(index, _)| self.linked.actor(index));
+        let by = by.map_or(String::new(), |by| format!(" from {by}"));
+        let slices = self.record.slices(cpu, first.max(stretch.begin), stretch.end);
+        let own = slices.iter().filter(|slice| slice.context == Context::Thread(thread.tid));
+        let net = own.map(Slice::length).sum::<Ns>().min(rest);
+        (net.0 * 2 >= rest.0).then(|| {
+            let name = signal_name(sig);
+            format!(
+                ", up to {net} of it in the handler of signal {sig} ({name}){by}, whose end is not recorded"
+            )
+        })
+    }
+}
