@@ -200,8 +200,7 @@ pub enum Kind {
     ContentionEnd { lock: u64, ret: i32 },
     /// `sched_process_fork`.
     Fork { parent: Tid, child: TaskRef },
-    /// `sched_process_exec`, in the context of the new program; `old`: the previous tid (of a thread other than the
-    /// leader).
+    /// `sched_process_exec`, in the context of the new program; `old`: the previous tid (not of a leader).
     Exec { filename: Option<Sym>, old: Tid },
     /// `sched_process_exit`.
     TaskExit { task: TaskRef },
@@ -223,22 +222,20 @@ pub enum Kind {
     SignalGenerate { sig: i32, task: TaskRef, code: i32, result: i32 },
     /// `signal_deliver`: taken by the current thread.
     SignalDeliver { sig: i32, code: i32 },
-    /// An interrupt found the current thread in this system call; `None`: in its own code or a page fault. Of the flight recorder.
+    /// An interrupt found the current thread in this system call; `None`: in its own code or a page fault.
     InCall { call: Option<i32> },
     /// `cpuhp_enter`, `cpuhp_multi_enter`: a step of taking `cpu` online, or offline (`down`).
     Hotplug { cpu: Cpu, down: bool },
     /// `softirq_raise`.
     SoftirqRaise { vec: u8 },
-    /// A text written into the trace (`trace_marker`, `trace_puts`); for `trace_printk`, the format without its
-    /// arguments.
+    /// A text written into the trace (`trace_marker`, `trace_puts`); for `trace_printk`, the format alone.
     Marker { text: Sym },
     /// `function` of the function tracer; addresses.
     Function { ip: u64, parent_ip: u64 },
 }
 
 impl Kind {
-    /// The kernel's name of the event; one name for all vectors, for idle and for losses; empty for [`Kind::Other`],
-    /// whose name is in the texts.
+    /// The kernel's name of the event; one for all vectors, for idle and for losses; empty for [`Kind::Other`].
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

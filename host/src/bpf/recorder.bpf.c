@@ -14,6 +14,7 @@
 #include "interference.h"
 #include "calls.h"
 #include "follow.h"
+#include "senders.h"
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, __u32 state)
@@ -202,38 +203,6 @@ int BPF_PROG(on_csd_exit, __u64 function, __u64 csd)
 
 	if (b)
 		flight_wide(b, bpf_ktime_get_ns(), K_CSD_EXIT, IRQS_OFF, csd, function);
-	return 0;
-}
-
-SEC("raw_tp/csd_queue_cpu")
-int BPF_PROG(on_csd_queue, __u32 cpu, __u64 callsite, __u64 function, __u64 csd)
-{
-	struct cpu_block *b = this_block();
-
-	if (b)
-		flight_call(b, bpf_ktime_get_ns(), cpu, csd, function);
-	return 0;
-}
-
-SEC("tp_btf/signal_generate")
-int BPF_PROG(on_signal, int signal, void *info, struct task_struct *p, int group, int result)
-{
-	struct cpu_block *b = this_block();
-
-	/* TRACE_SIGNAL_DELIVERED, TRACE_SIGNAL_LOSE_INFO (include/trace/events/signal.h) */
-	if (b && (!result || result == 4))
-		flight_signal(b, bpf_ktime_get_ns(), signal, p);
-	return 0;
-}
-
-/* A handler of the program runs now; 0 and 1 are SIG_DFL and SIG_IGN. */
-SEC("tp_btf/signal_deliver")
-int BPF_PROG(on_handler, int signal, void *info, struct k_sigaction *action)
-{
-	struct cpu_block *b = this_block();
-
-	if (b && (__u64)action->sa.sa_handler > 1)
-		flight_word(b, bpf_ktime_get_ns(), K_HANDLER, IRQS_ON, signal);
 	return 0;
 }
 
