@@ -279,10 +279,10 @@ fn of_group(
     let runs: Vec<&Run> = group.iter().map(|one| &one.run).collect();
     let path = group.first().map(|one| one.path.display().to_string()).unwrap_or_default();
     let input = of_run::input(&runs, quantity, cpus);
-    if let Err(NoInput::NoSample(_) | NoInput::NoCpu(_)) = &input {
-        if let Some(answer) = of_run::bound_alone(&path, &runs, quantity, (cpus, &request(args))) {
-            return Ok(Analysed { answer, basis: None });
-        }
+    let has_none = matches!(&input, Err(NoInput::NoSample(_) | NoInput::NoCpu(_)));
+    let alone = || of_run::bound_alone(&path, &runs, quantity, (cpus, &request(args)));
+    if let Some(answer) = has_none.then(alone).flatten() {
+        return Ok(Analysed { answer, basis: None });
     }
     let mut input = input.map_err(|error| anyhow!("{path}: {error}"))?;
     let selected: Vec<Run> = match cpus {

@@ -180,7 +180,6 @@ fn a_path_analysis_has_the_sections_of_the_kernel_s_own_tracer_and_bounds_what_i
     let theirs = Ns::from_us(outcome.text("max").trim().parse().unwrap());
     let interrupts: u64 = path.interrupts.iter().map(|one| one.longest_ns.0).sum();
     println!("POID {poid}, PSD {psd}, interrupts {interrupts} ns; preemptirqsoff {theirs}");
-    // The tracer was asked for a part of the time only.
     assert!(theirs > Ns::from_us(5) && theirs.0 <= poid.0 + psd.0 + interrupts + 2_000, "{theirs}");
     // Each execution is there, from before its first handler until after its last: more than the recorder has of it.
     let run = run_of(&outcome, "run");

@@ -314,7 +314,7 @@ mod tests {
         let said = |deadline: Option<Ns>| {
             let input = input(&[&run], Quantity::Cyclic, None).unwrap();
             let deadline = deadline.map(|ns| ns.0 as f64);
-            let request = crate::bound::analyse::Request { deadline, ..Default::default() };
+            let request = Request { deadline, ..Default::default() };
             let answer = crate::bound::analyse::analyse(&input, &request);
             let complete = answer.gates.iter().find(|gate| gate.name == "complete").unwrap();
             assert!(!complete.passed, "{}", complete.detail);
