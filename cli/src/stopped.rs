@@ -18,6 +18,13 @@ pub fn by_signal(took: Ns, planned: &str) -> Option<String> {
     Some(format!("{} ({})", after(took, planned), signals::name(signal)))
 }
 
+/// Of what a signal or the key `q` ended before its time.
+#[must_use]
+pub fn by_user(took: Ns, planned: Ns) -> Option<String> {
+    let planned = length(planned);
+    by_signal(took, &planned).or_else(|| Some(format!("{} (q)", after(took, &planned))))
+}
+
 /// `stopped after 3.3 s of 20 s`.
 #[must_use]
 pub fn after(took: Ns, planned: &str) -> String {

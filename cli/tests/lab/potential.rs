@@ -208,8 +208,8 @@ fn a_path_analysis_finds_what_is_injected_where_the_kernel_s_own_tracer_finds_it
     assert!(poid.ns >= pulse && poid.ns.0 < pulse.0 * 3 / 2, "{} {pulse}", poid.ns);
     assert!(poid.ns.0.abs_diff(theirs.0) < theirs.0 / 20, "{} {theirs}", poid.ns);
     let trace = outcome.text("trace");
-    assert!(poid.place.contains(&format!("off in {}+", place(&trace, "started"))), "{}", poid.place);
-    assert!(poid.place.contains(&format!("; on in {}+", place(&trace, "ended"))), "{}", poid.place);
+    assert!(poid.place.contains(&format!("begins in {}+", place(&trace, "started"))), "{}", poid.place);
+    assert!(poid.place.contains(&format!("; ends in {}+", place(&trace, "ended"))), "{}", poid.place);
     assert!(poid.thread.to_string().starts_with("lathunt-inject/"), "{}", poid.thread);
     // Longer than the windows of interrupts that are known, so that only the part without them has a number.
     assert!(

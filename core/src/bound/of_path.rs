@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::answer::{Characterisation, OfCpu, PathBound, Term};
 use crate::numbers::counted;
+use crate::path_analysis::executions::HORIZON;
 use crate::path_analysis::latency::{Interference, Latency, NoBound};
 use crate::path_analysis::{Longest, PathAnalysis};
 use crate::run::Run;
@@ -60,7 +61,7 @@ fn of_cpu(path: &PathAnalysis) -> OfCpu {
     let found = path.latency(PRINTED);
     let others = Interference::ALL.map(|how| {
         let latency = path.latency(how);
-        let reason = latency.as_ref().err().map(why).unwrap_or_default();
+        let reason = latency.as_ref().err().map(ToString::to_string).unwrap_or_default();
         Characterisation { name: how.name().to_owned(), value_ns: latency.ok().map(|it| it.total.0), reason }
     });
     let mut terms: Vec<Term> =
@@ -89,7 +90,10 @@ fn why(none: &NoBound) -> String {
     match none {
         NoBound::NoTerms => format!("{none} while it was recorded; record longer"),
         NoBound::Lost(_) => format!("{none}, any of which may be the longest"),
-        NoBound::TooLong(_) | NoBound::DoesNotConverge => none.to_string(),
+        NoBound::TooLong(_) | NoBound::TooFrequent(..) => none.to_string(),
+        NoBound::DoesNotConverge => {
+            format!("{none}: with that many interrupts there is no solution up to {HORIZON}")
+        }
     }
 }
 
@@ -111,7 +115,7 @@ mod tests {
     use crate::time::Mono;
 
     fn longest(ns: u64) -> Option<Longest> {
-        let place = "off in lock+0x1; on in unlock+0x2".to_owned();
+        let place = "begins in lock+0x1; ends in unlock+0x2".to_owned();
         Some(Longest { ns: Ns(ns), end: Mono(9), thread: Thread::default(), place })
     }
 
@@ -186,5 +190,7 @@ mod tests {
         assert_eq!(bound.terms.len(), 4, "without the interrupts");
         let single = bound.cpus[0].characterisations.iter().find(|one| one.name == "worst single interrupt");
         assert_eq!(single.unwrap().value_ns, Some(1_029_000));
+        let sporadic = bound.cpus[0].characterisations.iter().find(|one| one.name == "sporadic").unwrap();
+        assert_eq!((sporadic.value_ns, sporadic.reason.as_str()), (None, "does not converge"));
     }
 }

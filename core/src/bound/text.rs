@@ -30,7 +30,7 @@ pub fn text(answer: &Answer) -> String {
     for cpu in &answer.bound.cpus {
         let of = |one: &Characterisation| match one.value_ns {
             Some(value) => format!("{} {}", one.name, exact(value as f64)),
-            None => format!("{} none", one.name),
+            None => format!("{}: {}", one.name, one.reason),
         };
         let all: Vec<String> = cpu.characterisations.iter().map(of).collect();
         let _ = writeln!(out, "              CPU {}: {}", cpu.cpu, all.join(", "));

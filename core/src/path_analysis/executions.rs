@@ -64,8 +64,8 @@ impl Executions {
     /// Most time that executions which arrive within `length` take; `length` includes both ends.
     #[must_use]
     pub fn within(&self, length: Ns) -> Ns {
-        let fits = self.windows.iter().filter(|window| window.span_ns <= length);
-        fits.map(|window| window.total_ns).max().unwrap_or(Ns::ZERO)
+        let fits = self.windows.partition_point(|window| window.span_ns <= length);
+        fits.checked_sub(1).map_or(Ns::ZERO, |last| self.windows[last].total_ns)
     }
 
     /// Most executions that arrive within `length`, both ends included.
@@ -73,7 +73,7 @@ impl Executions {
     pub fn arrivals(&self, length: Ns) -> u64 {
         match self.count {
             0 => 0,
-            _ => 1 + self.spans_ns.iter().rposition(|span| *span <= length).map_or(0, |at| at as u64 + 1),
+            _ => 1 + self.spans_ns.partition_point(|span| *span <= length) as u64,
         }
     }
 
@@ -152,7 +152,7 @@ impl Executions {
     }
 }
 
-/// Collects executions in the order of their arrivals. At most [`MOST`] steps for each.
+/// Collects executions in the order of their arrivals: up to 255 earlier ones are looked at for each.
 #[derive(Clone, Debug)]
 pub struct Collector {
     executions: Executions,
@@ -178,6 +178,13 @@ impl Collector {
         executions.count += 1;
         executions.longest_ns = executions.longest_ns.max(took);
         executions.window(Window { span_ns: Ns::ZERO, total_ns: took });
+        let place = recent.partition_point(|(at, _)| *at <= arrival);
+        let before = place.checked_sub(1).map(|at| arrival.since(recent[at].0));
+        let behind = recent.get(place).map(|(at, _)| at.since(arrival));
+        for interval in before.into_iter().chain(behind) {
+            let shortest = executions.shortest_interval_ns.get_or_insert(interval);
+            *shortest = interval.min(*shortest);
+        }
         while recent.front().is_some_and(|(at, _)| arrival.since(*at) > HORIZON) {
             recent.pop_front();
         }
@@ -188,12 +195,6 @@ impl Collector {
         }
         let place = recent.partition_point(|(at, _)| *at <= arrival);
         recent.insert(place, (arrival, took));
-        let beside = [place.checked_sub(1).map(|before| (before, place)), Some((place, place + 1))];
-        for (before, after) in beside.into_iter().flatten().filter(|(_, after)| *after < recent.len()) {
-            let interval = recent[after].0.since(recent[before].0);
-            let shortest = executions.shortest_interval_ns.get_or_insert(interval);
-            *shortest = interval.min(*shortest);
-        }
         // All windows with this one in them.
         let mut behind = Ns::ZERO;
         for last in place..recent.len() {
@@ -236,6 +237,13 @@ mod tests {
         let all: Vec<(u64, u64)> = executions.iter().map(|(at, _)| from(*at)).collect();
         let total = all.iter().map(|one| one.0).max().unwrap_or(0);
         (total, all.iter().map(|one| one.1).max().unwrap_or(0))
+    }
+
+    #[test]
+    fn executions_further_apart_than_a_window_have_an_interval() {
+        let rare = of(&[(0, 5), (200_000_000, 7), (500_000_000, 6)]);
+        assert_eq!((rare.shortest_interval_ns, rare.contradiction()), (Some(Ns(200_000_000)), None));
+        assert_eq!((rare.within(HORIZON), rare.arrivals(HORIZON)), (Ns(7), 1));
     }
 
     #[test]

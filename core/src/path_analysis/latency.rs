@@ -64,8 +64,11 @@ pub enum NoBound {
     #[error("{0} without interrupts, and what they add is known up to {HORIZON}")]
     TooLong(Ns),
     /// No solution up to [`HORIZON`].
-    #[error("does not converge: with that many interrupts there is no solution up to {HORIZON}")]
+    #[error("does not converge")]
     DoesNotConverge,
+    /// An interrupt is too frequent for windows of the length that would be needed.
+    #[error("{0} comes so often that its windows are known up to {1} only")]
+    TooFrequent(String, Ns),
 }
 
 /// What interrupts add.
@@ -73,12 +76,12 @@ pub enum NoBound {
 pub struct Latency {
     /// The bound.
     pub total: Ns,
-    /// Per source, in the order of the measurement: time within `total`, and number of executions.
+    /// Per source, in the order of the measurement: time within `total`, and largest number of executions.
     pub interrupts: Vec<(Ns, u64)>,
 }
 
-/// Iterations until a solution is given up: a step is as short as the shortest execution.
-const STEPS: usize = 100_000;
+/// Evaluations of a source until a solution is given up: a step is as short as the shortest execution.
+const EVALUATIONS: usize = 200_000;
 
 impl PathAnalysis {
     /// max(D_ST, D_POID) + D_PAIE + D_PSD: the bound without interrupts. `None`: no run of the scheduler was seen.
@@ -105,8 +108,9 @@ impl PathAnalysis {
             return Err(NoBound::TooLong(alone));
         }
         let mut total = alone;
-        for _ in 0..STEPS {
-            let interrupts = self.interference(how, total).ok_or(NoBound::DoesNotConverge)?;
+        let steps = EVALUATIONS / self.interrupts.len().max(1);
+        for _ in 0..steps.max(50) {
+            let interrupts = self.interference(how, total)?;
             let next = interrupts.iter().fold(alone.0, |sum, (ns, _)| sum.saturating_add(ns.0));
             if next == total.0 {
                 return Ok(Latency { total, interrupts });
@@ -119,8 +123,14 @@ impl PathAnalysis {
         Err(NoBound::DoesNotConverge)
     }
 
-    /// Per source, within `length`; `None`: not known for that length.
-    fn interference(&self, how: Interference, length: Ns) -> Option<Vec<(Ns, u64)>> {
+    /// Per source, within `length`.
+    fn interference(&self, how: Interference, length: Ns) -> Result<Vec<(Ns, u64)>, NoBound> {
+        // One that runs when the latency begins arrived up to its duration earlier, with an NMI in it.
+        let nmi = self.interrupts.iter().filter(|one| one.source == NMI).map(|one| one.longest_ns.0).max();
+        let window = |one: &Executions| {
+            let nmi = nmi.filter(|_| one.source != NMI).unwrap_or(0);
+            Ns(length.0.saturating_add(one.longest_ns.0).saturating_add(nmi))
+        };
         let is_nmi = |one: &Executions| one.source == NMI;
         let once = |one: &Executions| (one.longest_ns, u64::from(one.count > 0));
         let worst = |nmi: bool| {
@@ -129,16 +139,16 @@ impl PathAnalysis {
         };
         let single = [worst(false), worst(true)];
         let of = |(at, one): (usize, &Executions)| match how {
-            Interference::None => Some((Ns::ZERO, 0)),
+            Interference::None => Ok((Ns::ZERO, 0)),
             Interference::WorstSingle => {
-                Some(if single.contains(&Some(at)) { once(one) } else { (Ns::ZERO, 0) })
+                Ok(if single.contains(&Some(at)) { once(one) } else { (Ns::ZERO, 0) })
             }
-            Interference::WorstOfEach => Some(once(one)),
-            Interference::Sporadic => sporadic(one, carried_in(one, length)),
+            Interference::WorstOfEach => Ok(once(one)),
+            Interference::Sporadic => sporadic(one, window(one)).ok_or(NoBound::DoesNotConverge),
             Interference::SlidingWindow => {
-                known(one, carried_in(one, length)).map(|window| (one.within(window), one.arrivals(window)))
+                known(one, window(one)).map(|window| (one.within(window), one.arrivals(window)))
             }
-            Interference::SlidingWindowOfLongest => known(one, carried_in(one, length)).map(|window| {
+            Interference::SlidingWindowOfLongest => known(one, window(one)).map(|window| {
                 let arrivals = one.arrivals(window);
                 (Ns(one.longest_ns.0.saturating_mul(arrivals)), arrivals)
             }),
@@ -150,13 +160,12 @@ impl PathAnalysis {
 /// Source of NMIs, which may come within an interrupt.
 pub const NMI: &str = "NMI";
 
-/// An execution that arrives up to its duration before the window reaches into it.
-fn carried_in(one: &Executions, length: Ns) -> Ns {
-    Ns(length.0.saturating_add(one.longest_ns.0))
-}
-
-fn known(one: &Executions, window: Ns) -> Option<Ns> {
-    (window <= one.horizon_ns).then_some(window)
+fn known(one: &Executions, window: Ns) -> Result<Ns, NoBound> {
+    match window <= one.horizon_ns {
+        true => Ok(window),
+        false if one.horizon_ns < HORIZON => Err(NoBound::TooFrequent(one.source.clone(), one.horizon_ns)),
+        false => Err(NoBound::DoesNotConverge),
+    }
 }
 
 fn sporadic(one: &Executions, window: Ns) -> Option<(Ns, u64)> {
@@ -269,6 +278,10 @@ mod tests {
         let long = terms([300_000_000, 0, 0, 40], &[("v", &[(0, 20)])]);
         assert_eq!(long.latency(Interference::SlidingWindow), Err(NoBound::TooLong(Ns(300_000_040))));
         assert_eq!(total(&long, Interference::WorstOfEach), Some(300_000_060));
+        let often: Vec<(u64, u64)> = (0..2_000).map(|n| (n * 100, 10)).collect();
+        let frequent = terms([40_000, 0, 0, 40], &[("v", &often)]);
+        let found = frequent.latency(Interference::SlidingWindow);
+        assert_eq!(found, Err(NoBound::TooFrequent("v".to_owned(), Ns(25_599))));
         // One nanosecond a step.
         let slow = terms([0, 0, 0, 1], &[("v", &[(0, 1), (1, 1)])]);
         assert_eq!(slow.latency(Interference::Sporadic), Err(NoBound::DoesNotConverge));

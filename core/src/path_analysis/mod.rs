@@ -34,7 +34,7 @@ pub struct PathAnalysis {
     pub dst: Option<Longest>,
     /// Executions of interrupts and NMIs, per source.
     pub interrupts: Vec<Executions>,
-    /// Executions and sections that are missing: without a value for them there is no bound.
+    /// Executions and sections that are missing; above 0 there is no bound.
     pub lost: u64,
 }
 
@@ -59,6 +59,11 @@ impl PathAnalysis {
         let ns = |one: &Option<Longest>| one.as_ref().map(|one| one.ns);
         if ns(&self.dst) > ns(&self.psd) {
             return Some("a longer DST than PSD, of which it is the end".to_owned());
+        }
+        let mut sources: Vec<&str> = self.interrupts.iter().map(|one| one.source.as_str()).collect();
+        sources.sort_unstable();
+        if sources.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Some("a source of interrupts twice".to_owned());
         }
         let of = |one: &Executions| one.contradiction().map(|what| format!("{}: {what}", one.source));
         self.interrupts.iter().find_map(of)

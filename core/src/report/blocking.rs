@@ -52,7 +52,9 @@ fn paths(run: &Run) -> Vec<String> {
             let Some(longest) = longest else { continue };
             let total = longest.ns.to_string();
             lines.push(format!("  CPU {} {name:<15}{total:>10}  {}", path.cpu, longest.thread));
-            lines.extend(places(&longest.place));
+            let (begins, ends) = longest.place.split_once("; ").unwrap_or((&longest.place, ""));
+            let ends = Some(ends).filter(|ends| !ends.is_empty());
+            lines.extend(Some(begins).into_iter().chain(ends).map(|place| format!("      {place}")));
         }
         if path.lost > 0 {
             lines.push(format!(

@@ -6,7 +6,7 @@
 //! for its classes, names and losses, and again by each walk: nothing is kept of its events, so that memory does not
 //! grow with it.
 //!
-//! Text has function names instead of addresses: names get artificial addresses, which [`Symbols`] resolves.
+//! Text has function names instead of addresses: names get artificial addresses, which `Symbols` resolves.
 
 mod fields;
 pub mod foreign;

@@ -126,8 +126,14 @@ impl Longest {
         Thread { tid: self.tid, comm: self.comm.text(), prio: Some(self.prio) }
     }
 
-    /// Where it began and ended. `name`: of an address in the kernel.
+    /// Where it was switched off and on. `name`: of an address in the kernel.
     pub fn place(&self, name: &dyn Fn(u64) -> Option<String>) -> String {
+        let (off, on) = self.places(name);
+        format!("off {off}; on {on}")
+    }
+
+    /// Where it began, and where it ended.
+    pub fn places(&self, name: &dyn Fn(u64) -> Option<String>) -> (String, String) {
         let named = |address: u64| name(address).unwrap_or_else(|| format!("{address:#x}"));
         let stack: Vec<String> = switched_on(self, name).iter().take(SHOWN).map(|&at| named(at)).collect();
         let begun = match (self.begun, self.begun_by) {
@@ -140,7 +146,7 @@ impl Longest {
             (at, true) => format!("in {}", named(at)),
             (_, false) => format!("in {}", stack.join(" < ")),
         };
-        format!("off {begun}; on {ended}")
+        (begun, ended)
     }
 }
 

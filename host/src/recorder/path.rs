@@ -22,7 +22,7 @@ use libbpf_rs::{Link, MapCore, Object};
 use self::block::{Execution, PathBlock, Source, Tails};
 use super::block::Blocks;
 use super::longest::telling;
-use super::{blocking, figures, names, potential};
+use super::{blocking, figures, names};
 use crate::bpf_object;
 use crate::error::{Error, Result};
 use crate::symbols::Symbols;
@@ -42,6 +42,15 @@ const SCHEDULER: &str = "__schedule";
 /// # Errors
 /// What is missing: a tracepoint, PREEMPT_RT, or the address of the scheduler.
 pub fn refuse_unless_possible() -> Result<()> {
+    // arm64 calls the scheduler with interrupts off when a thread in user space is preempted: its run would count as part of the
+    // interrupt.
+    if !cfg!(target_arch = "x86_64") {
+        return Err(Error::refused(
+            "analyse the paths of the kernel:",
+            "this works on x86-64 only",
+            "--potential records the longest times with interrupts and preemption disabled",
+        ));
+    }
     for name in REQUIRED {
         if !blocking::has_tracepoint(name)? {
             let what = format!("this kernel has no tracepoint {name}");
@@ -71,10 +80,21 @@ fn scheduler(symbols: &Symbols) -> Result<[u64; 2]> {
         Error::refused(
             "analyse the paths of the kernel:",
             format!("no function {SCHEDULER} in /proc/kallsyms"),
-            "it needs CONFIG_KALLSYMS",
+            "it needs CONFIG_KALLSYMS, and a compiler that keeps this function under its name",
         )
     })?;
     Ok([begin, end])
+}
+
+/// TIF_NEED_RESCHED of x86 in a kernel of this release, as a mask: bit 3, since 6.18 bit 4 (asm-generic/thread_info_tif.h).
+fn resched_flag(release: &str) -> u64 {
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    match version >= (6, 18) {
+        true => 1 << 4,
+        false => 1 << 3,
+    }
 }
 
 /// The running reader; dropping it detaches.
@@ -126,11 +146,13 @@ impl Paths {
         }
         let possible =
             libbpf_rs::num_possible_cpus().map_err(|error| Error::new("count", "the CPUs", error))?;
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         for mut map in open.maps_mut() {
             let set = match map.name().to_str() {
                 Some("paths") => map.set_max_entries(possible as u32),
                 Some(".rodata.telling") => map.set_initial_value(&telling(&symbols)),
                 Some(".rodata.scheduler") => map.set_initial_value(&scheduler.map(u64::to_ne_bytes).concat()),
+                Some(".rodata.resched") => map.set_initial_value(&resched_flag(&release).to_ne_bytes()),
                 Some(".rodata.simulated") => map.set_initial_value(&[u8::from(simulated)]),
                 _ => Ok(()),
             };
@@ -173,7 +195,8 @@ impl Paths {
             let collected = self.collected.get(&cpu);
             let term = |term: usize| {
                 let found = block.longest(term)?;
-                let place = found.place(&|address| self.symbols.name(address));
+                let (begun, ended) = found.places(&|address| self.symbols.name(address));
+                let place = format!("begins {begun}; ends {ended}");
                 Some(Longest { ns: found.ns, end: found.at, thread: found.thread(), place })
             };
             let named = |(source, collector): (&Source, &Collector)| Executions {
@@ -188,12 +211,14 @@ impl Paths {
                 },
                 ..collector.executions().clone()
             };
+            // Before PSD, of which it is the end: a longer run of the scheduler may come between the two.
+            let dst = term(3);
             PathAnalysis {
                 cpu,
                 poid: term(0),
                 paie: term(1),
                 psd: term(2),
-                dst: term(3),
+                dst,
                 interrupts: collected.iter().flat_map(|one| &one.sources).map(named).collect(),
                 lost: collected.map_or(0, |one| one.lost) + block.unmatched() + missed,
             }
@@ -202,8 +227,9 @@ impl Paths {
     }
 }
 
-/// The kernel option that provides what is needed.
-#[must_use]
-pub fn needs() -> &'static str {
-    potential::needs(lathunt_core::series::Quantity::Preemptirqsoff).1
+#[test]
+fn need_resched_has_the_bit_of_the_release() {
+    let of = ["6.1.0-49-rt-amd64", "6.12.74+deb13-rt-amd64", "6.17.0", "6.18.44-fc", "7.0.0-rc1", ""]
+        .map(resched_flag);
+    assert_eq!(of, [8, 8, 8, 16, 16, 8]);
 }

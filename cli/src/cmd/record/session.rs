@@ -336,7 +336,7 @@ impl Session<'_> {
                 // Ctrl-C ends COMMAND too.
                 let by_itself = over || (ending.is_some() && signals::stop_requested().is_none());
                 let early = plan.duration.filter(|_| !by_itself);
-                let by_user = early.and_then(|planned| cut_short(elapsed, planned));
+                let by_user = early.and_then(|planned| stopped::by_user(elapsed, planned));
                 return (elapsed, ending, by_user);
             }
             if elapsed.saturating_sub(second) < SECOND {
@@ -397,11 +397,4 @@ impl Session<'_> {
         run.conditions.notes.extend(self.old_files.iter().flat_map(OldFiles::notes));
         run
     }
-}
-
-/// Whether the user ended it, by a signal or a key.
-fn cut_short(elapsed: Ns, planned: Ns) -> Option<String> {
-    let planned = stopped::length(planned);
-    let by_key = || Some(format!("{} (q)", stopped::after(elapsed, &planned)));
-    stopped::by_signal(elapsed, &planned).or_else(by_key)
 }

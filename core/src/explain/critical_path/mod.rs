@@ -16,6 +16,7 @@ mod changes;
 mod classes;
 mod clauses;
 mod elsewhere;
+mod enqueued;
 mod faults;
 mod given;
 mod grace;

@@ -14,7 +14,7 @@ use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::standstill;
 use crate::explain::thread::{State, Stretch};
-use crate::explain::wait::{is_stopper, ARRIVES, SWITCHING};
+use crate::explain::wait::{is_stopper, SWITCHING};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio};
 use crate::trace::event::{Kind as What, LeftAs, Vector};
@@ -385,17 +385,6 @@ impl Walk<'_, '_> {
             None => format!("a kernel with full preemption (preempt=full, PREEMPT_RT), or keep {} off this CPU", holder.comm),
         };
         (place, advice)
-    }
-
-    /// Time from which the thread is certainly on the run queue: its preemption, or the arrival of its wake-up.
-    pub(super) fn queued_since(&self, thread: &Thread, stretch: &Stretch) -> Mono {
-        if stretch.state == State::Preempted {
-            return stretch.begin;
-        }
-        let mut events = self.record.events_of(thread.tid, stretch.begin, stretch.end);
-        let arrived = events
-            .find(|(_, event)| matches!(event.kind, What::Wakeup { task, .. } if task.tid == thread.tid));
-        arrived.map_or(stretch.begin + ARRIVES, |(_, event)| event.at)
     }
 }
 

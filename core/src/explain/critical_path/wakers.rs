@@ -148,21 +148,6 @@ impl<'w> Walk<'_, 'w> {
         rest.any(|(place, event)| place != index && matches!(event.kind, What::Wakeup { .. }))
     }
 
-    /// Whether an IPI may have executed it: on its target CPU, if IPIs are not recorded.
-    fn may_be_handed_over(&self, wakeup: &Event) -> bool {
-        let elsewhere = |target: Option<Cpu>| target.is_some_and(|target| target != wakeup.cpu);
-        if matches!(wakeup.kind, What::Wakeup { target_cpu, .. } if elsewhere(target_cpu)) {
-            return false;
-        }
-        let tells = |kind: &What| {
-            matches!(
-                kind,
-                What::VectorEntry(Vector::Reschedule | Vector::CallFunctionSingle) | What::IpiEntry { .. }
-            )
-        };
-        !self.record.window.events.iter().any(|event| tells(&event.kind))
-    }
-
     /// The origin of an event in interrupt context, for `thread`: a work item queued there.
     pub(super) fn behind(&mut self, thread: &Thread, index: u32) -> Waker<'w> {
         let event = self.record.event(index);

@@ -43,7 +43,15 @@ pub(super) fn possible(run: &Run) -> Result<(), Contradiction> {
             return refuse(format!("{whose}: {} in total, but {} once", one.total_ns, one.max_ns));
         }
     }
+    let mut cpus: Vec<_> = run.path_analysis.iter().map(|path| path.cpu).collect();
+    cpus.sort_unstable();
+    if let Some(pair) = cpus.windows(2).find(|pair| pair[0] == pair[1]) {
+        return refuse(format!("two path analyses of CPU {}", pair[0]));
+    }
     for path in &run.path_analysis {
+        for one in [&path.poid, &path.paie, &path.psd, &path.dst].into_iter().flatten() {
+            time(&format!("a section on CPU {}", path.cpu), one.ns)?;
+        }
         if let Some(what) = path.contradiction() {
             return refuse(format!("path analysis of CPU {}: {what}", path.cpu));
         }

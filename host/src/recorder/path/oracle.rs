@@ -330,21 +330,10 @@ fn the_terms_are_those_of_a_simulated_cpu() {
             executions: Vec::new(),
         };
         // Known from the first run of the scheduler on.
-        world.step();
-        world.need_resched = false;
         world.tell("preempt_disable", [ELSEWHERE, 0, 0]);
-        world.now += 5;
+        world.begin(PSD);
         world.tell("irq_disable", [SCHEDULER[0], 0, 0]);
-        let before = world.executions.len();
-        let known: usize = kernel.0.blocks.of(Cpu(0)).map_or(0, |block| {
-            let mut count = 0;
-            block.take(&mut Default::default(), |_| count += 1);
-            count
-        });
-        world.executions.drain(..before - known);
-        let first = found(&kernel.0).0;
-        world.longest = first;
-        (world.open, world.interrupt) = ([None, None, Some(5), Some(0)], None);
+        world.begin(DST);
         world.pass();
         world.tell("irq_enable", [ELSEWHERE, 0, 0]);
         world.tell("preempt_enable", [ELSEWHERE, 0, 0]);
