@@ -340,7 +340,7 @@ fn a_path_analysis_gives_a_bound_whose_terms_can_be_added_up() {
 
     let mut beyond = run.clone();
     for path in &mut beyond.path_analysis {
-        *path = PathAnalysis { poid: None, paie: None, interrupts: Vec::new(), ..path.clone() };
+        *path = PathAnalysis { poid: None, paie: None, dst: None, interrupts: Vec::new(), ..path.clone() };
     }
     fs::write(place.path().join("beyond.json"), beyond.to_json()).unwrap();
     let said = String::from_utf8(bound(place.path(), &["beyond.json"]).stdout).unwrap();

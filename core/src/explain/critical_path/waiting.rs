@@ -13,7 +13,7 @@ use crate::explain::cpu::Context;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::standstill;
-use crate::explain::thread::{State, Stretch};
+use crate::explain::thread::Stretch;
 use crate::explain::wait::{is_stopper, SWITCHING};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio};

@@ -9,7 +9,7 @@ use crate::explain::share::{Phase, Share};
 use crate::explain::thread::Stretch;
 use crate::explain::wait::is_stopper;
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns, Tid};
+use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What, Level, Sym, Vector};
 
 /// The waker that ended a blocked span. Numbers are indices of events.
