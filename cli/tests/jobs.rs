@@ -33,8 +33,11 @@ struct Recorded {
     text: String,
 }
 
+/// Again if the host took the CPU for longer than the causes that are built in: of many such jobs the worst ones are all its.
 fn recorded(cause: &str) -> Recorded {
-    recorded_with(cause, &CYCLES.to_string(), &["--deadline", "control=900us"])
+    let record = || recorded_with(cause, &CYCLES.to_string(), &["--deadline", "control=900us"]);
+    let tried = (0..7).map(|_| record()).find(|recorded| !recorded.is_host_s());
+    tried.unwrap_or_else(record)
 }
 
 fn recorded_with(cause: &str, cycles: &str, how: &[&str]) -> Recorded {
@@ -46,7 +49,7 @@ fn recorded_with(cause: &str, cycles: &str, how: &[&str]) -> Recorded {
         Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap();
     assert!(built.success());
     let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
-    command.arg("record").args(how).args(["--worst", "32", "-o"]).arg(&output);
+    command.arg("record").args(how).args(["--worst", "64", "-o"]).arg(&output);
     let ended = command.arg("--").arg(&program).args([cause, cycles]).current_dir(&place).output().unwrap();
     let text = String::from_utf8(ended.stdout).unwrap();
     assert_eq!(ended.status.code(), Some(2), "{text}\n{}", String::from_utf8_lossy(&ended.stderr));
@@ -66,6 +69,13 @@ impl Recorded {
     fn jobs(&self) -> Vec<&Peak> {
         let jobs = self.run.peaks.iter().filter(|peak| peak.quantity == Quantity::Response);
         jobs.filter(|peak| peak.victim.comm == "control").collect()
+    }
+
+    /// Whether the worst jobs are longer than any built-in cause makes them.
+    fn is_host_s(&self) -> bool {
+        let usual = self.late.get(self.late.len() / 2).copied().unwrap_or_default();
+        let longer = |peak: &&&Peak| peak.total_ns.0 > usual + usual / 2;
+        self.jobs().iter().filter(longer).count() > 3
     }
 
     /// The longest job with the built-in cause whose size is what the program measured, within 5 %. A host that takes
