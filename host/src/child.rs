@@ -36,9 +36,9 @@ pub fn bound_to_parent(command: &mut Command) -> &mut Command {
 pub fn not_started(program: &str, error: std::io::Error) -> Error {
     let hint = match error.kind() {
         ErrorKind::NotFound if program.contains('/') => {
-            "there is no such program, or none that interprets it"
+            "no such program, or the interpreter in its first line is missing"
         }
-        ErrorKind::NotFound => "there is no such program in PATH",
+        ErrorKind::NotFound => "no such program in PATH",
         ErrorKind::PermissionDenied => "it is not a program, or this user may not run it",
         _ => "",
     };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* The longest of one kind of section of the kernel, the task that ended it, and where; and events that are not sections.
- * host/src/recorder/longest.rs restates it. */
+/* The longest section of one kind, with the task and the code at its end, and events to ignore. host/src/recorder/longest.rs has
+ * the same layout. */
 
 #define STACK_DEPTH 30
 
@@ -19,7 +19,7 @@ struct longest {
 };
 _Static_assert(sizeof(struct longest) == 312, "as in host/src/recorder/longest.rs");
 
-/* `l` from now on: a section of `ns` that the current task ended at the address `to`. */
+/* Stores in `l` a section of `ns` that the current task ended at the address `to`. */
 static __always_inline void is_longest(struct longest *l, void *ctx, __u64 ns, __u64 at, __u64 from, __u64 by, __u64 to)
 {
 	struct task_struct *current = bpf_get_current_task_btf();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The programs of the path analysis: what each event does to the state of path.h.
+// The programs of the path analysis: state changes (path.h) of each event.
 #include "path.h"
 
 SEC("raw_tp/irq_disable")
@@ -33,7 +33,7 @@ int BPF_PROG(on_irq_enable, unsigned long ip)
 	if (!b)
 		return 0;
 	if (!(b->flags & IRQ_OFF)) {
-		/* The kernel does not report the first time that interrupts are disabled after an NMI. */
+		/* After an NMI, the kernel does not report the next disable. */
 		if (b->flags & KNOWN && !is_telling(ip) && !current_is_idle())
 			b->unmatched++;
 		return 0;
@@ -42,7 +42,7 @@ int BPF_PROG(on_irq_enable, unsigned long ip)
 	if (was_interrupt) {
 		now = now_and_nmi(b, &nmi_ns);
 		ns = now - b->irq_off_at - (nmi_ns - b->irq_off_nmi_ns);
-		if ((__s64)ns < 0) /* NMIs are measured by another clock */
+		if ((__s64)ns < 0) /* the kernel measures NMIs with another clock */
 			ns = 0;
 		if (b->flags & KNOWN)
 			add_execution(b->executions, EXECUTIONS, &b->heads[0], b->irq_off_at, b->source, ns);
@@ -51,13 +51,13 @@ int BPF_PROG(on_irq_enable, unsigned long ip)
 	b->flags &= ~(IRQ_OFF | IN_INTERRUPT);
 	at = thread_time(b, &now);
 	if (b->flags & TO_SCHEDULE) {
-		/* Idle never enables preemption: its part begins when the scheduler enables interrupts. */
+		/* Idle never enables preemption: its scheduler run ends when interrupts are enabled. */
 		if (!current_is_idle())
 			return 0;
 		scheduler_returns(b, ctx, at, now, ip);
 		begins(b, POID, (struct begun){ at, ip, 0 });
 	} else if (b->flags & WAITS) {
-		/* It goes on waiting, or leaves idle. */
+		/* Without need_resched, idle continues to wait. */
 		if (was_interrupt && need_resched())
 			begins(b, POID, (struct begun){ at, 0, 0 });
 	} else if (!(b->flags & PREEMPT_OFF)) {
@@ -76,7 +76,7 @@ int BPF_PROG(on_preempt_disable, unsigned long ip, unsigned long by)
 	if (!b || b->flags & PREEMPT_OFF)
 		return 0;
 	b->preempt_off = (struct begun){ thread_time(b, &now), ip, by };
-	if (!(b->flags & IRQ_OFF)) /* else it may be the preempt count of an interrupt, which prolongs nothing */
+	if (!(b->flags & IRQ_OFF)) /* else it may be the preempt count of an interrupt */
 		ends(b, ctx, PAIE, b->preempt_off.at, now, ip);
 	b->flags |= PREEMPT_OFF;
 	if (!(b->flags & WAITS))
@@ -103,7 +103,7 @@ int BPF_PROG(on_preempt_enable, unsigned long ip)
 	b->flags &= ~PREEMPT_OFF;
 	barrier();
 	if (!(b->flags & (IRQ_OFF | WAITS))) {
-		/* Of an interrupt that came after the end above, and saw preemption still disabled. */
+		/* An interrupt after ends() above found preemption still disabled, and started a POID that it did not end. */
 		b->open[POID].at = 0;
 		all_on(b, at, ip);
 	}
@@ -120,22 +120,12 @@ int BPF_PROG(on_irq_handler, __s32 irq)
 	SEC("raw_tp/" #tracepoint "_entry")  \
 	int BPF_PROG(on_##tracepoint) { return interrupt(number); }
 
-VECTOR(local_timer, V_LOCAL_TIMER)
-VECTOR(reschedule, V_RESCHEDULE)
-VECTOR(call_function, V_CALL_FUNCTION)
-VECTOR(call_function_single, V_CALL_FUNCTION_SINGLE)
-VECTOR(irq_work, V_IRQ_WORK)
-VECTOR(thermal_apic, V_THERMAL_APIC)
-VECTOR(deferred_error_apic, V_DEFERRED_ERROR)
-VECTOR(threshold_apic, V_THRESHOLD_APIC)
-VECTOR(error_apic, V_ERROR_APIC)
-VECTOR(spurious_apic, V_SPURIOUS_APIC)
-VECTOR(x86_platform_ipi, V_PLATFORM_IPI)
+EACH_VECTOR(VECTOR)
 
 SEC("raw_tp/ipi_entry")
 int BPF_PROG(on_ipi, const char *reason) { return interrupt(ipi_vector(reason)); }
 
-/* At the end of one: the kernel does not report its beginning. */
+/* Fires at the end of an NMI handler; there is no start event. */
 SEC("raw_tp/nmi_handler")
 int BPF_PROG(on_nmi, void *handler, __s64 delta_ns)
 {
@@ -149,7 +139,7 @@ int BPF_PROG(on_nmi, void *handler, __s64 delta_ns)
 	return 0;
 }
 
-/* State -1: idle has waited. */
+/* State -1: end of the wait. */
 SEC("raw_tp/cpu_idle")
 int BPF_PROG(on_idle, __u32 state)
 {
@@ -162,12 +152,12 @@ int BPF_PROG(on_idle, __u32 state)
 	if (state == (__u32)-1) {
 		b->flags &= ~WAITS;
 		begins(b, POID, (struct begun){ at, 0, 0 });
-		b->preempt_off = (struct begun){ at, 0, 0 }; /* of a thread that idles for others (play_idle) */
+		b->preempt_off = (struct begun){ at, 0, 0 }; /* for a thread that runs the idle loop (play_idle) */
 		return 0;
 	}
 	ends(b, ctx, POID, at, now, 0);
 	b->open[PAIE].at = 0;
-	/* Some drivers enable interrupts without reporting it: the wait is not part of the interrupt that ends it. */
+	/* Some cpuidle drivers enable interrupts without an event: the wait is not part of the interrupt that ends it. */
 	b->flags &= ~(IRQ_OFF | IN_INTERRUPT);
 	b->flags |= WAITS;
 	return 0;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* Path analysis: the longest parts of the kernel's paths that delay the thread of highest priority, and each execution of an
- * interrupt, of which core/src/path_analysis bounds the scheduling latency. The terms are those of de Oliveira, Casini, de
+/* Path analysis: per CPU, the longest sections of kernel code that delay the thread of the highest priority, and each execution of
+ * an interrupt. core/src/path_analysis computes a bound of the scheduling latency from them. The terms are those of de Oliveira, Casini, de
  * Oliveira and Cucinotta, "Demystifying the Real-Time Linux Scheduling Latency", ECRTS 2020, section 5:
  *   POID  a thread has preemption or interrupts disabled, not to schedule
  *   PAIE  both are enabled and need_resched is set: until preemption is disabled to schedule
  *   PSD   preemption is disabled to schedule -> it is enabled
  *   DST   interrupts are disabled for the context switch -> preemption is enabled
- * All without the time of interrupts and NMIs, which is exact by construction: the terms are measured on a clock that stands
- * still during them (`thread_time`). The time of our own programs is included.
+ * The terms exclude interrupts and NMIs: they are measured on a clock that is stopped during these (`thread_time`). They include
+ * our own programs.
  *
- * Not in it: a CPU that is offline, and one that waits in idle. What idle does before and after its wait is in POID: it runs
- * with preemption disabled. (The paper leaves idle out.) A run of the scheduler that keeps the current thread counts for DST,
- * too: a request that came after the choice waits for it.
+ * Excluded: offline CPUs, and the wait of idle. The idle loop before and after its wait is in POID, because it runs with
+ * preemption disabled (the paper excludes idle). A scheduler run that keeps the current thread is in DST, too: a wake-up after the
+ * choice of the next thread waits for its end. A section that is still open at the last read is missing.
  *
- * Told by the tracepoints of preemption and interrupts switched off and on (CONFIG_PREEMPTIRQ_TRACEPOINTS), which the
- * outermost switch only reaches. What they do not tell:
- *   that the entry code of an interrupt switched interrupts off, and not a thread: a handler begins before they are on again
- *   that preemption was disabled to schedule: __schedule() is entered before it is enabled, recognised by its address
+ * The events are the preemptirq tracepoints (CONFIG_PREEMPTIRQ_TRACEPOINTS), which fire at the outermost disable and enable. They
+ * do not report the reason, which follows from other events:
+ *   an interrupt, not a thread, disabled interrupts: a handler starts before they are enabled
+ *   preemption was disabled to schedule: __schedule() disables interrupts before it is enabled
  * raw_tp and not tp_btf, so that the programs load, and can be tested, on any kernel. */
 #include "kernel.h"
 #include "longest.h"
@@ -33,12 +33,12 @@ enum flag {
 	IRQ_OFF = 1,
 	PREEMPT_OFF = 2,
 	TO_SCHEDULE = 4, /* preemption is disabled to schedule */
-	IN_INTERRUPT = 8, /* an interrupt is what switched interrupts off */
-	WAITS = 16, /* in idle */
-	KNOWN = 32, /* since the first run of the scheduler: before, the beginning of a section may be missing */
+	IN_INTERRUPT = 8, /* an interrupt disabled interrupts, not a thread */
+	WAITS = 16, /* idle waits */
+	KNOWN = 32, /* set by the first scheduler run: the start of an earlier section may be missing */
 };
 
-/* Where a section began. Times are thread times; 0: none is open. */
+/* Start of a section. Times are thread times; 0: no section is open. */
 struct begun {
 	__u64 at;
 	__u64 from;
@@ -59,13 +59,13 @@ struct path_block {
 	__u32 on; /* record on this CPU */
 	__u32 flags; /* enum flag */
 	__u64 seq[TERMS]; /* odd while `longest` is being written */
-	__u64 heads[2]; /* executions so far of interrupts, and of NMIs: the next one's place in the ring */
-	__u64 unmatched; /* sections of the scheduler whose beginning was not seen */
+	__u64 heads[2]; /* number of executions so far, of interrupts and of NMIs: position in the ring */
+	__u64 unmatched; /* scheduler runs and sections with interrupts disabled without a start event */
 	__u64 irq_ns; /* all interrupts so far, net of NMIs */
 	__u64 nmi_ns;
 	__u64 irq_off_at; /* CLOCK_MONOTONIC */
 	__u64 irq_off_nmi_ns; /* `nmi_ns` at that time */
-	__u64 source; /* of the interrupt that runs */
+	__u64 source; /* of the current interrupt */
 	struct begun irq_off;
 	struct begun preempt_off;
 	struct begun open[TERMS];
@@ -88,7 +88,7 @@ struct {
 /* __schedule(): first address and the one after the last. */
 const volatile __u64 scheduler[2] SEC(".rodata.scheduler") = {};
 
-/* For tests: the clock and the current thread, as told instead of asked. */
+/* For tests: simulated clock and current thread. */
 const volatile bool is_simulated SEC(".rodata.simulated") = false;
 struct simulated {
 	__u64 now;
@@ -148,7 +148,7 @@ static __always_inline struct path_block *this_path(void)
 	return b && b->on ? b : 0;
 }
 
-/* CLOCK_MONOTONIC, and what NMIs have taken until then, although one may arrive in between. */
+/* CLOCK_MONOTONIC and the total time of NMIs at the same moment, although one may arrive in between. */
 static __always_inline __u64 now_and_nmi(struct path_block *b, __u64 *nmi_ns)
 {
 	__u64 now;
@@ -162,7 +162,7 @@ static __always_inline __u64 now_and_nmi(struct path_block *b, __u64 *nmi_ns)
 	return now;
 }
 
-/* A clock that stands still while an interrupt or an NMI runs. */
+/* CLOCK_MONOTONIC minus the time of interrupts and NMIs. */
 static __always_inline __u64 thread_time(struct path_block *b, __u64 *now)
 {
 	__u64 irq_ns, nmi_ns;
@@ -208,7 +208,7 @@ static __always_inline void scheduler_runs(struct path_block *b, void *ctx, __u6
 {
 	struct begun here = b->irq_off, since = b->preempt_off;
 
-	/* Idle has preemption disabled always: the scheduler's part begins here. */
+	/* Preemption is always disabled in idle: PSD starts here. */
 	if (current_is_idle())
 		since = here;
 	else if (!(b->flags & PREEMPT_OFF)) {
@@ -223,7 +223,7 @@ static __always_inline void scheduler_runs(struct path_block *b, void *ctx, __u6
 	b->open[DST] = here;
 }
 
-/* The scheduler is over for the current thread. */
+/* The scheduler run of the current thread has ended. */
 static __always_inline void scheduler_returns(struct path_block *b, void *ctx, __u64 at, __u64 now, __u64 ip)
 {
 	ends(b, ctx, PSD, at, now, ip);
@@ -241,7 +241,7 @@ static __always_inline void add_execution(struct execution *ring, __u64 places, 
 	count_up(head);
 }
 
-/* A handler runs: what switched interrupts off is an interrupt. */
+/* A handler starts: interrupts were disabled by an interrupt. */
 static __always_inline int interrupt(__u64 source)
 {
 	struct path_block *b = this_path();

@@ -140,17 +140,7 @@ int BPF_PROG(on_irq_exit, __s32 irq) { return irq_ends(irq); }
 	SEC("tp_btf/" #tracepoint "_exit")                                             \
 	int BPF_PROG(on_##tracepoint##_exit) { return vector_ends(number); }
 
-VECTOR(local_timer, V_LOCAL_TIMER)
-VECTOR(reschedule, V_RESCHEDULE)
-VECTOR(call_function, V_CALL_FUNCTION)
-VECTOR(call_function_single, V_CALL_FUNCTION_SINGLE)
-VECTOR(irq_work, V_IRQ_WORK)
-VECTOR(thermal_apic, V_THERMAL_APIC)
-VECTOR(deferred_error_apic, V_DEFERRED_ERROR)
-VECTOR(threshold_apic, V_THRESHOLD_APIC)
-VECTOR(error_apic, V_ERROR_APIC)
-VECTOR(spurious_apic, V_SPURIOUS_APIC)
-VECTOR(x86_platform_ipi, V_PLATFORM_IPI)
+EACH_VECTOR(VECTOR)
 
 SEC("tp_btf/ipi_entry")
 int BPF_PROG(on_ipi_entry, const char *reason) { return vector_begins(ipi_vector(reason)); }

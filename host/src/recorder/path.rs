@@ -1,7 +1,7 @@
-//! Path analysis on kernels that report when interrupts and preemption are switched (src/bpf/path.bpf.c): the longest of each
-//! term of the scheduling latency, with its place, and what interrupts take, per CPU.
+//! Path analysis on kernels with the preemptirq tracepoints (src/bpf/path.h): per CPU, the longest section of each term of the
+//! scheduling latency, with its place, and the executions of interrupts.
 //!
-//! Like potential latencies, a separate object: only users who ask for it pay.
+//! A separate BPF object, as for potential latencies: other recordings do not pay for these frequent events.
 
 mod block;
 #[cfg(test)]
@@ -30,11 +30,11 @@ use crate::symbols::Symbols;
 static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/path.bpf.o")).len()]> =
     bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/path.bpf.o")));
 
-/// Tracepoints without which there is no path analysis.
+/// Tracepoints that a path analysis needs.
 const REQUIRED: [&str; 6] =
     ["irq_disable", "irq_enable", "preempt_disable", "preempt_enable", "cpu_idle", "irq_handler_entry"];
 
-/// The kernel's scheduler, in which interrupts are disabled for the choice of the next thread.
+/// The kernel function that disables interrupts to choose the next thread.
 const SCHEDULER: &str = "__schedule";
 
 /// Checks whether this kernel can be analysed.
@@ -42,12 +42,17 @@ const SCHEDULER: &str = "__schedule";
 /// # Errors
 /// What is missing: a tracepoint, PREEMPT_RT, or the address of the scheduler.
 pub fn refuse_unless_possible() -> Result<()> {
-    // arm64 calls the scheduler with interrupts off when a thread in user space is preempted: its run would count as part of the
-    // interrupt.
+    possible().map(drop)
+}
+
+/// The kernel's symbols, and start and end of the scheduler.
+fn possible() -> Result<(Symbols, [u64; 2])> {
+    // arm64 preempts a thread in user space with interrupts disabled since the interrupt: the scheduler run would count as part of
+    // that interrupt.
     if !cfg!(target_arch = "x86_64") {
         return Err(Error::refused(
             "analyse the paths of the kernel:",
-            "this works on x86-64 only",
+            "it is supported on x86-64 only",
             "--potential records the longest times with interrupts and preemption disabled",
         ));
     }
@@ -70,11 +75,7 @@ pub fn refuse_unless_possible() -> Result<()> {
             "--potential records the longest times with interrupts and preemption disabled",
         ));
     }
-    scheduler(&Symbols::read()?).map(drop)
-}
-
-/// Start and end of the scheduler.
-fn scheduler(symbols: &Symbols) -> Result<[u64; 2]> {
+    let symbols = Symbols::read()?;
     let bounds = symbols.address(SCHEDULER).and_then(|address| symbols.bounds(address));
     let (begin, end) = bounds.ok_or_else(|| {
         Error::refused(
@@ -83,7 +84,7 @@ fn scheduler(symbols: &Symbols) -> Result<[u64; 2]> {
             "it needs CONFIG_KALLSYMS, and a compiler that keeps this function under its name",
         )
     })?;
-    Ok([begin, end])
+    Ok((symbols, [begin, end]))
 }
 
 /// TIF_NEED_RESCHED of x86 in a kernel of this release, as a mask: bit 3, since 6.18 bit 4 (asm-generic/thread_info_tif.h).
@@ -97,6 +98,15 @@ fn resched_flag(release: &str) -> u64 {
     }
 }
 
+/// Clock and current thread of the programs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    /// Those of the kernel.
+    Real,
+    /// Values from a test; all programs are loaded.
+    Simulated,
+}
+
 /// The running reader; dropping it detaches.
 pub struct Paths {
     cpus: CpuSet,
@@ -107,7 +117,7 @@ pub struct Paths {
     collected: BTreeMap<Cpu, Collected>,
 }
 
-/// What was read of the rings of one CPU.
+/// Data from the rings of one CPU.
 #[derive(Default)]
 struct Collected {
     tails: Tails,
@@ -127,17 +137,16 @@ impl Paths {
     /// # Errors
     /// A kernel feature that is missing or refused, in one line.
     pub fn start(cpus: &CpuSet) -> Result<Paths> {
-        refuse_unless_possible()?;
-        let symbols = Symbols::read()?;
-        let scheduler = scheduler(&symbols)?;
-        let mut paths = Paths::load(cpus, symbols, scheduler, false)?;
+        let (symbols, scheduler) = possible()?;
+        let mut paths = Paths::load(cpus, symbols, scheduler, Clock::Real)?;
         paths.links = bpf_object::attach_all(&paths.object)?;
         paths.switch_on();
         Ok(paths)
     }
 
-    /// Loads. Does not record yet. `simulated`: the clock and the current thread are told by a test.
-    fn load(cpus: &CpuSet, symbols: Symbols, scheduler: [u64; 2], simulated: bool) -> Result<Paths> {
+    /// Loads; does not record yet.
+    fn load(cpus: &CpuSet, symbols: Symbols, scheduler: [u64; 2], clock: Clock) -> Result<Paths> {
+        let simulated = clock == Clock::Simulated;
         let mut open = bpf_object::open("path", &OBJECT.0)?;
         for mut program in open.progs_mut() {
             let section = program.section().to_string_lossy().into_owned();
@@ -173,8 +182,8 @@ impl Paths {
         }
     }
 
-    /// Reads the executions of interrupts. The ring of a CPU has 65,535: call it at least so often that no more come in
-    /// between (every 100 ms: 655,350 a second).
+    /// Reads the executions of interrupts. The ring of a CPU holds 65,535: with a call every 100 ms, 655,350 per second are read
+    /// without loss.
     pub fn poll(&mut self) {
         for (cpu, block) in self.cpus.iter().filter_map(|cpu| Some((cpu, self.blocks.of(cpu)?))) {
             let Collected { tails, sources, lost } = self.collected.entry(cpu).or_default();
@@ -189,7 +198,7 @@ impl Paths {
     pub fn read(&mut self) -> Vec<PathAnalysis> {
         self.poll();
         let lines = names::interrupts();
-        // Not per CPU: which one missed an event is unknown.
+        // The kernel does not count them per CPU.
         let missed = bpf_object::recursions(&self.object, |_| true);
         let of = |(cpu, block): (Cpu, &PathBlock)| {
             let collected = self.collected.get(&cpu);
@@ -211,7 +220,7 @@ impl Paths {
                 },
                 ..collector.executions().clone()
             };
-            // Before PSD, of which it is the end: a longer run of the scheduler may come between the two.
+            // DST is the end of PSD: read it first, as a longer scheduler run may come between the two reads.
             let dst = term(3);
             PathAnalysis {
                 cpu,

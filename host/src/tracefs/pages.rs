@@ -32,8 +32,27 @@ pub(super) struct CpuPages {
 }
 
 impl CpuPages {
+    /// Opens the rings of all CPUs (`trace_pipe_raw`, name of the file). If one fails, no file is left.
+    pub fn open_all(
+        rings: impl Iterator<Item = (PathBuf, OsString)>,
+        directory: &Directory,
+        page_bytes: usize,
+    ) -> Result<Vec<CpuPages>> {
+        let mut cpus: Vec<CpuPages> = Vec::new();
+        for (raw, name) in rings {
+            match CpuPages::open(&raw, directory, name, page_bytes) {
+                Ok(cpu) => cpus.push(cpu),
+                Err(error) => {
+                    cpus.into_iter().for_each(|cpu| cpu.remove(directory));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(cpus)
+    }
+
     /// `raw` is `trace_pipe_raw`; creates the file at `path`.
-    pub fn open(raw: &Path, directory: &Directory, name: OsString, page_bytes: usize) -> Result<CpuPages> {
+    fn open(raw: &Path, directory: &Directory, name: OsString, page_bytes: usize) -> Result<CpuPages> {
         let ring = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(raw);
         let raw = ring.map_err(|error| Error::new("read", raw.display().to_string(), error))?;
         let path = directory.path().join(&name);

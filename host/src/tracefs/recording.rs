@@ -324,21 +324,11 @@ fn open_rings(instance: &Instance, directory: &Directory, page_bytes: usize) -> 
         .filter_map(|name| name.strip_prefix("cpu")?.parse().ok())
         .collect();
     numbers.sort_unstable();
-    let open = |number: &u32| {
+    let ring = |number: u32| {
         let raw = instance.path().join(format!("per_cpu/cpu{number}/trace_pipe_raw"));
-        CpuPages::open(&raw, directory, format!("{FILE}.cpu{number}").into(), page_bytes)
+        (raw, format!("{FILE}.cpu{number}").into())
     };
-    let mut cpus = Vec::new();
-    for number in &numbers {
-        match open(number) {
-            Ok(cpu) => cpus.push(cpu),
-            Err(error) => {
-                cpus.into_iter().for_each(|cpu: CpuPages| cpu.remove(directory));
-                return Err(error);
-            }
-        }
-    }
-    Ok(cpus)
+    CpuPages::open_all(numbers.into_iter().map(ring), directory, page_bytes)
 }
 
 fn directories(path: &Path) -> Vec<String> {

@@ -12,6 +12,7 @@ mod read;
 mod refusal;
 mod retain;
 mod schema;
+mod untrusted;
 mod write;
 
 use std::collections::VecDeque;
@@ -30,7 +31,7 @@ use crate::beneath::Foreign;
 use crate::error::{Error, Result};
 use hold::{beside, Hold};
 use refusal::{bears_our_mark, is_damage, open, said, set_aside, Refusal};
-use schema::Room;
+use untrusted::Room;
 use write::{insert, insert_event, mark};
 
 /// Windows that may wait for disk space: a day of five-minute windows.

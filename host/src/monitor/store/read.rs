@@ -13,7 +13,8 @@ use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};
 use rusqlite::{params, Connection, ErrorCode, OpenFlags, OptionalExtension};
 
-use super::schema::{self, Content, Room};
+use super::schema::{self, Content};
+use super::untrusted::{self, Room};
 use crate::error::{Error, Result};
 
 /// A database opened for reading.
@@ -115,7 +116,7 @@ impl Reader {
         };
         let connection = connection.map_err(problem)?;
         let bytes = path.metadata().map_or(0, |file| file.len()).saturating_add(log.unwrap_or(0));
-        schema::configure_reading(&connection, bytes).map_err(problem)?;
+        untrusted::configure(&connection, bytes).map_err(problem)?;
         let hint = |what: &str| format!("{shown}: {what}");
         match schema::content(&connection).map_err(problem)? {
             Content::Ours => Ok(Reader { connection, path: path.to_owned(), room: Room::of(bytes) }),

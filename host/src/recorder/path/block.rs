@@ -1,4 +1,4 @@
-//! The shared memory of a path analysis: `struct path_block` of src/bpf/path.bpf.c, restated and read.
+//! The shared memory of a path analysis: `struct path_block` of src/bpf/path.h.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{fence, AtomicU32, AtomicU64};
@@ -34,7 +34,7 @@ struct Ran {
     what: AtomicU64,
 }
 
-// src/bpf/path.bpf.c asserts the same numbers.
+// src/bpf/path.h asserts the same numbers.
 const _: () = {
     assert!(std::mem::offset_of!(PathBlock, longest) == 256);
     assert!(size_of::<PathBlock>() == 1_118_208);
@@ -69,7 +69,7 @@ pub(super) struct Tails {
     nmis: u64,
 }
 
-/// `LINE` of src/bpf/path.bpf.c.
+/// `LINE` of src/bpf/path.h.
 const LINE: u16 = 16;
 
 impl PathBlock {
@@ -79,12 +79,12 @@ impl PathBlock {
         (found.ns > Ns::ZERO).then_some(found)
     }
 
-    /// Sections of the scheduler whose beginning was not seen.
+    /// Number of scheduler runs and sections with interrupts disabled without a start event.
     pub fn unmatched(&self) -> u64 {
         self.unmatched.load(Relaxed)
     }
 
-    /// Takes the executions since the last call, in the order of their ends; returns how many were overwritten before.
+    /// Reads the executions since the last call, in the order of their ends; returns the number of overwritten ones.
     pub fn take(&self, tails: &mut Tails, mut each: impl FnMut(Execution)) -> u64 {
         let interrupts =
             drain(&self.executions, &self.heads[0], &mut tails.executions, |arrival, source, took| {

@@ -6,7 +6,7 @@ use lathunt_core::time::{Cpu, Mono, Ns};
 use libbpf_rs::{MapCore, MapFlags, ProgramInput};
 
 use super::block::{Execution, Source, TERMS};
-use super::Paths;
+use super::{Clock, Paths};
 use crate::sched;
 use crate::symbols::Symbols;
 use crate::testing::{lacks_bpf, may_run};
@@ -26,7 +26,8 @@ struct Kernel(Paths);
 impl Kernel {
     fn new() -> Kernel {
         sched::pin(Cpu(0)).unwrap();
-        let paths = Paths::load(&CpuSet::from_iter([Cpu(0)]), Symbols::none(), SCHEDULER, true).unwrap();
+        let paths =
+            Paths::load(&CpuSet::from_iter([Cpu(0)]), Symbols::none(), SCHEDULER, Clock::Simulated).unwrap();
         paths.switch_on();
         Kernel(paths)
     }
@@ -61,6 +62,20 @@ struct World<'k> {
 }
 
 impl World<'_> {
+    fn new(kernel: &Kernel, seed: u64) -> World<'_> {
+        World {
+            kernel,
+            random: Random::new(seed),
+            now: 1_000_000,
+            is_idle: false,
+            need_resched: false,
+            interrupt: None,
+            open: [None; TERMS],
+            longest: [0; TERMS],
+            executions: Vec::new(),
+        }
+    }
+
     fn tell(&self, name: &str, arguments: [u64; 3]) {
         self.kernel.happens(self, name, arguments);
     }
@@ -318,17 +333,7 @@ fn the_terms_are_those_of_a_simulated_cpu() {
         let mut empty = vec![0; map.value_size() as usize];
         empty[0] = 1; // on
         map.update(&0u32.to_ne_bytes(), &empty, MapFlags::ANY).unwrap();
-        let mut world = World {
-            kernel: &kernel,
-            random: Random::new(seed),
-            now: 1_000_000,
-            is_idle: false,
-            need_resched: false,
-            interrupt: None,
-            open: [None; TERMS],
-            longest: [0; TERMS],
-            executions: Vec::new(),
-        };
+        let mut world = World::new(&kernel, seed);
         // Known from the first run of the scheduler on.
         world.tell("preempt_disable", [ELSEWHERE, 0, 0]);
         world.begin(PSD);
@@ -364,17 +369,7 @@ fn a_cpu_that_was_offline_begins_anew() {
         return;
     }
     let kernel = Kernel::new();
-    let mut world = World {
-        kernel: &kernel,
-        random: Random::new(1),
-        now: 1_000,
-        is_idle: false,
-        need_resched: false,
-        interrupt: None,
-        open: [None; TERMS],
-        longest: [0; TERMS],
-        executions: Vec::new(),
-    };
+    let mut world = World::new(&kernel, 1);
     let tell = |world: &mut World<'_>, name: &str, ip: u64, after: u64| {
         world.now += after;
         world.tell(name, [ip, 0, 0]);
