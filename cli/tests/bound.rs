@@ -361,7 +361,7 @@ fn a_path_analysis_gives_a_bound_whose_terms_can_be_added_up() {
         (&all["bound"]["value_ns"], &first["bound"]["value_ns"]),
         (&Value::Null, &Value::from(158_774.0))
     );
-    assert!(all["bound"]["reason"].as_str().unwrap().contains("CPU 1: 1 executions or sections are missing"));
+    assert!(all["bound"]["reason"].as_str().unwrap().contains("CPU 1: 1 executions or sections were lost"));
     assert_eq!(all["bound"]["terms"][0]["value_ns"], 56_194);
 
     // What no measurement can have given is refused.

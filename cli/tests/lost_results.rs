@@ -241,7 +241,7 @@ fn a_command_that_does_not_start_leaves_no_file_and_the_limit_is_named() {
     fs::set_permissions(place.path().join("script"), fs::Permissions::from_mode(0o755)).unwrap();
     for (program, expected) in [
         ("/etc/passwd", "it is not a program, or this user may not run it"),
-        ("./script", "there is no such program, or none that interprets it"),
+        ("./script", "no such program, or the interpreter in its first line is missing"),
     ] {
         let output = shell(&format!("trace --events min -o t -- {program}"), "", place.path());
         let said = said(&output);

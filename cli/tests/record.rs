@@ -12,6 +12,8 @@ mod hidden;
 mod injected;
 #[path = "record/old_files.rs"]
 mod old_files;
+#[path = "record/potential.rs"]
+mod potential;
 #[path = "record/slack.rs"]
 mod slack;
 #[path = "record/sources.rs"]
@@ -367,32 +369,5 @@ fn the_tasks_of_a_control_group_of_version_2_are_found_by_either_of_its_names() 
     for run in &found {
         let process = |task: &lathunt_core::application::Task| task.process.0 as u32 == victim.id();
         assert!(!run.tasks.is_empty() && run.tasks.iter().all(process), "{:?}", run.tasks);
-    }
-}
-
-#[test]
-#[ignore = "root: run by make test"]
-fn a_potential_latency_is_refused_with_the_option_s_name_or_estimated() {
-    if !may_run("a_potential_latency_is_refused", lacks_bpf()) {
-        return;
-    }
-    let place = tempfile::tempdir().unwrap();
-    let directory = place.path().to_str().unwrap();
-    let refused = lathunt(&["record", "--potential", "irqsoff", "-D", "1s", "-o", directory]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(said(&refused).contains("--potential estimate"), "{}", said(&refused));
-    let ended =
-        lathunt(&["record", "--tasks", "all", "--potential", "estimate", "-D", "1s", "-o", directory]);
-    match said(&ended).contains("no tracepoint sched_set_need_resched_tp") {
-        true => assert_eq!(ended.status.code(), Some(1)),
-        false => {
-            assert!(read(place.path()).max_of(Quantity::Blocking).is_some(), "{}", said(&ended));
-            let text = String::from_utf8(ended.stdout).unwrap();
-            for part in
-                ["Observed-blocking estimate", "need_resched", "hard interrupt", "softirq", "timer late"]
-            {
-                assert!(text.contains(part), "{part}: {text}");
-            }
-        }
     }
 }

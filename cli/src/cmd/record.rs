@@ -114,11 +114,11 @@ pub struct RecordArgs {
     /// slows down the whole machine; --penalty measures by how much.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     potential: Vec<potential::Potential>,
-    /// Also record the terms of a path analysis, of which lathunt bound computes an upper limit of the scheduling latency
+    /// Also record the terms of a path analysis; lathunt bound computes an upper limit of the scheduling latency from them
     ///
-    /// On each CPU the longest times that delay the thread of the highest priority, with their places in the kernel, and each
-    /// execution of an interrupt. This needs a PREEMPT_RT kernel with CONFIG_IRQSOFF_TRACER and CONFIG_PREEMPT_TRACER, and
-    /// slows down the whole machine, like --potential.
+    /// For each CPU, the longest sections that delay the thread of the highest priority, with the kernel functions at their start
+    /// and end, and each execution of an interrupt. This needs x86-64 and a PREEMPT_RT kernel with CONFIG_IRQSOFF_TRACER and
+    /// CONFIG_PREEMPT_TRACER, and slows down the whole machine, like --potential.
     #[arg(long)]
     path_analysis: bool,
     /// Measure the overhead of recording on this machine first, and store it in the run

@@ -75,7 +75,7 @@ pub struct PathBound {
     pub value_ns: Option<f64>,
     /// Its basis, or why there is none.
     pub reason: String,
-    /// The measured terms: of the CPU with the largest bound, or of one without, they add up to it.
+    /// Terms of the CPU with the largest bound, or of one without a bound.
     pub terms: Vec<Term>,
     /// The bound of each CPU; empty without a path analysis.
     pub cpus: Vec<OfCpu>,
@@ -89,7 +89,7 @@ pub struct OfCpu {
     pub cpu: Cpu,
     /// The bound; `null` with a reason.
     pub value_ns: Option<u64>,
-    /// Why there is none; else empty.
+    /// Reason for a `null`; else empty.
     pub reason: String,
     /// max(POID, DST) + PAIE + PSD + the interrupts is the bound.
     pub terms: Vec<Term>,
@@ -106,7 +106,7 @@ pub struct Characterisation {
     pub name: String,
     /// The bound; `null` with a reason.
     pub value_ns: Option<u64>,
-    /// Why there is none; else empty.
+    /// Reason for a `null`; else empty.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! The bound line: from the path analyses of runs, or why there is none.
+//! The bound from the path analyses of runs, or the reason for a missing one.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,9 @@ pub fn path_bound(runs: &[&Run], cpus: Option<&[Cpu]>) -> Option<PathBound> {
     let first = analysed.first()?;
     if analysed.iter().any(|run| run.conditions.kernel.realtime != Some(true)) {
         let release = first.conditions.kernel.release.as_deref().unwrap_or("the kernel");
-        let why = format!("no bound: {release} is not known to be fully preemptive (PREEMPT_RT), where alone the theorem holds");
+        let why = format!(
+            "no bound: the theorem is valid for PREEMPT_RT only, and {release} is not known to be that"
+        );
         return Some(PathBound::none(&why));
     }
     let mut parts: BTreeMap<Cpu, PathAnalysis> = BTreeMap::new();
@@ -36,14 +38,14 @@ pub fn path_bound(runs: &[&Run], cpus: Option<&[Cpu]>) -> Option<PathBound> {
     }
     let seconds: f64 = analysed.iter().filter_map(|run| run.conditions.duration_s).sum();
     let each: Vec<OfCpu> = parts.values().map(of_cpu).collect();
-    // A CPU without a value may be the worst.
+    // The latency of a CPU without a bound may be the largest.
     let worst = each.iter().find(|one| one.value_ns.is_none());
     let worst = worst.or_else(|| each.iter().max_by_key(|one| one.value_ns))?;
     let executions = parts[&worst.cpu].interrupts.iter().map(|one| one.count).fold(0u64, u64::saturating_add);
     let reason = match worst.value_ns {
         None => format!("no bound: CPU {}: {}", worst.cpu, worst.reason),
         Some(_) => format!(
-            "of the scheduling latency of the highest priority on CPU {}: max(POID, DST) + PAIE + PSD + interrupts ({}); over the longest parts seen in {seconds:.0} s with {}, longer ones may come",
+            "of the scheduling latency of the highest priority on CPU {}: max(POID, DST) + PAIE + PSD + interrupts ({}); over the maxima of {seconds:.0} s with {}; longer sections may occur later",
             worst.cpu,
             PRINTED.name(),
             counted(executions, "interrupt")
@@ -88,11 +90,11 @@ fn of_cpu(path: &PathAnalysis) -> OfCpu {
 
 fn why(none: &NoBound) -> String {
     match none {
-        NoBound::NoTerms => format!("{none} while it was recorded; record longer"),
-        NoBound::Lost(_) => format!("{none}, any of which may be the longest"),
+        NoBound::NoTerms => format!("{none} during the recording; record longer"),
+        NoBound::Lost(_) => format!("{none}, and any of them may be the longest"),
         NoBound::TooLong(_) | NoBound::TooFrequent(..) => none.to_string(),
         NoBound::DoesNotConverge => {
-            format!("{none}: with that many interrupts there is no solution up to {HORIZON}")
+            format!("{none} within {HORIZON}: interrupts take too much of the CPU time")
         }
     }
 }
@@ -102,7 +104,7 @@ fn term(name: &str, longest: Option<&Longest>) -> Term {
     Term {
         name: name.to_owned(),
         value_ns: longest.map_or(0, |longest| longest.ns.0),
-        detail: Some(longest.map_or("never seen".to_owned(), detail)),
+        detail: Some(longest.map_or("none recorded".to_owned(), detail)),
     }
 }
 
@@ -182,7 +184,7 @@ mod tests {
         let said = reason(&run(&[path(0, 1, &TIMER), never]), None);
         assert!(said.contains("CPU 1: the scheduler did not run"), "{said}");
         let lost = PathAnalysis { lost: 2, ..path(0, 1, &TIMER) };
-        assert!(reason(&run(&[lost]), None).contains("2 executions or sections are missing"));
+        assert!(reason(&run(&[lost]), None).contains("2 executions or sections were lost"));
         let always: Vec<(u64, u64)> = (0..300).map(|n| (n * 1_000_000, 1_000_000)).collect();
         let diverges = run(&[path(0, 1, &always)]);
         assert!(reason(&diverges, None).contains("does not converge"));

@@ -237,11 +237,10 @@ pub fn bound_alone(
     })
 }
 
-/// The theorem bounds less than was measured.
+/// Caveat if a sample exceeds the bound.
 const BEYOND_THE_BOUND: &str =
-    "the largest sample is above the bound: it also has what the bound leaves out (threads of the same or a higher \
-     priority, the way of a wake-up from another CPU, the exit from idle, the way to user space), or the run is another than \
-     that of the path analysis";
+    "the largest sample is above the bound: it includes delays that the bound does not (threads of the same or a higher \
+     priority, a wake-up from another CPU, the exit from idle, the return to user space), or it is from another run";
 
 #[cfg(test)]
 mod tests {

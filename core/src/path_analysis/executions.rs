@@ -1,7 +1,7 @@
-//! How much the executions of one interrupt take in a window of time, at most.
+//! The maximum time that the executions of one interrupt take in a window.
 //!
-//! Kept so that every window up to [`HORIZON`] is exact, in memory that does not grow with the measurement: of all windows
-//! that begin with one arrival and end with another, only those that are shorter or take more than all others.
+//! Exact for each window up to [`HORIZON`], in bounded memory: of all windows from one arrival to another, only those are stored
+//! that no shorter window with the same or a larger total replaces.
 
 use std::collections::VecDeque;
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::{Mono, Ns};
 
-/// Longest window that is known: beyond it, a latency is said not to converge.
+/// Length of the longest window. A latency that needs a longer one does not converge.
 pub const HORIZON: Ns = Ns(100_000_000);
-/// Maximum number of arrivals in a window: of more frequent interrupts, shorter windows are known.
+/// Maximum number of arrivals in a window: for more frequent interrupts, the longest window is shorter.
 const MOST: usize = 256;
-/// Maximum number of windows kept; of more, every second one is rounded up.
+/// Maximum number of windows; beyond it, pairs are merged into one that covers both.
 const MOST_WINDOWS: usize = 1024;
 
 /// The executions of one interrupt on one CPU.
@@ -28,11 +28,11 @@ pub struct Executions {
     pub longest_ns: Ns,
     /// Shortest time between two arrivals; null: fewer than two.
     pub shortest_interval_ns: Option<Ns>,
-    /// Windows up to this length are known.
+    /// Length of the longest window for which `spans_ns` and `windows` are complete.
     pub horizon_ns: Ns,
-    /// Shortest time that has 2, 3, 4, … arrivals, from the first of them to the last.
+    /// Shortest time from the first to the last of 2, 3, 4, … consecutive arrivals.
     pub spans_ns: Vec<Ns>,
-    /// Ascending: a window of this length or longer has executions of this total at most, up to the next one.
+    /// In ascending order: maximum total of the executions in a window of this length, up to the length of the next entry.
     pub windows: Vec<Window>,
 }
 
@@ -47,7 +47,7 @@ pub struct Window {
 }
 
 impl Executions {
-    /// None yet.
+    /// No executions.
     #[must_use]
     pub fn new(source: String) -> Executions {
         Executions {
@@ -61,14 +61,14 @@ impl Executions {
         }
     }
 
-    /// Most time that executions which arrive within `length` take; `length` includes both ends.
+    /// Maximum total of the executions that arrive within `length`, both ends included.
     #[must_use]
     pub fn within(&self, length: Ns) -> Ns {
         let fits = self.windows.partition_point(|window| window.span_ns <= length);
         fits.checked_sub(1).map_or(Ns::ZERO, |last| self.windows[last].total_ns)
     }
 
-    /// Most executions that arrive within `length`, both ends included.
+    /// Maximum number of executions that arrive within `length`, both ends included.
     #[must_use]
     pub fn arrivals(&self, length: Ns) -> u64 {
         match self.count {
@@ -77,7 +77,7 @@ impl Executions {
         }
     }
 
-    /// Why no measurement can have given these figures; `None`: it can.
+    /// The reason why these figures contradict each other; `None`: they do not.
     #[must_use]
     pub fn contradiction(&self) -> Option<&'static str> {
         let total = self.windows.last().map_or(Ns::ZERO, |window| window.total_ns);
@@ -152,7 +152,7 @@ impl Executions {
     }
 }
 
-/// Collects executions in the order of their arrivals: up to 255 earlier ones are looked at for each.
+/// Collects executions, usually in the order of their arrivals. Each takes up to 255 steps.
 #[derive(Clone, Debug)]
 pub struct Collector {
     executions: Executions,
@@ -160,19 +160,19 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// None yet.
+    /// No executions.
     #[must_use]
     pub fn new(source: String) -> Collector {
         Collector { executions: Executions::new(source), recent: VecDeque::with_capacity(MOST) }
     }
 
-    /// What was collected.
+    /// The executions so far.
     #[must_use]
     pub fn executions(&self) -> &Executions {
         &self.executions
     }
 
-    /// One that arrived at `arrival` and took `took`: nearly always the latest so far (an NMI is told at its end).
+    /// Adds the execution that arrived at `arrival` and took `took`. Usually it is the latest; NMIs may be out of order.
     pub fn add(&mut self, arrival: Mono, took: Ns) {
         let (executions, recent) = (&mut self.executions, &mut self.recent);
         executions.count += 1;
@@ -189,7 +189,7 @@ impl Collector {
             recent.pop_front();
         }
         if let Some((at, _)) = (recent.len() >= MOST).then(|| recent.pop_front()).flatten() {
-            // A window with this one and all kept ones is not known.
+            // Windows that would include the removed arrival are not complete.
             let known = arrival.since(at).saturating_sub(Ns(1));
             executions.horizon_ns = executions.horizon_ns.min(known);
         }

@@ -1,9 +1,9 @@
 //! The bound: Theorem 8 of the paper, for six characterisations of interrupts (its section 5.3).
 //!
-//! L is the least solution of L = max(D_ST, D_POID) + D_PAIE + D_PSD + I(L), where I(L) is what interrupts take within L. Two
-//! things differ from rtsl, the authors' program: every interrupt is counted on the whole of L, where rtsl leaves out the part
-//! that the same interrupt added in the step before (80 ns and interrupts of 20 ns at 0 and 90 ns take 120 ns, not 100); and
-//! an interrupt that runs when L begins counts, too: its arrival is up to its duration before.
+//! L is the least solution of L = max(D_ST, D_POID) + D_PAIE + D_PSD + I(L), where I(L) is the time of interrupts within L. Two
+//! differences from rtsl, the authors' program: I(L) of each interrupt is evaluated for the whole of L, while rtsl subtracts its
+//! contribution of the previous step (80 ns with interrupts of 20 ns at 0 and 90 ns give 120 ns, in rtsl 100 ns); and the window
+//! includes carry-in, an interrupt that arrived before L and is still running.
 
 use super::executions::{Executions, HORIZON};
 use super::PathAnalysis;
@@ -14,20 +14,20 @@ use crate::time::Ns;
 pub enum Interference {
     /// None.
     None,
-    /// One: the longest of all.
+    /// The longest execution of all sources, once.
     WorstSingle,
-    /// One of each source: its longest.
+    /// The longest execution of each source, once.
     WorstOfEach,
-    /// Each source at its shortest interval, always with its longest execution.
+    /// Each source at its shortest interval, with its longest execution each time.
     Sporadic,
-    /// As they came in the worst window of that length.
+    /// The maximum total of each source in a window of that length.
     SlidingWindow,
-    /// As many as came in the worst window of that length, always with the longest execution.
+    /// The maximum number of executions of each source in a window of that length, each with its longest execution.
     SlidingWindowOfLongest,
 }
 
 impl Interference {
-    /// All, weakest first.
+    /// All, in the order of the output.
     pub const ALL: [Interference; 6] = [
         Interference::None,
         Interference::WorstSingle,
@@ -51,27 +51,27 @@ impl Interference {
     }
 }
 
-/// Why there is no bound.
+/// The reason for a missing bound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoBound {
-    /// The scheduler never ran while it was measured.
+    /// No scheduler run was recorded.
     #[error("the scheduler did not run")]
     NoTerms,
-    /// Parts of the measurement are missing.
-    #[error("{0} executions or sections are missing")]
+    /// Executions or sections were lost.
+    #[error("{0} executions or sections were lost")]
     Lost(u64),
-    /// Without interrupts it is longer than any window of them that is known.
-    #[error("{0} without interrupts, and what they add is known up to {HORIZON}")]
+    /// The latency without interrupts is longer than the longest window.
+    #[error("{0} without interrupts; the time of interrupts is recorded for up to {HORIZON}")]
     TooLong(Ns),
     /// No solution up to [`HORIZON`].
     #[error("does not converge")]
     DoesNotConverge,
-    /// An interrupt is too frequent for windows of the length that would be needed.
-    #[error("{0} comes so often that its windows are known up to {1} only")]
+    /// An interrupt is so frequent that its longest window is too short.
+    #[error("{0} is so frequent that its executions are recorded for windows of up to {1}")]
     TooFrequent(String, Ns),
 }
 
-/// What interrupts add.
+/// A bound, and the contribution of each interrupt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// The bound.
@@ -80,7 +80,7 @@ pub struct Latency {
     pub interrupts: Vec<(Ns, u64)>,
 }
 
-/// Evaluations of a source until a solution is given up: a step is as short as the shortest execution.
+/// Maximum number of evaluations of a source in one fixed-point iteration.
 const EVALUATIONS: usize = 200_000;
 
 impl PathAnalysis {
@@ -101,17 +101,17 @@ impl PathAnalysis {
         if self.lost > 0 {
             return Err(NoBound::Lost(self.lost));
         }
-        let alone = self.without_interrupts().ok_or(NoBound::NoTerms)?;
+        let without = self.without_interrupts().ok_or(NoBound::NoTerms)?;
         let in_windows =
             !matches!(how, Interference::None | Interference::WorstSingle | Interference::WorstOfEach);
-        if in_windows && alone > HORIZON {
-            return Err(NoBound::TooLong(alone));
+        if in_windows && without > HORIZON {
+            return Err(NoBound::TooLong(without));
         }
-        let mut total = alone;
+        let mut total = without;
         let steps = EVALUATIONS / self.interrupts.len().max(1);
         for _ in 0..steps.max(50) {
             let interrupts = self.interference(how, total)?;
-            let next = interrupts.iter().fold(alone.0, |sum, (ns, _)| sum.saturating_add(ns.0));
+            let next = interrupts.iter().fold(without.0, |sum, (ns, _)| sum.saturating_add(ns.0));
             if next == total.0 {
                 return Ok(Latency { total, interrupts });
             }
@@ -125,7 +125,7 @@ impl PathAnalysis {
 
     /// Per source, within `length`.
     fn interference(&self, how: Interference, length: Ns) -> Result<Vec<(Ns, u64)>, NoBound> {
-        // One that runs when the latency begins arrived up to its duration earlier, with an NMI in it.
+        // Carry-in: an execution in progress arrived up to its duration earlier, plus that of an NMI within it.
         let nmi = self.interrupts.iter().filter(|one| one.source == NMI).map(|one| one.longest_ns.0).max();
         let window = |one: &Executions| {
             let nmi = nmi.filter(|_| one.source != NMI).unwrap_or(0);
@@ -170,7 +170,7 @@ fn known(one: &Executions, window: Ns) -> Result<Ns, NoBound> {
 
 fn sporadic(one: &Executions, window: Ns) -> Option<(Ns, u64)> {
     let Some(interval) = one.shortest_interval_ns else { return Some((one.longest_ns, one.count)) };
-    // It takes all of the time, and more.
+    // It needs more than all of the CPU time.
     if one.longest_ns > interval || interval.0 == 0 {
         return None;
     }

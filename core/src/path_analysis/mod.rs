@@ -1,13 +1,13 @@
-//! Path analysis: an upper limit of the scheduling latency, from the longest parts of the kernel's paths.
+//! Path analysis: an upper limit of the scheduling latency from the longest sections of kernel code that delay a thread.
 //!
 //! D. B. de Oliveira, D. Casini, R. S. de Oliveira, T. Cucinotta: Demystifying the Real-Time Linux Scheduling Latency,
 //! ECRTS 2020. Without interrupts, the thread of the highest priority waits at most
-//! max(D_ST, D_POID) + D_PAIE + D_PSD for the CPU; interrupts add what they take in that time ([`latency`]). It holds for
-//! fully preemptive kernels (PREEMPT_RT), and over the longest parts that were measured: a longer one may come.
+//! max(D_ST, D_POID) + D_PAIE + D_PSD for the CPU; interrupts in that time add to it ([`latency`]). The theorem is valid for
+//! fully preemptive kernels (PREEMPT_RT). The result is a bound over the measured maxima: a longer section may occur later.
 //!
-//! Not in it: threads of higher or equal priority, the way of a wake-up from another CPU, the exit from an idle state, a CPU
-//! that a hypervisor takes away (it prolongs the parts that it hits), and sections that the kernel switches off without
-//! reporting (`preempt_disable_notrace`).
+//! Not included: threads of higher or equal priority, the delay of a wake-up from another CPU, the exit from an idle state,
+//! sections without an event (`preempt_disable_notrace`), and a section that is still open at the end of the recording. Steal time
+//! lengthens the section in which it occurs.
 
 pub mod executions;
 pub mod latency;
@@ -34,7 +34,7 @@ pub struct PathAnalysis {
     pub dst: Option<Longest>,
     /// Executions of interrupts and NMIs, per source.
     pub interrupts: Vec<Executions>,
-    /// Executions and sections that are missing; above 0 there is no bound.
+    /// Number of lost executions and sections; if any is lost, no bound is computed.
     pub lost: u64,
 }
 
@@ -53,17 +53,17 @@ pub struct Longest {
 }
 
 impl PathAnalysis {
-    /// Why no measurement can have given these figures; `None`: it can.
+    /// The reason why these figures contradict each other; `None`: they do not.
     #[must_use]
     pub fn contradiction(&self) -> Option<String> {
         let ns = |one: &Option<Longest>| one.as_ref().map(|one| one.ns);
         if ns(&self.dst) > ns(&self.psd) {
-            return Some("a longer DST than PSD, of which it is the end".to_owned());
+            return Some("DST, the end of PSD, is longer than PSD".to_owned());
         }
         let mut sources: Vec<&str> = self.interrupts.iter().map(|one| one.source.as_str()).collect();
         sources.sort_unstable();
         if sources.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Some("a source of interrupts twice".to_owned());
+            return Some("one source of interrupts has two entries".to_owned());
         }
         let of = |one: &Executions| one.contradiction().map(|what| format!("{}: {what}", one.source));
         self.interrupts.iter().find_map(of)

@@ -43,7 +43,7 @@ fn paths(run: &Run) -> Vec<String> {
     for path in &run.path_analysis {
         if lines.is_empty() {
             lines.push(
-                "Path analysis (the longest of each term, without interrupts; lathunt bound adds them up)"
+                "Path analysis (longest section of each term, without interrupts; lathunt bound computes the bound)"
                     .to_owned(),
             );
         }
@@ -57,10 +57,8 @@ fn paths(run: &Run) -> Vec<String> {
             lines.extend(Some(begins).into_iter().chain(ends).map(|place| format!("      {place}")));
         }
         if path.lost > 0 {
-            lines.push(format!(
-                "  CPU {} {} executions or sections are missing: no bound",
-                path.cpu, path.lost
-            ));
+            lines
+                .push(format!("  CPU {} {} executions or sections were lost: no bound", path.cpu, path.lost));
         }
     }
     lines

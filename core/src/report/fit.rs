@@ -1,5 +1,7 @@
 //! Fits the parts of a summary on a screen: the most important parts first, each with whole cases; the rest is counted.
 
+use crate::numbers::plural;
+
 /// A part of a summary that may be shortened or left out.
 pub(super) struct Block {
     /// Importance; smaller numbers come first.
@@ -8,7 +10,7 @@ pub(super) struct Block {
     pub heading: Vec<String>,
     /// Each case with its lines, the most important first.
     pub cases: Vec<Vec<String>>,
-    /// Noun for omitted cases, in the last line of the part: `… 3 more causes`.
+    /// Noun for one omitted case, in the last line of the part: `… 3 more causes`.
     pub what: &'static str,
     /// Name of the whole part, if it is left out.
     pub name: &'static str,
@@ -23,7 +25,7 @@ impl Block {
 
     fn shown(self, shown: usize) -> impl Iterator<Item = String> {
         let others = self.cases.len() - shown;
-        let counted = (others > 0).then(|| format!("  … {others} more {}", self.what));
+        let counted = (others > 0).then(|| format!("  … {others} more {}", plural(others as u64, self.what)));
         self.heading.into_iter().chain(self.cases.into_iter().take(shown).flatten()).chain(counted)
     }
 }
@@ -75,7 +77,7 @@ mod tests {
 
     fn block(rank: u8, name: &'static str, cases: &[usize]) -> Block {
         let cases = cases.iter().map(|&lines| vec![name.to_owned(); lines]).collect();
-        Block { rank, heading: vec![format!("{name}:")], cases, what: "cases", name }
+        Block { rank, heading: vec![format!("{name}:")], cases, what: "case", name }
     }
 
     #[test]
@@ -91,6 +93,6 @@ mod tests {
             assert!(shown("a") || room < 3, "{room}: {lines:?}");
         }
         let (lines, omitted) = fit(blocks(), 8);
-        assert_eq!((lines.join(" "), omitted), ("b: b b   … 1 more cases a: a a a".into(), vec!["c"]));
+        assert_eq!((lines.join(" "), omitted), ("b: b b   … 1 more case a: a a a".into(), vec!["c"]));
     }
 }

@@ -61,11 +61,11 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
             rank: 2,
             heading: Vec::new(),
             cases: also,
-            what: "late threads or reasons",
+            what: "reason",
             name: "other late threads",
         });
         let (heading, cases) = late::cause_lines(run, width);
-        blocks.push(Block { rank: 0, heading: vec![heading], cases, what: "causes", name: "causes" });
+        blocks.push(Block { rank: 0, heading: vec![heading], cases, what: "cause", name: "causes" });
         let limits = run.verdict.as_ref().map_or(&[][..], |verdict| verdict.split().1);
         let heading = (!limits.is_empty()).then(|| "Limits of this result".to_owned());
         let cases = doubts(run, limits, width);
@@ -73,12 +73,12 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
             rank: 1,
             heading: Vec::from_iter(heading),
             cases,
-            what: "reasons",
+            what: "reason",
             name: "limits of this result",
         });
     } else {
         let cases = doubts(run, all, width);
-        blocks.push(Block { rank: 0, heading: Vec::new(), cases, what: "reasons", name: "reasons" });
+        blocks.push(Block { rank: 0, heading: Vec::new(), cases, what: "reason", name: "reasons" });
     }
     let (heading, rows) = table(run, width);
     let rows: Vec<Vec<String>> = rows.iter().map(|row| vec![cut(row, width)]).collect();
@@ -88,17 +88,17 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
             rank: 1,
             heading: vec![String::new()],
             cases: vec![vec![heading[1].clone()]],
-            what: "lines",
+            what: "line",
             name: "latencies",
         }),
-        false => blocks.push(Block { rank: 3, heading, cases: rows, what: "lines", name: "latencies" }),
+        false => blocks.push(Block { rank: 3, heading, cases: rows, what: "line", name: "latencies" }),
     }
     let cases = peak_lines(run, late.as_ref().filter(|_| screen.lines > 0), width);
     let heading = vec![String::new(), "Worst cases".to_owned()];
-    blocks.push(Block { rank: 4, heading, cases, what: "cases", name: "worst cases" });
+    blocks.push(Block { rank: 4, heading, cases, what: "case", name: "worst cases" });
     if late.is_none() {
         let (heading, cases) = cause_lines(run, width);
-        blocks.push(Block { rank: 4, heading: vec![heading], cases, what: "causes", name: "causes" });
+        blocks.push(Block { rank: 4, heading: vec![heading], cases, what: "cause", name: "causes" });
     }
     let rank = if run.verdict.as_ref().and_then(|verdict| verdict.outcome) == Some(Outcome::Pass) {
         2
