@@ -1,6 +1,7 @@
 //! What `lathunt box` adds to a round trip: beside a minimal ping-pong in C, which this bench compiles, beside sockperf, and one
 //! way beside the programs of rt-tests, all at one stimulus a millisecond, SCHED_FIFO 95, in alternating rounds.
-//! sockperf spins between two packets, so that caches stay warm; the others sleep.
+//! sockperf spins between two packets, and ptsematest, pmqtest and svsematest wake the receiver just before each measurement, so
+//! that caches are warm: beside these, ours has --warm.
 //!
 //! Round trips: the median, interpolated within its class of 1 µs. One way: averages, which is what rt-tests print (in whole µs,
 //! so that a ratio of small figures is coarse). Needs root and a C compiler. `cargo bench -p lathunt --bench pingpong [-- ROUNDS]`
@@ -54,9 +55,9 @@ fn output(command: &mut Command) -> Result<String, String> {
 }
 
 /// `from` and `to`: CPUs of the box and of the responder.
-fn ours(kind: &str, from: &str, to: &str) -> Result<Run, String> {
+fn ours(kind: &str, from: &str, to: &str, more: &[&str]) -> Result<Run, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
-    command.args(["box", "-q", "--json", "-D", "2s", "-c", from]);
+    command.args(["box", "-q", "--json", "-D", "2s", "-c", from]).args(more);
     let _responder = match kind {
         "udp" => {
             let mut responder = Command::new(env!("CARGO_BIN_EXE_lathunt"));
@@ -76,8 +77,8 @@ fn ours(kind: &str, from: &str, to: &str) -> Result<Run, String> {
     Run::from_json(&String::from_utf8_lossy(&output.stdout)).map_err(|error| error.to_string())
 }
 
-fn round_trip(kind: &str, from: &str, to: &str) -> Result<f64, String> {
-    let run = ours(kind, from, to)?;
+fn round_trip(kind: &str, from: &str, to: &str, more: &[&str]) -> Result<f64, String> {
+    let run = ours(kind, from, to, more)?;
     let series = run.of(Quantity::Roundtrip).next().ok_or("no round trips")?;
     Ok(median(&series.histogram))
 }
@@ -162,21 +163,14 @@ fn main() {
                 for (from, to, how) in [("1", "1", "one CPU"), ("1", "0", "two CPUs")] {
                     // Both threads of ours on one CPU are on each CPU in turn: the C program's on CPU 1.
                     let what = format!("{kind}, {how}: round trip beside C");
-                    let ours = || round_trip(kind, from, to);
+                    let ours = || round_trip(kind, from, to, &[]);
                     beside(&what, GOAL, rounds, &ours, &|| theirs(&program, kind, from, to));
                 }
             }
         }
     }
-    beside(
-        "udp, one CPU: round trip beside sockperf",
-        1.0,
-        rounds,
-        &|| round_trip("udp", "1", "1"),
-        &sockperf,
-    );
-    let ours = || round_trip("udp", "1", "1");
-    beside("udp, one CPU: round trip beside sockperf", 1.0, rounds, &ours, &sockperf);
+    let ours = || round_trip("udp", "1", "1", &["--warm"]);
+    beside("udp, one CPU, warm: round trip beside sockperf", 1.0, rounds, &ours, &sockperf);
     // sigwaittest knows only two CPUs.
     for (peer, kind, alone) in [
         ("ptsematest", "mutex", &["-S"][..]),
@@ -184,8 +178,9 @@ fn main() {
         ("svsematest", "semaphore:sysv", &["-S"]),
         ("sigwaittest", "signal", &[]),
     ] {
-        let cpus = if alone.is_empty() { "two CPUs" } else { "one CPU" };
+        let (cpus, more) =
+            if alone.is_empty() { ("two CPUs", alone) } else { ("one CPU, warm", &["-S", "--warm"][..]) };
         let what = format!("{kind}, {cpus}: one way beside {peer}");
-        beside(&what, 1.0, rounds, &|| our_way(kind, alone), &|| one_way(peer, alone));
+        beside(&what, 1.0, rounds, &|| our_way(kind, more), &|| one_way(peer, alone));
     }
 }

@@ -108,7 +108,7 @@ pub(crate) fn attach_all(object: &Object) -> Result<Vec<Link>> {
 }
 
 /// Events that hit a program of `object` while it was running on the same CPU, and were skipped (kernel:
-/// `recursion_misses`), of programs whose names `which` selects.
+/// `recursion_misses`), of programs whose names `which` selects. One for a program whose count cannot be read: unknown is not 0.
 pub(crate) fn recursions(object: &Object, which: impl Fn(&str) -> bool) -> u64 {
     let of = |program: libbpf_rs::ProgramMut<'_>| {
         let mut info = libbpf_sys::bpf_prog_info::default();
@@ -117,7 +117,7 @@ pub(crate) fn recursions(object: &Object, which: impl Fn(&str) -> bool) -> u64 {
         // SAFETY: `info` is zeroed plain data of the length given; the kernel writes at most that much.
         let failed = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut length) } != 0;
         if failed {
-            0
+            1
         } else {
             info.recursion_misses
         }

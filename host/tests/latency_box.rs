@@ -29,6 +29,7 @@ fn options(stimuli: u64, interval: Ns) -> Options {
         late_above: Ns::from_ms(100),
         break_at: None,
         ask: Ns::ZERO,
+        warm: false,
         place: ORDINARY,
         worst: 4,
     }
@@ -265,6 +266,18 @@ fn a_responder_that_is_silent_or_dies_ends_nothing_in_a_hang() {
         }
         let counts = session.finish().counts;
         assert!(counts.answered >= 20 && counts.sent == counts.answered + counts.lost, "{local}: {counts:?}");
+    }
+}
+
+#[test]
+fn a_greeting_before_each_stimulus_is_not_counted_and_loses_nothing() {
+    for local in Local::ALL {
+        let Ok(pair) = local::pair(local) else { continue };
+        let finished = over(pair, Options { warm: true, ..options(200, Ns::from_us(700)) });
+        let counts = finished.counts;
+        assert_eq!((counts.sent, counts.answered, counts.lost), (200, 200, 0), "{local}: {counts:?}");
+        assert_eq!((counts.duplicated, counts.damaged), (0, 0), "{local}: {counts:?}");
+        assert!(finished.facts.iter().any(|fact| fact.contains("--warm")), "{local}: {:?}", finished.facts);
     }
 }
 

@@ -75,6 +75,10 @@ pub struct BoxArgs {
     /// Before the measurement, request known delays from the responder and check that each is measured correctly
     #[arg(long)]
     pub calibrate: bool,
+    /// Greet the responder shortly before each stimulus, so that caches are warm and CPUs awake, as in sockperf, ptsematest,
+    /// pmqtest and svsematest: what remains is the cost of the path. A responder in service is cold: no verdict
+    #[arg(long, conflicts_with_all = ["latmon", "deadline"])]
+    pub warm: bool,
     /// Measure between two threads of this process instead, one waking the other: pipe, pty, mqueue, eventfd, futex, futex-pi,
     /// mutex, semaphore, semaphore:sysv, signal, condvar. `preempt[:N]`: N threads [default: 8] of rising priority on one CPU,
     /// the highest at -p, each released while the next lower one computes; verifies the order and measures each preemption
@@ -143,6 +147,10 @@ pub fn run(args: BoxArgs) -> Result<ExitCode> {
     if args.pair.is_empty() && (args.smp || args.matrix) {
         bail!("-S and --matrix need a pair of threads: select one with --pair, for example --pair eventfd");
     }
+    if let Some(line) = args.channels.iter().find(|channel| args.warm && matches!(channel, Channel::Gpio(..)))
+    {
+        bail!("--warm cannot greet over {line}: on a line each edge is a stimulus");
+    }
     if args.compare.is_some() && !args.pair.iter().any(|pair| matches!(pair, Pair::Preempt(_))) {
         return compare::run(&args);
     }
@@ -203,6 +211,7 @@ fn preempt(args: &BoxArgs) -> Result<Option<u32>> {
         (args.matrix, "--matrix"),
         (args.compare.is_some(), "--compare"),
         (args.calibrate, "--calibrate"),
+        (args.warm, "--warm"),
         (args.pattern != Pattern::Periodic, "--pattern"),
         (args.listen.is_some(), "--listen"),
         (args.lines.is_some(), "--lines"),

@@ -67,8 +67,6 @@ static __always_inline __u64 due_since(struct hrtimer *timer, __u64 at, bool *ar
 		if (set > due)
 			due = set;
 	}
-	if (!(options & OPT_ACTIVATIONS)) /* the arming of timers is not traced */
-		return due;
 	a = armed_slot(timer->node.expires);
 	if (a->timer == (__u64)timer) {
 		a->timer = 0;
@@ -214,12 +212,12 @@ static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 {
 	struct hrtimer_clock_base *base = timer->base;
 	__s64 offset = base->offset, asked = timer->node.expires;
-	bool by_reader = is_armed_by_reader(timer), sleeps;
+	bool followed = options & OPT_ACTIVATIONS, by_reader = followed && is_armed_by_reader(timer), sleeps;
 	struct cpu_block *b = any_block();
 	struct armed *a;
 	__u64 at;
 
-	sleeps = sleeps_for(b, timer);
+	sleeps = followed && sleeps_for(b, timer);
 	if ((mode & HRTIMER_MODE_REL) && !by_reader && !sleeps)
 		return 0;
 	at = bpf_ktime_get_ns();
@@ -240,7 +238,7 @@ static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 		a->at = at;
 		a->timer = (__u64)timer;
 	}
-	if (b->run_tid && b->run_tid == current_tid() && is_waited_for(timer))
+	if (followed && b->run_tid && b->run_tid == current_tid() && is_waited_for(timer))
 		slept_late(open_activation(b), at, asked - offset);
 	return 0;
 }

@@ -104,6 +104,7 @@ fn measure(answers: Vec<Way>, stimuli: u64) -> (Finished, u64) {
         late_above: Ns::from_ms(100),
         break_at: None,
         ask: Ns::ZERO,
+        warm: false,
         place,
         worst: 1,
     };

@@ -12,6 +12,7 @@ use lathunt_core::latency_box::message::{Kind, Message, NotAMessage, SIZE};
 use lathunt_core::time::Ns;
 
 use super::tally::Tally;
+use crate::instrument::counters::bump;
 use crate::link::{Framing, Inlet};
 use crate::{clock, sched};
 
@@ -130,6 +131,7 @@ impl Receiver {
             self.tally.same_clock.store(same, Ordering::Relaxed);
             let thread = i32::try_from(message.first).unwrap_or(0);
             self.tally.responder.store(if same { thread } else { 0 }, Ordering::Relaxed);
+            bump(&self.tally.welcomes, 1);
             self.tally.welcomed.store(true, Ordering::Release);
             return;
         }

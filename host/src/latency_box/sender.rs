@@ -40,6 +40,8 @@ pub(super) struct Sender {
     pub(super) patience: Ns,
     /// Delay requested from the responder.
     pub(super) ask: Ns,
+    /// Greet before each stimulus.
+    pub(super) warm: bool,
 }
 
 impl Sender {
@@ -62,11 +64,10 @@ impl Sender {
 
     /// Until the responder says welcome; repeated, because it may not be there yet or the channel may lose messages.
     fn hello(&mut self) -> bool {
-        let hello =
-            Message { first: self.interval.0, second: self.boot, ..Message::new(Kind::Hello, self.key, 0) };
+        let hello = self.greeting();
         let until = clock::mono().0.saturating_add(self.patience.0);
         loop {
-            match self.put(&hello.encode(), clock::mono().0) {
+            match self.put(&hello, clock::mono().0) {
                 Err(error) if !passes(&error) => {
                     self.tally.say(format!("cannot send: {error}"));
                     return false;
@@ -86,18 +87,68 @@ impl Sender {
         }
     }
 
+    fn greeting(&self) -> [u8; SIZE] {
+        Message { first: self.interval.0, second: self.boot, ..Message::new(Kind::Hello, self.key, 0) }
+            .encode()
+    }
+
+    /// Greets `lead` before stimulus `sequence` is due and stays awake until then: the threads, code and data of both ways are then
+    /// in the caches. Returns the lead of the next greeting.
+    fn warm_up(&mut self, sequence: u64, due: u64, lead: u64) -> io::Result<u64> {
+        let begin = due.saturating_sub(lead);
+        sleep_until(begin);
+        let (now, heard) = (clock::mono().0, self.tally.welcomes.load(Ordering::Acquire));
+        let is_late = now >= due || self.must_wait(sequence, now);
+        let warm = !is_late && {
+            self.put(&self.greeting(), now)
+                .or_else(|error| if passes(&error) { Ok(()) } else { Err(error) })?;
+            // A channel that carries one message must be empty again.
+            self.hears(heard, if self.queues { due } else { now.saturating_add(self.timeout.0) })
+        };
+        let took = clock::mono().0.saturating_sub(begin);
+        while clock::mono().0 < due && !self.is_over() {
+            std::hint::spin_loop();
+        }
+        if !warm {
+            bump(&self.tally.cold, 1);
+        }
+        Ok((took + took / 2).max(lead - lead / 16).clamp(LEAST_LEAD, LEAST_LEAD.max(self.interval.0 / 2)))
+    }
+
+    /// Whether there is one more welcome than `heard` before `until`. Asleep: the responder may have a lower priority.
+    fn hears(&self, heard: u64, until: u64) -> bool {
+        while self.tally.welcomes.load(Ordering::Acquire) == heard {
+            let now = clock::mono().0;
+            if now >= until || self.is_over() {
+                return false;
+            }
+            sleep_until(now + 2_000);
+        }
+        true
+    }
+
     fn stimuli(&mut self) {
         let begin = clock::mono().0;
         self.tally.begun.store(begin, Ordering::Release);
         let end = self.duration.map_or(u64::MAX, |length| begin.saturating_add(length.0));
         let mut sequence = 1;
         let mut pending = Pending::default();
+        let mut lead = self.interval.0 / 2;
         while !self.is_over() && self.most.is_none_or(|most| sequence <= most) {
             let due = begin.saturating_add(self.schedule.due().0);
             if due > end {
                 // The measurement lasts to its end, even if the schedule has nothing more to send.
                 sleep_until(end);
                 break;
+            }
+            if self.warm {
+                match self.warm_up(sequence, due, lead) {
+                    Ok(next) => lead = next,
+                    Err(error) => {
+                        self.tally.say(format!("cannot send: {error}"));
+                        break;
+                    }
+                }
             }
             sleep_until(due);
             if self.is_over() {
@@ -179,6 +230,9 @@ impl Sender {
         }
     }
 }
+
+/// Greetings are planned at least this long before stimuli, ns.
+const LEAST_LEAD: u64 = 20_000;
 
 /// Stimuli due and not sent since the last one that was.
 #[derive(Default)]

@@ -44,6 +44,8 @@ pub struct Options {
     pub break_at: Option<Ns>,
     /// Delay requested from the responder.
     pub ask: Ns,
+    /// Greet the responder before each stimulus, so that caches are warm. Not on a line.
+    pub warm: bool,
     /// CPU and priority of both threads; the sender has one real-time priority less than the receiver.
     pub place: Place,
     /// Number of the worst round trips to keep.
@@ -131,6 +133,7 @@ impl Session {
             timeout: options.timeout,
             patience: options.patience,
             ask: options.ask,
+            warm: options.warm && link.framing != Framing::Edges,
         };
         let receiver = Worker::start("box/answers", options.place, move || receiver.run())?;
         // The receiver preempts the sender: with one CPU for both, the sender's work after a stimulus, which includes
@@ -223,8 +226,16 @@ impl Session {
             closed: self.tally.closed.load(Ordering::Acquire),
             changed: self.sender.changed().into_iter().chain(self.receiver.changed()).collect(),
             trouble: self.tally.trouble.lock().ok().and_then(|said| said.clone()),
-            facts: self.facts.clone(),
+            facts: self.facts.iter().cloned().chain(self.warmth()).collect(),
         }
+    }
+
+    fn warmth(&self) -> Option<String> {
+        let (name, cold) = (&self.options.name, self.tally.cold.load(Ordering::Acquire));
+        let warm =
+            format!("{name}: each stimulus follows a greeting (--warm), so caches are warm and CPUs awake");
+        let but = format!("{warm}, except for {cold} that were due before the answer to it");
+        self.options.warm.then_some(if cold > 0 { but } else { warm })
     }
 
     /// The series as they are now.

@@ -47,6 +47,8 @@ pub struct Tally {
     pub(super) skipped: AtomicU64,
     /// Unanswered stimuli whose slot was reused.
     pub(super) displaced: AtomicU64,
+    /// Stimuli that were due before the answer to the greeting.
+    pub(super) cold: AtomicU64,
     /// Since when a message is being sent; 0: none.
     pub(super) sending: AtomicU64,
     pub(super) over: AtomicBool,
@@ -54,6 +56,7 @@ pub struct Tally {
     counts: [AtomicU64; 6],
     pub(super) placed: AtomicU64,
     pub(super) welcomed: AtomicBool,
+    pub(super) welcomes: AtomicU64,
     pub(super) same_clock: AtomicBool,
     pub(super) receiver: AtomicI32,
     /// The answering thread, if it is of this boot; else 0.
@@ -95,11 +98,13 @@ impl Tally {
             sent: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
             displaced: AtomicU64::new(0),
+            cold: AtomicU64::new(0),
             sending: AtomicU64::new(0),
             over: AtomicBool::new(false),
             counts: Default::default(),
             placed: AtomicU64::new(0),
             welcomed: AtomicBool::new(false),
+            welcomes: AtomicU64::new(0),
             same_clock: AtomicBool::new(false),
             receiver: AtomicI32::new(0),
             responder: AtomicI32::new(0),

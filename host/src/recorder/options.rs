@@ -92,7 +92,6 @@ impl Options {
         match tracepoint {
             "sched_exit_tp" => self.switch,
             "sched_process_fork" => self.follow.is_some(),
-            "hrtimer_start" => self.activations,
             "sys_enter" | "sys_exit" => self.calls != Calls::None,
             _ => true,
         }

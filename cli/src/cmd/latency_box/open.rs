@@ -139,6 +139,7 @@ pub fn options(args: &BoxArgs, name: String, cpu: Cpu, priority: i32) -> Options
         late_above: args.deadline.unwrap_or(args.interval),
         break_at: args.break_at,
         ask: Ns::ZERO,
+        warm: args.warm,
         place: latency_box::Place { cpu: Some(cpu), priority },
         worst: usize::from(args.worst),
     }
