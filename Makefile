@@ -84,7 +84,7 @@ many-runs: ## Query 1,000 run files with DuckDB (from PyPI) and check the result
 
 bench: ## Benchmarks: cost and speed, as ratios to comparable tools measured in the same run
 	@scripts/setup test
-	cargo bench --locked --workspace
+	cargo bench --locked --workspace --no-fail-fast
 
 torture: ## Preempt threads of lathunt-runtime ten million times and compare all registers; 20 minutes
 	LATHUNT_TORTURE=10000000 cargo test --release --locked --package lathunt-runtime --test torture

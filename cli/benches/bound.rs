@@ -131,6 +131,7 @@ fn main() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("run.lathunt.json");
     let mut run = Run::new(example::run(2, 1_000).conditions);
+    run.conditions.duration_s = Some((SAMPLES / u64::from(CPUS) / A_SECOND) as f64);
     run.series = (0..CPUS).map(series).collect();
     std::fs::write(&file, run.to_json()).expect("room for the run file");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());

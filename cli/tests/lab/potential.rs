@@ -26,7 +26,7 @@ const GUESTS: &[Guest] = &[
         name: "traced-virtual-time",
         kernel: "traced",
         machine: VIRTUAL_TIME,
-        scenarios: &["potential-same", "gpio", "vsock", "path-analysis"],
+        scenarios: &["potential-same", "gpio", "vsock", "path-analysis", "path-cost"],
         silence: SILENCE_OF_VIRTUAL_TIME,
     },
     Guest {
@@ -218,6 +218,28 @@ fn a_path_analysis_finds_what_is_injected_where_the_kernel_s_own_tracer_finds_it
     );
     let without = &bound["cpus"][0]["characterisations"][0];
     assert!(without["value_ns"].as_u64().unwrap() >= pulse.0, "{without}");
+}
+
+/// Both follow each switching off and on; ours also each interrupt and context switch.
+#[test]
+#[ignore = "lab: run by make lab-potential"]
+fn the_cost_of_a_path_analysis_is_told_beside_that_of_the_kernel_s_own_tracer() {
+    let Some(outcome) = Outcome::of("path-cost", "lab: cost of a path analysis") else { return };
+    assert!(!run_of(&outcome, "run").path_analysis.is_empty(), "{}", outcome.text("talk"));
+    let times = outcome.text("times");
+    let taken = |what: &str| -> Vec<f64> {
+        let of_it = times.lines().filter_map(|line| line.strip_prefix(what)?.trim().split_once(' '));
+        of_it.map(|(begin, end)| end.parse::<f64>().unwrap() - begin.parse::<f64>().unwrap()).collect()
+    };
+    let bare = taken("none");
+    let [record, path, tracer] = ["record", "path", "tracer"].map(|what| taken(what)[0]);
+    let added = |time: f64| time - (bare[0] + bare[1]) / 2.0;
+    println!(
+        "pipe {bare:.2?} s; record {record:.2} s, with a path analysis {path:.2} s, preemptirqsoff {tracer:.2} s: \
+         the path analysis adds {:.2} of what the tracer adds",
+        (path - record) / added(tracer)
+    );
+    assert!(added(tracer) > 0.0 && path > record, "{times}");
 }
 
 #[test]

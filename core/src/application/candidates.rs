@@ -68,7 +68,7 @@ impl Candidates {
     pub fn woken(
         &mut self,
         a: &Activation,
-        left: Option<&(Id, Place, Mono)>,
+        left: Option<&(Id, &Place, Mono)>,
         before: Option<&Activation>,
         main: Option<Id>,
     ) {
@@ -105,7 +105,7 @@ impl Candidates {
             Some((one.longest?.max(last), one.place))
         });
         let (longest_ns, place) = others.min_by_key(|&(longest, _)| longest)?;
-        Some(OtherStart { place: places.get(place).name, longest_ns })
+        Some(OtherStart { place: places.get(place).name.clone(), longest_ns })
     }
 
     /// An activation ends; `log`: start of the current job.
@@ -147,9 +147,8 @@ impl Candidates {
     /// The longest spans, for the report.
     pub fn report(&self, places: &Places) -> Vec<OtherSpans> {
         let told = self.places.iter().filter_map(|candidate| {
-            let place = places.get(candidate.place).name;
             Some(OtherSpans {
-                place,
+                place: places.get(candidate.place).name.clone(),
                 after_timer: candidate.timer,
                 longest_ns: candidate.longest?,
                 call: None,

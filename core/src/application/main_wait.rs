@@ -36,7 +36,7 @@ pub(super) fn main_wait(
     // A thread does not wait for a job in a page fault, in a write or in a call that migrates it, however often.
     let may_begin = |place: &Id| {
         let place = places.get(*place);
-        place.class == Class::Lock || super::candidates::may_begin_jobs(&place)
+        place.class == Class::Lock || super::candidates::may_begin_jobs(place)
     };
     let often = |(place, &(blocked, _)): (&Id, &(usize, usize))| !may_begin(place) && blocked >= OFTEN;
     if chosen.is_none() && count.keys().any(may_begin) && count.iter().any(often) {
@@ -47,7 +47,7 @@ pub(super) fn main_wait(
     let late =
         activations.iter().filter_map(|one| one.late_sleeps).map(|late| late.count as usize).sum::<usize>();
     let timed = count.iter().filter(|&(_, &(_, timed))| timed > 0 && (timed + late) * 2 >= most);
-    let name = |place: Id| std::cmp::Reverse(places.get(place).name);
+    let name = |place: Id| std::cmp::Reverse(places.get(place).name.as_str());
     let fits = |place: &&Id| chosen.is_some_and(|pattern| fits(pattern, &places.get(**place).name));
     if let Some(&place) = count.keys().filter(fits).max_by_key(|&&place| (count[&place], name(place))) {
         return Some(place);
@@ -82,7 +82,7 @@ pub(super) fn main_wait(
         let others = count.iter().filter(|&(&place, &(blocked, _))| {
             let often = blocked * 2 >= most && waits(place) > waits(*sleep) * 2;
             let released = || waits(place) * POLLS > waits(*sleep) && is_steady(place);
-            place != *sleep && may_release(&places.get(place)) && (often || released())
+            place != *sleep && may_release(places.get(place)) && (often || released())
         });
         others.max_by_key(|&(&place, _)| (waits(place), name(place)))
     });
@@ -101,7 +101,7 @@ pub(super) fn may_be_within(main: Id, at: &[Id], places: &Places) -> bool {
     let (polls, sleeps) = (places.get(main).is_relative_sleep(), places.get(main).is_absolute_sleep());
     let elsewhere = |&id: &Id| {
         let place = places.get(id);
-        let releases = (polls && may_release(&place)) || (!sleeps && place.is_absolute_sleep());
+        let releases = (polls && may_release(place)) || (!sleeps && place.is_absolute_sleep());
         id != main && releases && few(id)
     };
     at.iter().any(elsewhere)

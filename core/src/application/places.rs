@@ -1,6 +1,7 @@
 //! The places of one thread, numbered. Hot path: a point is looked up, not formatted, for each activation.
 
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 use super::point::{Class, Form, Place};
 use crate::trace::activation::Point;
@@ -15,6 +16,8 @@ const POINTS: usize = 16;
 pub(super) struct Id(u8);
 
 const OTHER: Id = Id(u8::MAX);
+static OTHER_PLACES: LazyLock<Place> =
+    LazyLock::new(|| Place { class: Class::Other, form: Form::Other, name: "other places".to_owned() });
 /// Separates a place from a call site, which is 8 hexadecimal digits.
 const CALL: char = '@';
 
@@ -60,13 +63,8 @@ impl Places {
     }
 
     /// The place with that number.
-    pub fn get(&self, id: Id) -> Place {
-        let known = self.known.get(usize::from(id.0)).cloned();
-        known.unwrap_or_else(|| Place {
-            class: Class::Other,
-            form: Form::Other,
-            name: "other places".to_owned(),
-        })
+    pub fn get(&self, id: Id) -> &Place {
+        self.known.get(usize::from(id.0)).unwrap_or(&OTHER_PLACES)
     }
 
     /// Drops all places except these, and returns their new numbers.
@@ -138,7 +136,7 @@ mod tests {
             let [plain, chosen] = [0, 0xfeed_0001].map(|site| {
                 let mut places = Places::default();
                 let (id, _) = places.of(Point { site, ..plain }, call);
-                places.get(id)
+                places.get(id).clone()
             });
             assert_eq!(chosen.name, format!("{}@feed0001", plain.name));
             assert_eq!(properties(plain), properties(chosen));

@@ -209,7 +209,7 @@ impl Sites {
             let by_call = of_place.any(|other| other.key.call != one.key.call);
             let source = || one.key.source.map_or_else(|| "one stack".to_owned(), Source::text);
             Some(OtherSpans {
-                place: places.get(one.key.place).name,
+                place: places.get(one.key.place).name.clone(),
                 after_timer: matches!(one.key.source, Some(Source::Timer(_))),
                 longest_ns: longest(one)?,
                 call: by_call.then(|| format!("{:08x}", one.key.call)),

@@ -306,7 +306,7 @@ impl Sums {
         let (misses, miss_max_ns) = if deadline_ns.is_some() { misses } else { (0, None) };
         period.iter_mut().for_each(|period| (period.missed, period.changed) = (missing.count(), changed));
         let mut blocking: Vec<Blocking> =
-            self.blocking.iter().map(|(place, waits)| waits.report(places.get(*place))).collect();
+            self.blocking.iter().map(|(place, waits)| waits.report(places.get(*place).clone())).collect();
         blocking.sort_by(|a, b| (b.max_ns, &a.place).cmp(&(a.max_ns, &b.place)));
         let mut series: Vec<Series> = self
             .series
@@ -335,7 +335,7 @@ impl Sums {
             released_every_ns: self.released_every(),
             polls_every_ns: main
                 .and_then(|place| self.slept.filter(|_| places.get(place).is_relative_sleep())),
-            waits_in: main.filter(|_| self.releases > 0).map(|place| places.get(place).name),
+            waits_in: main.filter(|_| self.releases > 0).map(|place| places.get(place).name.clone()),
             timer_driven: self.timer_releases * 2 > self.releases,
             activations: response.map_or(0, |(_, histogram)| histogram.count()),
             period,

@@ -45,7 +45,7 @@ impl Log {
         let end = last.blocked;
         let response = end.since(job.begin);
         let Some(deadline) = self.due.deadline.filter(|&deadline| response > deadline) else { return };
-        let queues = may_queue(&self.places.get(place));
+        let queues = may_queue(self.places.get(place));
         let sources = self.places.get(place).is_on_several().then_some(last.sources);
         let from = queues.then_some(From { via: job.via, sources, by_timerfd: job.by_timerfd });
         let part = (job.part > job.begin).then(|| job.longest.max(end.since(job.part)));
@@ -64,7 +64,7 @@ impl Log {
     pub(super) fn perhaps_idle(&mut self, left: Id, since: Mono, ended: &Activation) {
         let place = self.places.get(left);
         // Last: it compares many releases.
-        let polls = self.current.is_some() && may_begin_jobs(&place) && self.polls();
+        let polls = self.current.is_some() && may_begin_jobs(place) && self.polls();
         let Some(job) = self.current.as_mut() else { return };
         let (part, by_timer) = (job.part, ended.via == Via::Timer);
         let rests = |rested: &mut Option<(Mono, Ns)>| {
@@ -72,7 +72,7 @@ impl Log {
             *rested = Some((ended.begin(), longest.max(since.since(from))));
         };
         let alternates = by_timer && job.via == Via::Timer && (place.is_read() || place.is_absolute_sleep());
-        let queues = by_timer && (place.class == Class::Lock || may_queue(&place));
+        let queues = by_timer && (place.class == Class::Lock || may_queue(place));
         if alternates || queues || polls {
             rests(&mut job.rested);
         }

@@ -131,7 +131,7 @@ impl Log {
         if state == State::Blocked && blocks != self.before.map(|before| before.blocks) {
             return None; // see went_on_unseen()
         }
-        let place = (state == State::Blocked).then_some(place.name);
+        let place = (state == State::Blocked).then(|| place.name.clone());
         Some(Unfinished { state, since: job.part, after_ns: until.since(job.part), place })
     }
 }

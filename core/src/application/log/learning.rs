@@ -23,7 +23,7 @@ impl Log {
         let places = self.learnt_places(name);
         main_wait(&self.learning, &places, &self.places, None).is_some_and(|main| {
             let place = self.places.get(main);
-            (place.class == Class::Lock || may_begin_jobs(&place))
+            (place.class == Class::Lock || may_begin_jobs(place))
                 && !may_be_within(main, &places, &self.places)
         })
     }

@@ -31,7 +31,7 @@ impl Log {
         }
         Task {
             is_chosen,
-            polls_from_ns: main.filter(|_| !is_chosen).and_then(|main| self.paused.polls_from(&main, timed)),
+            polls_from_ns: main.filter(|_| !is_chosen).and_then(|main| self.paused.polls_from(main, timed)),
             off_cpu_ns: self.spinning.may_spin().filter(|_| !is_chosen),
             other_start,
             unfinished: self.unfinished.clone(),

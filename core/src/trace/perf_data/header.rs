@@ -4,7 +4,7 @@ use super::super::bytes::{Order, Reader};
 use super::super::item::Damage;
 use super::super::source::{Clock, OpenError};
 use super::super::trace_dat::metadata::Metadata;
-use super::sample::{by_id, Attribute, SampleLayout, Samples};
+use super::sample::{Attribute, Layouts, SampleLayout, Samples};
 
 pub(super) const TRACING_DATA: u32 = 1;
 const HOSTNAME: u32 = 3;
@@ -88,9 +88,7 @@ impl<'a> Header<'a> {
                 "perf recorded only some of the events (-F or -c): what is between them is not what happened";
             info.damage.push(Damage::general(attributes.offset, what));
         }
-        let alike = layouts.windows(2).all(|pair| pair[0].1 == pair[1].1);
-        let by_id = by_id(&layouts);
-        let samples = Samples { data: there, offset: data.offset, order, layouts, alike, by_id };
+        let samples = Samples { data: there, offset: data.offset, order, layouts: Layouts::new(&layouts) };
         Ok(Header { tracing, samples })
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Lanes {
     untimed_losses: u64,
     /// Samples with impossible times.
     impossible: u64,
+    /// Compressed records among others.
+    compressed: u64,
     is_disordered: bool,
     /// Lanes by the time of their last record.
     ends: std::collections::BTreeMap<(u64, usize), ()>,
@@ -73,6 +75,10 @@ impl Lanes {
             let what = format!("{more} events were lost, and perf does not say when and where");
             self.damage.push(Damage::general(0, what));
         }
+        if self.compressed > 0 {
+            let what = format!("{} compressed records among uncompressed ones are not read", self.compressed);
+            self.damage.push(Damage::new(0, what));
+        }
         if self.impossible > 0 {
             let what = format!("{} events at times that no clock shows are skipped", self.impossible);
             self.damage.push(Damage::new(0, what));
@@ -87,6 +93,7 @@ impl Lanes {
         if record.raw.is_some() && record.time.is_some_and(|time| time > Mono::LATEST.0) {
             self.impossible += 1;
         }
+        self.compressed += u64::from(matches!(record.kind, kind::COMPRESSED | kind::COMPRESSED2));
         if record.kind == kind::COMM {
             let tid = order.u32_at(record.body, 4).map(|tid| tid as i32);
             let comm = record.body.get(8..).map(super::super::value::up_to_nul);
@@ -253,7 +260,7 @@ impl merge::Stream for Lane<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::SampleLayout;
+    use super::super::sample::{Layouts, SampleLayout};
     use super::*;
 
     /// A record that ends with thread, time and CPU, of a big-endian machine.
@@ -265,15 +272,8 @@ mod tests {
 
     fn found(records: &[Vec<u8>]) -> Lanes {
         let data = records.concat();
-        let layouts = vec![(Vec::new(), SampleLayout::new(0x86, 0, true))];
-        Lanes::find(&Samples {
-            data: &data,
-            offset: 0,
-            order: Order::Big,
-            layouts,
-            alike: true,
-            by_id: HashMap::new(),
-        })
+        let layouts = Layouts::new(&[(Vec::new(), SampleLayout::new(0x86, 0, true))]);
+        Lanes::find(&Samples { data: &data, offset: 0, order: Order::Big, layouts })
     }
 
     #[test]
@@ -283,6 +283,12 @@ mod tests {
         let lanes = found(&[record(kind::COMM, &comm, 4), record(kind::LOST, &lost, 5)]);
         assert_eq!(lanes.comms.get(&Tid(77)).map(String::as_str), Some("axis"));
         assert_eq!((lanes.lanes[0][0].first, lanes.timed_losses), (5, 12));
+    }
+
+    #[test]
+    fn compressed_records_among_others_are_told() {
+        let lanes = found(&[record(kind::LOST, &[0; 16], 5), record(kind::COMPRESSED, &[0; 8], 0)]);
+        assert!(lanes.damage[0].what.starts_with("1 compressed records"), "{:?}", lanes.damage);
     }
 
     #[test]

@@ -77,12 +77,12 @@ pub fn plain(file: &[u8]) -> Result<Option<Plain>, OpenError> {
     Ok(Some(Plain { bytes, damage: stream.damage }))
 }
 
-/// Whether there is a compressed record.
+/// Whether the records are compressed: perf compresses all samples or none.
 fn is_compressed(records: &[u8], order: Order) -> bool {
     let mut at = 0;
     while let Some((kind, size)) = head(records, at, order) {
-        if matches!(kind, kind::COMPRESSED | kind::COMPRESSED2) {
-            return true;
+        if matches!(kind, kind::COMPRESSED | kind::COMPRESSED2 | kind::SAMPLE) {
+            return kind != kind::SAMPLE;
         }
         let behind = if kind == kind::AUXTRACE { order.u64_at(records, at + 8).unwrap_or(0) } else { 0 };
         at = at.saturating_add(size).saturating_add(usize::try_from(behind).unwrap_or(usize::MAX));

@@ -31,7 +31,7 @@ mod bit {
 }
 
 /// Offsets of the parts of a sample, in bytes after the record header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SampleLayout {
     time: Option<usize>,
     cpu: Option<usize>,
@@ -118,6 +118,65 @@ impl SampleLayout {
 /// Ids of the events of one attribute, and the layout of their samples.
 pub(super) type Attribute = (Vec<u64>, SampleLayout);
 
+/// The layout of each sample, found by its id: the kernel numbers events consecutively.
+#[derive(Debug)]
+pub(super) struct Layouts {
+    /// Each one once; the first is that of unknown ids, and of all samples if they have no id.
+    layouts: Vec<SampleLayout>,
+    /// The smallest id.
+    first: u64,
+    /// Index in `layouts` of each id from `first`.
+    near: Vec<u32>,
+    /// Ids too far from it.
+    far: HashMap<u64, u32>,
+}
+
+/// Maximum number of ids of the table, 256 KB.
+const NEAR: usize = 1 << 16;
+
+impl Layouts {
+    /// `attributes`: at least one. If several have an id, its layout is that of the first.
+    pub fn new(attributes: &[Attribute]) -> Self {
+        let (mut layouts, mut known) = (Vec::new(), HashMap::new());
+        let mut index = |layout: &SampleLayout| {
+            *known.entry(*layout).or_insert_with(|| {
+                layouts.push(*layout);
+                layouts.len() as u32 - 1
+            })
+        };
+        let indices: Vec<u32> = attributes.iter().map(|(_, layout)| index(layout)).collect();
+        let each = || {
+            let all = attributes.iter().zip(&indices).rev();
+            all.flat_map(|((ids, _), at)| ids.iter().map(|id| (*id, *at)))
+        };
+        let first = each().map(|(id, _)| id).min().unwrap_or(0);
+        let (mut near, mut far) = (Vec::new(), HashMap::new());
+        if layouts.len() > 1 {
+            for (id, index) in each() {
+                match usize::try_from(id - first) {
+                    Ok(at) if at < NEAR => {
+                        near.resize(near.len().max(at + 1), 0);
+                        near[at] = index;
+                    }
+                    _ => drop(far.insert(id, index)),
+                }
+            }
+        }
+        Layouts { layouts, first, near, far }
+    }
+
+    fn of(&self, body: &[u8], order: Order) -> Option<&SampleLayout> {
+        let first = &self.layouts[0];
+        if self.layouts.len() == 1 || first.sample_type & bit::IDENTIFIER == 0 {
+            return Some(first);
+        }
+        let id = order.u64_at(body, 0)?;
+        let near = usize::try_from(id.wrapping_sub(self.first)).ok().and_then(|at| self.near.get(at));
+        let index = near.or_else(|| self.far.get(&id)).copied().unwrap_or(0);
+        Some(&self.layouts[index as usize])
+    }
+}
+
 /// All records.
 #[derive(Debug)]
 pub(super) struct Samples<'a> {
@@ -125,17 +184,7 @@ pub(super) struct Samples<'a> {
     /// Offset of `data` in the file.
     pub offset: u64,
     pub order: Order,
-    pub layouts: Vec<Attribute>,
-    /// All attributes have the same layout: the usual case.
-    pub alike: bool,
-    /// Layout of each id, if they differ.
-    pub by_id: HashMap<u64, SampleLayout>,
-}
-
-/// Layout of each id; if several attributes have an id, that of the first.
-pub(super) fn by_id(attributes: &[Attribute]) -> HashMap<u64, SampleLayout> {
-    let each = attributes.iter().rev().flat_map(|(ids, layout)| ids.iter().map(|id| (*id, *layout)));
-    each.collect()
+    pub layouts: Layouts,
 }
 
 /// One record.
@@ -170,12 +219,12 @@ impl<'a> Samples<'a> {
         let body = self.data.get(at + 8..next)?;
         let mut record = PerfRecord { kind, body, time: None, cpu: None, raw: None, next };
         if kind == kind::SAMPLE {
-            let layout = self.layout(body)?;
+            let layout = self.layouts.of(body, self.order)?;
             record.time = layout.time.and_then(|at| self.order.u64_at(body, at));
             record.cpu = layout.cpu.and_then(|at| self.order.u32_at(body, at));
             record.raw = layout.raw(body, self.order).and_then(|(begin, end)| body.get(begin..end));
         } else if kind < 64 {
-            (record.time, record.cpu) = self.layouts[0].1.trailer(body, self.order);
+            (record.time, record.cpu) = self.layouts.layouts[0].trailer(body, self.order);
         } else if kind == kind::AUXTRACE {
             // Its data follow the record and are not counted in its size.
             next = next.checked_add(usize::try_from(self.order.u64_at(body, 0)?).ok()?)?;
@@ -183,13 +232,24 @@ impl<'a> Samples<'a> {
         }
         Some(record)
     }
+}
 
-    fn layout(&self, body: &[u8]) -> Option<&SampleLayout> {
-        let first = &self.layouts[0].1;
-        if self.alike || first.sample_type & bit::IDENTIFIER == 0 {
-            return Some(first);
-        }
-        let id = self.order.u64_at(body, 0)?;
-        Some(self.by_id.get(&id).unwrap_or(first))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_the_layout_of_its_id_near_or_far_and_of_the_first_if_unknown() {
+        let types = [0, bit::TIME, bit::CPU].map(|more| SampleLayout::new(bit::IDENTIFIER | more, 0, true));
+        let [plain, timed, placed] = types;
+        let layouts = Layouts::new(&[
+            (vec![10, 11], plain),
+            (vec![12, 11, 1 << 40], timed),
+            (vec![13, u64::MAX], placed),
+        ]);
+        let of = |id: u64| *layouts.of(&id.to_le_bytes(), Order::Little).unwrap();
+        let found = [10, 11, 12, 13, 1 << 40, u64::MAX, 9, 14, 1 << 41].map(of);
+        assert_eq!(found, [plain, plain, timed, placed, timed, placed, plain, plain, plain]);
+        assert_eq!(layouts.of(&[0; 4], Order::Little), None, "too short for an id");
     }
 }
