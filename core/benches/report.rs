@@ -61,6 +61,7 @@ fn run(samples: u64) -> Run {
     let mut run = example::run(CPUS, 1_000);
     let each = samples / u64::from(CPUS);
     run.conditions.duration_s = Some(each as f64 / 1e3);
+    run.verdict = None; // that of the example is about other samples
     let quantities = [Quantity::Cyclic, Quantity::Timer, Quantity::Wakeup, Quantity::TimerWakeup];
     run.series = quantities.iter().flat_map(|&q| (0..CPUS).map(move |cpu| series(q, cpu, each))).collect();
     run
