@@ -17,8 +17,9 @@ pub struct OnLateArgs {
     ///
     /// A case is late above --on-late-above, or above its deadline if that is not given. A command reads the case as JSON from
     /// stdin, in the form of an entry of `peaks` in the run file, with the context known some ms later. It runs on CPUs that
-    /// are not measured, if there are any, and under sudo as the user who called sudo. Its output goes to stderr. signal:PID
-    /// sends SIGUSR1 to that process, signal:PID:TERM another signal (USR1, USR2, HUP, INT, TERM, QUIT, STOP, CONT, KILL).
+    /// are not measured, if there are any, and under sudo as the user who called sudo. Its output goes to stderr with
+    /// control characters escaped, at most 1 MiB of each command and 64 MiB in total; the rest is discarded, with a line.
+    /// signal:PID sends SIGUSR1 to that process, signal:PID:TERM another signal (USR1, USR2, HUP, INT, TERM, QUIT, STOP, CONT, KILL).
     /// trace (hunt and record) saves the flight recorder of all recorded CPUs to DIR/late-N, for lathunt explain. An action
     /// disturbs the machine: only one runs at a time, and worst cases that overlap it are marked.
     #[arg(long, value_name = "CMD|signal:PID|trace", value_parser = what, help_heading = HEADING)]

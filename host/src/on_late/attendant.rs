@@ -5,7 +5,7 @@
 //! (`guard`). A command gets the case in memory, not through a pipe: one that never reads stdin blocks nothing.
 //!
 //! It is forked from a process that may have threads: it takes no lock of ours and ends with `_exit`. Output of commands goes
-//! to stderr.
+//! to stderr (`output`).
 
 use std::ffi::CString;
 use std::fs::File;
@@ -19,7 +19,7 @@ use std::time::Instant;
 use lathunt_core::time::{Mono, Ns};
 
 use super::guard::{Guard, Line};
-use super::output::Output;
+use super::output::{Allowance, Output};
 use super::{Action, Case, Done, Rules};
 use crate::clock::mono;
 use crate::limits;
@@ -95,7 +95,7 @@ pub(super) fn attend(actions: &[Action], rules: &Rules, mut stream: UnixStream) 
         unsafe { libc::_exit(0) } // the guard, when it is done
     };
     let _ = stream.write_all(&std::process::id().to_ne_bytes());
-    let mut heard = Vec::new();
+    let (mut heard, mut allowed) = (Vec::new(), Allowance::new());
     loop {
         let mut bytes = [0; 65_536];
         match guard.while_idle(|| stream.read(&mut bytes)) {
@@ -108,8 +108,9 @@ pub(super) fn attend(actions: &[Action], rules: &Rules, mut stream: UnixStream) 
         let Some((case, length)) = parts(&heard) else { continue };
         heard.drain(..length);
         let begin = mono();
-        let did: Vec<String> =
-            begun(actions, &line).map(|action| one(action, &case, rules, &line, stderr.as_ref())).collect();
+        let did: Vec<String> = begun(actions, &line)
+            .map(|action| one(action, &case, rules, &line, (stderr.as_ref(), &mut allowed)))
+            .collect();
         let times = [begin, mono()].map(|at| at.0.to_string());
         if stream.write_all(&framed(&times.into_iter().chain(did).collect::<Vec<_>>())).is_err() {
             break;
@@ -125,12 +126,18 @@ fn begun<'a>(actions: &'a [Action], line: &'a Line) -> impl Iterator<Item = &'a 
     actions.iter().take_while(|_| !line.is_cut(0))
 }
 
-fn one(action: &Action, case: &[String], rules: &Rules, line: &Line, stderr: Option<&OwnedFd>) -> String {
+fn one(
+    action: &Action,
+    case: &[String],
+    rules: &Rules,
+    line: &Line,
+    (stderr, allowed): (Option<&OwnedFd>, &mut Allowance),
+) -> String {
     match action {
         Action::Signal(target) => target.send(),
         Action::Command(command) => {
-            let ended =
-                run(command, case, rules, stderr).map(|(child, output)| wait(child, rules, line, output));
+            let ended = run(command, case, rules, stderr)
+                .map(|(child, output)| wait(child, rules, line, output, allowed));
             let shown: String = command.chars().take(SHOWN).collect();
             let cut = if shown.len() < command.len() { "…" } else { "" };
             format!("{shown}{cut}: {}", ended.unwrap_or_else(|why| why))
@@ -147,8 +154,8 @@ fn run(
 ) -> Result<(libc::pid_t, Output), String> {
     let (json, environment) = case.split_first().ok_or("no case")?;
     let stdin = in_memory(json).map_err(|error| format!("cannot hand the case over: {error}"))?;
-    // Another user must not get the descriptor of the terminal, from which it could read keystrokes.
-    let mut output = Output::of(stderr, rules.user.is_some());
+    // Not stderr itself: another user could read keystrokes from a terminal.
+    let mut output = Output::of(stderr);
     let mut program = Command::new("/bin/sh");
     program.args(["-c", command]).stdin(stdin).stdout(output.end()).stderr(output.end());
     if rules.user.is_some() {
@@ -200,12 +207,18 @@ fn in_memory(text: &str) -> std::io::Result<File> {
 }
 
 /// Waits until nothing of it is left, its time is over, or the measuring process is gone: then the rest is killed.
-fn wait(child: libc::pid_t, rules: &Rules, line: &Line, mut output: Output) -> String {
+fn wait(
+    child: libc::pid_t,
+    rules: &Rules,
+    line: &Line,
+    mut output: Output,
+    allowed: &mut Allowance,
+) -> String {
     let begun = Instant::now();
     let mut ended = None;
     loop {
         let mut status = 0;
-        output.pass_on();
+        output.pass_on(allowed);
         // SAFETY: waits for any child of this process and writes to a local.
         match unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) } {
             -1 => break, // no child: nothing of it is left
@@ -216,16 +229,17 @@ fn wait(child: libc::pid_t, rules: &Rules, line: &Line, mut output: Output) -> S
     }
     let in_time = begun.elapsed() <= rules.timeout;
     until_alone();
-    output.pass_on();
+    output.pass_on(allowed);
     let limit = Ns(rules.timeout.as_nanos() as u64);
-    match ended.map(|status| (status.code(), status.signal())) {
+    let how = match ended.map(|status| (status.code(), status.signal())) {
         None if in_time => "killed: the measurement ended".to_owned(),
         None => format!("killed: it took longer than {limit}"),
         Some(_) if !in_time => format!("ended, and left something that was killed after {limit}"),
         Some((Some(code), _)) => format!("exit status {code}"),
         Some((None, Some(signal))) => format!("killed by signal {signal}"),
         Some((None, None)) => "ended".to_owned(),
-    }
+    };
+    how + &output.told()
 }
 
 #[cfg(test)]
