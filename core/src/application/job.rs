@@ -6,7 +6,7 @@
 use super::parts::{self, Part};
 use super::task::LateCause;
 use crate::time::{Mono, Ns, Tid};
-use crate::trace::activation::{Activation, Point};
+use crate::trace::activation::{Activation, Point, Via};
 
 /// Activations kept per job; the time of later ones is added up.
 pub(super) const STEPS: usize = 64;
@@ -29,6 +29,9 @@ pub enum StartDelay {
     Overrun(Option<String>),
     /// The thread was stopped in the wait for the release: no job before it overran.
     Stopped,
+    /// The time it waits for was over before its previous job started, and nothing stopped it: a program that takes the time
+    /// of its first release long before its first wait, or waits for times that go back.
+    Behind,
 }
 
 /// A job with its activations.
@@ -65,6 +68,17 @@ impl Job {
     #[must_use]
     pub fn since(&self) -> Mono {
         self.backlog.as_ref().map_or(self.begin, |backlog| backlog.since)
+    }
+
+    /// Whether most of its time is that for which its thread was behind its own schedule.
+    #[must_use]
+    pub fn is_behind(&self, name: fn(Point) -> Option<&'static str>) -> bool {
+        parts::main_cause(&self.parts(name)).is_some_and(|(cause, _)| cause == parts::BEHIND)
+    }
+
+    /// Whether another thread woke its thread in its wait, as the end of a stop does: timers end the wait otherwise.
+    fn is_resumed(&self) -> bool {
+        self.steps.first().is_some_and(|first| first.via == Via::Thread && !first.awake)
     }
 
     /// Its time in parts, in time order; they add up to [`Job::total`].
@@ -173,7 +187,10 @@ impl Jobs {
         let overran = previous.as_ref().filter(|previous| previous.end > begin);
         let backlog = overran.map(|previous| match previous.begin > begin {
             // A wait for a timer goes on, and has passed, where a stop interrupted it; what ran in between was no job.
-            true => Backlog { until: previous.begin, why: StartDelay::Stopped, since: begin },
+            true if previous.is_resumed() => {
+                Backlog { until: previous.begin, why: StartDelay::Stopped, since: begin }
+            }
+            true => Backlog { until: previous.begin, why: StartDelay::Behind, since: begin },
             false => Backlog {
                 until: previous.end,
                 why: StartDelay::Overrun(parts::main_cause(&previous.parts(name)).map(|(cause, _)| cause)),

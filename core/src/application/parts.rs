@@ -23,6 +23,8 @@ const FAULT: Ns = Ns(5_000);
 const SLOW_FAULT: Ns = Ns(15_000);
 
 const STOPPED: &str = "stopped in its wait, by a signal, a debugger or the freezer";
+/// The thread waits for a time that was over before its previous job started.
+pub(super) const BEHIND: &str = "behind its own schedule";
 
 /// Kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,10 @@ pub(super) fn of(job: &Job, name: fn(Point) -> Option<&'static str>) -> Vec<Part
         let until = backlog.until.clamp(job.begin, job.end);
         let (what, label, cause) = match &backlog.why {
             StartDelay::Stopped => (What::Stopped, STOPPED.to_owned(), STOPPED),
+            StartDelay::Behind => {
+                let label = format!("{BEHIND}: its release was over before its previous job started");
+                (What::Backlog, label, BEHIND)
+            }
             StartDelay::Overrun(None) => {
                 let label = "backlog: the previous job was not finished".to_owned();
                 (What::Backlog, label, "backlog of the job before")
@@ -350,6 +356,9 @@ fn advice(part: &Part, thread: &Thread) -> String {
         What::Stopped => {
             format!("do not stop {comm} while it has jobs, or do not count the jobs of that time")
         }
+        What::Backlog if part.cause == BEHIND => format!(
+            "take the time of the first release of {comm} after its initialisation, and let it leave out releases that are over"
+        ),
         What::Backlog => "a job that overran made the next ones late: see that job".to_owned(),
     }
 }

@@ -49,6 +49,10 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
         follow(&mut told);
         return Some(told);
     }
+    // What ran before its thread slept for the first time did not make it late.
+    if job.is_behind(recorder::syscall_name) {
+        return sums("its release was over before its previous job started");
+    }
     let backlog = job.backlog.as_ref().filter(|backlog| backlog.why != StartDelay::Stopped);
     let backlog_until = backlog.map(|backlog| backlog.until);
     let told = explain::explain_job(&window, &JobInterval { of, backlog_until });

@@ -272,3 +272,37 @@ fn who_only_created_a_thread_is_not_taken_to_queue_jobs_for_it() {
     assert_eq!(of(false), (20, false), "its late jobs are certain");
     assert_eq!(of(true), (20, true), "who has released one job may have released another");
 }
+
+#[test]
+fn a_thread_that_begins_behind_its_own_schedule_was_not_stopped() {
+    let mut tasks = Tasks::new(4, Some(Ns::from_ms(40)), name);
+    tasks.ask_for_jobs(Ns::ZERO);
+    // It starts at 1 s, and its first release was 100 ms before that: its first sleeps return at once.
+    let passed = |due: u64, one: Activation| {
+        let late = LateSleeps { count: 1, last: Mono(due), most: one.blocked.since(Mono(due)) };
+        Activation { at_once: true, stayed: true, late_sleeps: Some(late), blocks: 0, ..one }
+    };
+    let goes_on = |at: Mono| {
+        let one = activation(at.0, Via::Timer, SLEEP);
+        Activation { timer: None, switched_in: at, awake: true, armed_late: true, ..one }
+    };
+    let first = passed(900 * MS, activation(1_000 * MS, Via::Thread, SLEEP));
+    tasks.add(&first);
+    let mut at = first.blocked;
+    for due in (910..1_000).step_by(10) {
+        let next = passed(due * MS, goes_on(at));
+        at = next.blocked;
+        tasks.add(&next);
+    }
+    BLOCKS.with(|blocks| blocks.set(1));
+    tasks.add(&goes_on(at));
+    for number in 0..80 {
+        tasks.add(&activation((1_010 + number * 10) * MS, Via::Timer, SLEEP));
+    }
+    let late: Vec<Job> = tasks.take_jobs().into_iter().filter(|job| job.total() > Ns::from_ms(40)).collect();
+    assert!(!late.is_empty());
+    for job in &late {
+        let cause = main_cause(&job.parts(name)).unwrap().0;
+        assert!(cause == "behind its own schedule" && job.is_behind(name), "{job:?}");
+    }
+}
