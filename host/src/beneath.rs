@@ -14,6 +14,7 @@ mod fresh;
 mod made;
 mod replace;
 mod special;
+mod sync;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -164,6 +165,7 @@ impl Directory {
             let is_for_caller = is_new && make.is_some_and(|(_, for_caller)| for_caller);
             if is_for_caller {
                 made::note(&here.fd, &name);
+                sync::new_directory_on_disk(&here.fd)?;
             }
             here = here.step(&name)?;
             if is_for_caller {

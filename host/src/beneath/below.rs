@@ -6,6 +6,7 @@ use std::io;
 use rustix::fs::{mkdirat, openat, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::sync::names_on_disk;
 use super::{give, made, Directory, Foreign, Readers};
 
 impl Directory {
@@ -16,7 +17,10 @@ impl Directory {
     /// It is refused as above, or cannot be created.
     pub fn below(&self, name: &OsStr, readers: Readers) -> io::Result<Directory> {
         match mkdirat(&self.fd, name, readers.of_directory()) {
-            Ok(()) if self.for_caller => made::note(&self.fd, name),
+            Ok(()) if self.for_caller => {
+                made::note(&self.fd, name);
+                names_on_disk(&self.fd)?;
+            }
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
@@ -31,6 +35,7 @@ impl Directory {
         mkdirat(&self.fd, name, readers.of_directory())?;
         if self.for_caller {
             made::note(&self.fd, name);
+            names_on_disk(&self.fd)?;
         }
         let below = self.enter(name)?;
         if self.for_caller {

@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::io::{self, Write};
 
-use rustix::fs::{fsync, linkat, openat, AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{linkat, openat, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::fresh::{give, temporary, with_mode, Fresh};
+use super::sync::names_on_disk;
 use super::{kind, Directory, Readers};
 use crate::trusted::is_trusted;
 
@@ -16,7 +17,8 @@ impl Directory {
     /// An existing file keeps its permissions if `readers` are those of the umask.
     ///
     /// # Errors
-    /// The disk is full or the directory cannot be written; the old file is unchanged.
+    /// The disk is full or the directory cannot be written: the old file is unchanged. Or, with `durable`, the disk failed after
+    /// that: the new file may be lost in a power failure.
     pub fn replace(&self, name: &OsStr, bytes: &[u8], readers: Readers, durable: bool) -> io::Result<()> {
         self.write_new(name, None, bytes, readers, durable)
     }
@@ -52,7 +54,7 @@ impl Directory {
         keep.map(|old| self.keep(name, old)).transpose()?;
         fresh.put(name)?;
         if durable {
-            let _ = fsync(&self.fd); // not every file system can sync a directory, and the data are on disk already
+            names_on_disk(&self.fd)?;
         }
         Ok(())
     }
