@@ -149,6 +149,9 @@ fn table(text: &str) -> Result<File, NotImportable> {
         else {
             continue;
         };
+        if cpu == "ALL" {
+            continue; // sums over all CPUs, since Linux 6.10
+        }
         let wrong = || at(index + 1, format!("not a line of rtla timerlat top: {}", line.trim()));
         let (cpu, cycles) = (cpu.parse().map_err(|_| wrong())?, count.parse().map_err(|_| wrong())?);
         for (group, figures) in groups.enumerate() {
@@ -224,8 +227,11 @@ mod tests {
         };
         let head = "                 Timer Latency\n  0 00:00:05   |          IRQ Timer Latency (us)        |         Thread Timer Latency (us)\n\
                     CPU COUNT      |      cur       min       avg       max |      cur       min       avg       max\n";
-        let text = format!("{head}{}{head}{}", line(10, 90), line(4999, 3681));
+        let sum = "---------------|----------------------------------------|---------------------------------------\n\
+                   ALL #4999   e0 |                  2        76      3681 |                 29       116      3782\n";
+        let text = format!("{head}{}{head}{}{sum}", line(10, 90), line(4999, 3681));
         let run = read(&text, Unit::Guess).unwrap();
+        assert_eq!(run.series.len(), 2, "the sum over all CPUs is not another CPU");
         let handler = run.of(Quantity::Timer).next().unwrap();
         assert_eq!(handler.histogram.count() + handler.lost, 4999);
         assert_eq!(handler.histogram.max(), Some(Ns::from_us(3681)));

@@ -44,7 +44,8 @@ fn parse(text: &str) -> Result<File, NotImportable> {
             (thread.min, thread.max) = (Some(ns(number, min)?), Some(ns(number, max)?));
             thread.avg = Some(ns(number, avg)? as f64);
             thread.missed = Some(count(number, overrun)?);
-            total = columns.last().and_then(|time| duration(time));
+            // Tables of Markdown have more bars at the end.
+            total = columns.iter().rev().find_map(|time| duration(time));
         }
     }
     let listed = thread.rows.iter().map(|(value, _)| *value).max();
@@ -123,6 +124,9 @@ mod tests {
         assert_eq!((one.histogram.count(), one.histogram.count() + one.lost), (4, 20_000));
         assert_eq!((one.missed, one.interval_ns), (Some(2), Some(Ns::from_us(100))));
         assert!(one.lost_below_max);
+        let barred = TEXT.replace("00:00:02/00:00:02", "00:00:09/00:00:09||");
+        let one = read(&barred, Unit::Guess).unwrap().series.remove(0);
+        assert_eq!(one.histogram.count() + one.lost, 90_000, "bars after the time that was measured");
         let refused = |text: &str| read(text, Unit::Guess).unwrap_err().to_string();
         assert!(refused(&TEXT.replace("119.253|       2|     0|    00", "21.253|       2|     0|    00"))
             .contains("a second's is 119253"));
