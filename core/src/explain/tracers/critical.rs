@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::advice::advise;
 use super::stack;
 use super::steps::{self, between, gaps, parts, Gap, Owner, Step};
 use super::{explanation, Finding, Heading, Report};
@@ -41,6 +42,23 @@ fn ranked(text: &str) -> Option<Thread> {
     let prio = parts.next()?.trim().parse().ok().map(|prio: i32| if prio == 255 { -1 } else { prio })?;
     let comm = parts.next()?.trim().split_once(' ').map_or("", |(_, comm)| comm.trim());
     Some(Thread { tid: Tid(tid), comm: printable::line(comm).into_owned(), prio: Some(Prio(prio)) })
+}
+
+/// Whether the text has a wake-up and its switch-in, as only the wakeup tracers print them.
+pub(super) fn is_bare(text: &str) -> bool {
+    if !(text.contains(" + [") && text.contains(" ==> [")) {
+        return false;
+    }
+    let mut found = [None, None];
+    for step in steps::without_stacks(text) {
+        if let Some(passed) = passed(&step.what) {
+            found[usize::from(passed.is_switch)] = Some(passed.right.tid);
+        }
+        if found[0].is_some() && found[0] == found[1] {
+            return true;
+        }
+    }
+    false
 }
 
 /// Names and priorities of the threads in a text.
@@ -208,9 +226,23 @@ fn told_wakeup(
     };
     let named = |tid: Tid| names.of(&Thread { tid, ..Thread::default() });
     let how = woken.map_or(String::new(), |place| how_woken(steps, place));
+    // The wake-up came from this CPU: it had left idle before.
+    let was_awake = woken.is_some_and(|place| steps[place].cpu == cpu);
     let mut sentence = format!("{victim} waited {amount} for CPU {cpu}{how}");
     let share = percent(net, total);
     let was = match owner {
+        Owner::One(Tid::IDLE) if was_awake => {
+            sentence.push_str(&format!(
+                ": the CPU had left idle before, and took {net} ({share}) from there to the switch"
+            ));
+            let longest = inside().filter(|gap| gap.owner(steps) == owner).max_by_key(|gap| gap.length);
+            match longest.and_then(|gap| Some(steps::state(&steps[gap.from], &steps[gap.to?]))) {
+                Some(", in a hard interrupt") => "hard interrupt",
+                Some(", in a softirq") => "softirq",
+                _ => "unexplained",
+            }
+            .to_owned()
+        }
         Owner::One(Tid::IDLE) => {
             sentence.push_str(&format!(": the CPU was idle, and left that for {net} ({share})"));
             "idle exit".to_owned()
@@ -244,7 +276,7 @@ fn told_wakeup(
     let advice = match owner {
         Owner::One(tid) => {
             let longest = inside().filter(|gap| gap.owner(steps) == owner).max_by_key(|gap| gap.length);
-            advise(steps, longest, &named(tid), victim)
+            advise(steps, longest, (&named(tid), was_awake), victim)
         }
         Owner::Either(..) => "record the switches beside it (events/sched/sched_switch/enable): this tracer writes down that to its victim alone".to_owned(),
     };
@@ -295,37 +327,6 @@ fn how_woken(steps: &[Step], place: usize) -> String {
         () if step.in_softirq() => " after a softirq woke it".to_owned(),
         () => format!(" after {} woke it", step.task),
     }
-}
-
-fn advise(steps: &[Step], longest: Option<&Gap>, holder: &Thread, victim: &Thread) -> String {
-    let below = matches!((holder.prio, victim.prio), (Some(having), Some(wanting)) if having > wanting);
-    let Some(gap) = longest else { return String::new() };
-    let from = &steps[gap.from];
-    let state = gap.to.map_or("", |to| steps::state(from, &steps[to]));
-    let shown = shown_by(steps, gap);
-    let place = shown.place();
-    match state {
-        _ if gap.is_tracers(steps) => "only the tracer, an NMI, firmware or the hypervisor has the CPU there: measure the hardware alone (lathunt hwlat), and record the wake-up without this tracer (lathunt trace)".to_owned(),
-        _ if holder.tid == Tid::IDLE => "forbid deep idle states (0 in /dev/cpu_dma_latency)".to_owned(),
-        ", interrupts off at both ends" if shown.caller().is_some() => format!("{place} keeps interrupts off that long: keep {} away from this CPU, or bound what it does there", holder.comm),
-        ", preemption off at both ends" if shown.caller().is_some() => format!("{place} keeps preemption off that long: keep {} away from this CPU, or bound what it does there", holder.comm),
-        ", in a hard interrupt" if is_timers(from) || gap.to.is_some_and(|to| is_timers(&steps[to])) => "the timer interrupt of this CPU took that long: keep timers of others off it (nohz_full), and measure the hardware alone (lathunt hwlat)".to_owned(),
-        ", in a hard interrupt" => "an interrupt took that long: move it to another CPU, or measure the hardware alone (lathunt hwlat)".to_owned(),
-        _ if below => format!("{} has the lower priority and was not preempted: find where it keeps preemption off, or keep it off this CPU", holder.comm),
-        _ => format!("{} has an equal or higher priority: lower it, shorten its runs, or let one of the two use another CPU", holder.comm),
-    }
-}
-
-/// The line that shows the code in a gap: not one of an interrupt that had returned.
-fn shown_by<'s>(steps: &'s [Step], gap: &Gap) -> &'s Step {
-    let from = &steps[gap.from];
-    let to = gap.to.map(|to| &steps[to]);
-    to.filter(|to| from.in_interrupt() && !to.in_interrupt()).unwrap_or(from)
-}
-
-/// Whether a line is within the CPU's own timer interrupt.
-fn is_timers(step: &Step) -> bool {
-    ["apic_timer_interrupt", "hrtimer", "arch_timer", "tick_"].iter().any(|name| step.what.contains(name))
 }
 
 /// Caveats of the lines.

@@ -32,6 +32,8 @@ struct Call {
     cpu: Cpu,
     /// Its task was not always on the CPU: it slept, or other tasks ran.
     away: bool,
+    /// Blanks before it in the text: those of its closing brace.
+    indent: Option<usize>,
 }
 
 /// Open calls by task, and the longest that returned.
@@ -71,23 +73,49 @@ impl Calls {
         key(cpu, self.current.get(&cpu).map_or(0, |who| who.tid.0))
     }
 
-    fn enter(&mut self, cpu: u32, name: &str) {
+    fn enter(&mut self, cpu: u32, name: &str, indent: Option<usize>) {
         let open = self.open.entry(self.key(cpu)).or_default();
         if open.len() < DEEPEST {
-            open.push(Call { name: name.to_owned(), ..Call::default() });
+            open.push(Call { name: name.to_owned(), indent, ..Call::default() });
         }
+    }
+
+    /// Whether the call on top is the one whose brace closes at `indent`: lines may be left out of the text. Calls that
+    /// are deeper have no end in it.
+    fn closes(&mut self, key: (u32, i32), indent: usize) -> bool {
+        let open = self.open.entry(key).or_default();
+        while open.last().is_some_and(|call| call.indent.is_some_and(|depth| depth > indent)) {
+            let inside = open.pop().map_or(Vec::new(), |call| call.inside);
+            match open.last_mut() {
+                Some(outer) => outer.inside.extend(inside.into_iter().take(MOST_INSIDE)),
+                None => return false,
+            }
+        }
+        open.last().is_some_and(|call| call.indent.is_none_or(|depth| depth == indent))
     }
 
     /// The call on top returned, or a leaf call with this name.
     fn leave(&mut self, cpu: u32, leaf: Option<&str>, closed: Option<&str>, length: Ns, end: Option<Mono>) {
+        self.leave_at(cpu, leaf, (closed, None), length, end);
+    }
+
+    fn leave_at(
+        &mut self,
+        cpu: u32,
+        leaf: Option<&str>,
+        (closed, indent): (Option<&str>, Option<usize>),
+        length: Ns,
+        end: Option<Mono>,
+    ) {
         self.count += 1;
         let key = self.key(cpu);
+        let is_closed = indent.is_none_or(|indent| self.closes(key, indent));
         let who = self.current.get(&cpu).cloned();
         let has_arrived = who.as_ref().is_some_and(|who| self.arrived.contains(&who.tid.0));
         let open = self.open.entry(key).or_default();
         let mut call = match leaf {
             Some(name) => Call { name: name.to_owned(), ..Call::default() },
-            None => open.pop().unwrap_or_else(|| {
+            None => open.pop_if(|_| is_closed).unwrap_or_else(|| {
                 self.unmatched += 1;
                 Call { name: closed.unwrap_or("").to_owned(), away: has_arrived, ..Call::default() }
             }),
@@ -208,6 +236,18 @@ fn node(call: &Call, begin: Mono, depth: usize) -> Segment {
     Segment::group(Kind::Running, name, begin, call.length, parts)
 }
 
+/// Whether it is a text of the tracer without a heading: several lines such as ` 1)   8.986 us    |    }`.
+pub(super) fn is_bare(text: &str) -> bool {
+    let is_line = |line: &&str| {
+        let Some((head, code)) = line.rsplit_once('|') else { return false };
+        let (code, head) = (code.trim(), head.trim_start_matches(['>', ' ']));
+        let is_call = code.ends_with([';', '{']) || code.starts_with('}');
+        let number = head.split_once(')').map_or("", |(number, _)| number);
+        is_call && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    text.lines().filter(is_line).take(2).count() == 2
+}
+
 /// The text of the tracer, or of `trace-cmd report`.
 pub(super) fn read(text: &str, heading: &Heading) -> Report {
     let mut calls = Calls::default();
@@ -234,6 +274,7 @@ fn take(calls: &mut Calls, line: &str) {
         return calls.switch(cpu, &to);
     }
     let Some((head, code)) = line.rsplit_once('|') else { return };
+    let indent = Some(code.len() - code.trim_start().len());
     let code = code.trim();
     let Some(cpu) = cpu_of(head) else { return };
     if let Some(who) = head.split('|').find_map(|column| thread(column.rsplit(')').next()?)) {
@@ -247,10 +288,10 @@ fn take(calls: &mut Calls, line: &str) {
     let length = duration(head);
     let name = |code: &str| printable::line(stack::name(code)).into_owned();
     match (code, length) {
-        (code, _) if code.ends_with('{') => calls.enter(cpu, &name(code)),
+        (code, _) if code.ends_with('{') => calls.enter(cpu, &name(code), indent),
         (code, Some(length)) if code.starts_with('}') => {
             let closed = comment.map(|name| printable::line(name).into_owned());
-            calls.leave(cpu, None, closed.as_deref(), length, None);
+            calls.leave_at(cpu, None, (closed.as_deref(), indent), length, None);
         }
         (code, Some(length)) if code.ends_with(';') => {
             calls.leave(cpu, Some(&name(code)), None, length, None)
@@ -322,7 +363,7 @@ pub fn of_source(source: &dyn Source) -> Option<Report> {
         let key = key(cpu, tid.0);
         if class != exit {
             let name = number(entered).map_or("?".to_owned(), named);
-            calls.enter(cpu, &name);
+            calls.enter(cpu, &name, None);
             begun.entry(key).or_default().push(record.at);
             continue;
         }

@@ -6,6 +6,7 @@
 //! tracer does not record the time between two lines: the functions around the gap show where it is, not what filled
 //! it.
 
+mod advice;
 mod critical;
 mod function;
 mod graph;
@@ -66,8 +67,8 @@ pub fn read(text: &str) -> Option<Report> {
     if let Some(report) = rtla::read(text) {
         return Some(report);
     }
-    let heading = Heading::read(text)?;
-    if !is_known(&heading.tracer) {
+    let Some(heading) = Heading::read(text) else { return read_bare(text) };
+    if !is_known(&heading.tracer) || heading.tracer == "function" && has_wakeups(text) {
         return None;
     }
     let texts = heading::each(text);
@@ -99,13 +100,36 @@ fn is_known(tracer: &str) -> bool {
     tracers.contains(&tracer) || others.contains(&tracer)
 }
 
+/// Lines of a tracer without their heading, if they can be of no other.
+fn read_bare(text: &str) -> Option<Report> {
+    let of = |tracer: &str| Heading { tracer: tracer.to_owned(), ..Heading::default() };
+    match () {
+        () if critical::is_bare(text) => Some(critical::wakeup(text, &of("wakeup"))),
+        () if graph::is_bare(text) => Some(graph::read(text, &of("function_graph"))),
+        () => None,
+    }
+}
+
+/// Whether wake-ups and switches are recorded beside functions: they answer more than the functions.
+fn has_wakeups(text: &str) -> bool {
+    let has = |event: &str| text.contains(event);
+    has(": sched_switch: ") && (has(": sched_waking: ") || has(": sched_wakeup: "))
+}
+
+/// Whether the latency tracer of old -rt patches measured a wake-up: its first lines may be missing.
+fn is_old_wakeup(text: &str) -> bool {
+    ["trace_start_sched_wakeup", "trace_stop_sched_switched", "maximum-latency wakeup"]
+        .iter()
+        .any(|place| text.contains(place))
+}
+
 fn read_one(text: &str) -> Option<Report> {
     let heading = Heading::read(text)?;
     let report = match heading.tracer.as_str() {
         "wakeup" | "wakeup_rt" | "wakeup_dl" => critical::wakeup(text, &heading),
         "irqsoff" | "preemptoff" | "preemptirqsoff" => section::read(text, &heading),
         // The latency tracer of -rt patches before 2.6.27 uses one name for both.
-        "preemption" if text.contains("trace_start_sched_wakeup") => critical::wakeup(text, &heading),
+        "preemption" if is_old_wakeup(text) => critical::wakeup(text, &heading),
         "preemption" => section::read(text, &heading),
         "timerlat" => timerlat::read(text, &heading),
         "osnoise" => noise::osnoise(text, &heading),

@@ -172,3 +172,119 @@ fn an_interrupt_that_returned_keeps_nothing_off() {
     let not = advice(&text("."));
     assert!(!not.contains("irq_exit") && !not.contains("preemption off that long"), "{not}");
 }
+
+/// A wake-up by an interrupt of the victim's own CPU: that CPU was awake, whatever it did until the switch.
+#[test]
+fn a_cpu_that_woke_the_thread_itself_is_not_slow_to_leave_idle() {
+    let text = |cpu: u32, flags: &str| {
+        format!(
+            "# tracer: wakeup_rt
+# wakeup_rt latency trace v1.1.5 on 6.1.0
+# latency: 400 us, #5/5, CPU#1 | (M:preempt VP:0, KP:0, SP:0 HP:0 #P:2)
+#    | task: control-33 (uid:0 nice:0 policy:1 rt_prio:80)
+  <idle>-0  {cpu}dNh4.    0us :        0:120:R   + [001]      33: 19:R control
+  <idle>-0  1d{flags}1.   5us!: eth_poll <-eth_interrupt
+  <idle>-0  1d{flags}1. 390us : irq_exit_rcu <-common_interrupt
+  <idle>-0  1d..3. 398us : __schedule <-schedule_idle
+  <idle>-0  1d..3. 399us :        0:120:R ==> [001]      33: 19:R control
+"
+        )
+    };
+    let told = |text: &str| {
+        let (report, sentence, _) = pasted(text);
+        let explanation = report.worst.unwrap().explanation;
+        (sentence, explanation.cause, explanation.advice)
+    };
+    let (sentence, cause, advice) = told(&text(1, ".h"));
+    assert!(sentence.contains("had left idle before, and took 399 µs"), "{sentence}");
+    assert_eq!(cause, "hard interrupt");
+    assert!(advice.starts_with("an interrupt took that long"), "{advice}");
+    let (_, cause, advice) = told(&text(1, ".."));
+    assert_eq!(cause, "unexplained");
+    assert!(advice.contains("idle states are not the cause"), "{advice}");
+    // Another CPU woke it.
+    let (sentence, cause, advice) = told(&text(0, ".."));
+    assert_eq!(cause, "idle exit", "{sentence}");
+    assert!(advice.contains("deep idle states"), "{advice}");
+}
+
+#[test]
+fn a_table_in_nanoseconds_is_not_read_as_microseconds() {
+    let text = |unit: &str| {
+        format!(
+            "# RTLA timerlat histogram\n# Time unit is {unit}\n# Duration:   0 00:00:02\nIndex   IRQ-000   Thr-000\n\
+             1000       7         0\nover:      0         1\ncount:     7         1\nmin:    1020     52930\n\
+             avg:    1100     52930\nmax:    1400     52930\n"
+        )
+    };
+    let limits = |unit: &str| read(&text(unit)).unwrap().limits.join("; ");
+    assert!(limits("nanoseconds (ns)").contains("Thr-000, 52.9 µs"), "{}", limits("nanoseconds (ns)"));
+    assert!(limits("microseconds (us)").contains("Thr-000, 52.930 ms"), "{}", limits("microseconds (us)"));
+}
+
+#[test]
+fn lines_of_a_tracer_without_its_heading_are_read() {
+    let text = "\
+> 1)               |  smp_apic_timer_interrupt() {
+> 1)               |    irq_enter() {
+> 1)   8.986 us    |    }
+> 1)               |    hrtimer_interrupt() {
+> 1)               |      ...
+> 1)   1.196 us    |        }
+> 1) + 29.839 us   |      }
+> 1) + 36.056 us   |    }
+> 1)               |    irq_exit() {
+> 1) + 63.996 us   |  }
+";
+    // Lines are left out: the braces show which call ends.
+    let (_, sentence, total) = pasted(text);
+    assert_eq!(total, Ns(63_996));
+    assert!(sentence.contains("smp_apic_timer_interrupt() took 64.0 µs"), "{sentence}");
+    assert!(sentence.contains("hrtimer_interrupt() 36.1 µs"), "{sentence}");
+    let tail = "\
+   <idle>-0         0dnh5.   11us+:        0:120:R   + [000]     119: 49:R irq/104-eth
+   <idle>-0         0dnh5.   57us!: wake_up_process <-__handle_irq_event_percpu
+   <idle>-0         0d..3.  282us+: __schedule <-schedule_idle
+   <idle>-0         0d..3.  302us+:        0:120:R ==> [000]     119: 49:R irq/104-eth
+";
+    let (report, sentence, total) = pasted(tail);
+    assert_eq!(total, Ns::from_us(291));
+    assert!(report.worst.unwrap().thread.comm.starts_with("irq/104"), "{sentence}");
+    assert!(sentence.contains("the longest step took 225 µs"), "{sentence}");
+    assert!(read("a-1 [000] 1.000000: sched_switch: a:1 [120] S ==> b:2 [120]\n").is_none());
+    assert!(read("key | value;\n1) | x;\n").is_none());
+}
+
+/// The first lines were overwritten: the function that ends the measurement is there.
+#[test]
+fn a_wake_up_of_an_old_kernel_does_not_blame_its_victim() {
+    let text = "(          player-60|#0): new 526 us maximum-latency wakeup.
+preemption latency trace v1.1.5 on 2.6.18-rt
+--------------------------------------------------------------------
+ latency: 526 us, #13/13, CPU#0 | (M:rt VP:0, KP:0, SP:1 HP:1 #P:2)
+    -----------------
+    | task: player-60 (uid:500 nice:0 policy:1 rt_prio:61)
+    -----------------
+   dd-9        0Dnh2    1us!: try_to_wake_up <<...>-60> (-5 20)
+   dd-9        0...1  500us : copy_page (do_wp_page)
+   <...>-60    0D..2  522us : thread_return <dd-9> (20 161)
+   <...>-60    0D..1  523us : trace_stop_sched_switched <<...>-60> (38 0)
+";
+    let (report, sentence, total) = pasted(text);
+    assert_eq!(total, Ns::from_us(526));
+    assert!(sentence.contains("player/60 (RT 61) waited 526 µs for CPU 0"), "{sentence}");
+    let explanation = report.worst.unwrap().explanation;
+    assert!(explanation.cause.ends_with("dd"), "{}", explanation.cause);
+    assert!(!explanation.advice.contains("player"), "{}", explanation.advice);
+}
+
+#[test]
+fn a_function_trace_with_wake_ups_is_asked_for_these() {
+    let functions = "# tracer: function\n#\n  a-1 [000] d... 1.000001: ttwu <-wake_up\n  a-1 [000] d... 1.000041: x <-y\n";
+    assert!(read(functions).is_some());
+    let events = format!(
+        "{functions}  a-1 [000] d... 1.000100: sched_wakeup: comm=b pid=2 prio=120 target_cpu=000\n  a-1 [000] d... \
+         1.000200: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=R ==> next_comm=b next_pid=2 next_prio=120\n"
+    );
+    assert!(read(&events).is_none());
+}

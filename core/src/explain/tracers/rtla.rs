@@ -115,6 +115,11 @@ fn analysis(text: &str) -> Report {
             }
         }
     }
+    // Without the line that names the CPU, its idle task does.
+    let cpu = cpu.or_else(|| {
+        let idle = parts.iter().find_map(|(_, name, _)| name.strip_prefix("swapper/"))?;
+        idle.split(':').next()?.parse().ok()
+    });
     let in_thread = total.is_some();
     let total = total.or(irq_latency).unwrap_or_else(|| parts.iter().map(|(_, _, net)| *net).sum());
     let mut left = total;
@@ -214,7 +219,9 @@ fn table(text: &str, is_hist: bool) -> Report {
     }
     let mut limits = vec![limit.to_owned()];
     if let Some((max, name)) = &worst {
-        limits.insert(0, format!("largest figure: {name}, {}", Ns::from_us(*max)));
+        let is_ns = text.contains("Time unit is nanoseconds") || text.contains("Timer Latency (ns)");
+        let max = if is_ns { Ns(*max) } else { Ns::from_us(*max) };
+        limits.insert(0, format!("largest figure: {name}, {max}"));
     }
     Report {
         format: "table of rtla".to_owned(),

@@ -316,6 +316,9 @@ fn verbose(line: &str) -> Option<EventLine<'_>> {
     }
     let [.., tid, cpu, flags, depth] = words[..] else { return None };
     let comm = head[..head.find(&format!(" {tid} "))?].trim();
+    // `(T1/#32) dmesg` of the oldest kernels: kind and number of the entry.
+    let comm =
+        comm.strip_prefix("(T").and_then(|rest| rest.split_once(") ")).map_or(comm, |(_, comm)| comm.trim());
     let (whole, part) = millis.split_once('.')?;
     let at = whole
         .parse::<u64>()

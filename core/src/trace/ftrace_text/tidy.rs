@@ -170,7 +170,11 @@ fn out_of_page(text: Cow<'_, str>) -> Cow<'_, str> {
     if !(head.starts_with("<!doctype html") || head.starts_with("<html")) {
         return text;
     }
-    let Some(begin) = text.find("# tracer:") else { return text };
+    // The code of the page may name the heading, too.
+    let starts = |at: usize| text[..at].ends_with(['\n', '"', '>']);
+    let Some(begin) = text.match_indices("# tracer:").map(|(at, _)| at).find(|at| starts(*at)) else {
+        return text;
+    };
     let rest = &text[begin..];
     let end = ["</script", "\";"].iter().filter_map(|end| rest.find(end)).min().unwrap_or(rest.len());
     let mut trace = String::with_capacity(end);

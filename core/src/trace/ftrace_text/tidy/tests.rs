@@ -82,8 +82,11 @@ fn what_a_logger_puts_before_each_line_is_learned_from_the_heading() {
 fn the_trace_of_systrace_is_taken_out_of_its_page() {
     let switch = "a-7 [000] d..2. 10.000100: sched_switch: prev_comm=a prev_pid=7 prev_prio=9 prev_state=S ==> next_comm=x next_pid=8 next_prio=120";
     let trace = format!("# tracer: nop\n{EVENT}\n{switch}\n");
-    let page =
-        |inside: &str| format!("<!DOCTYPE html>\n<html>\n<script>var x = 1;</script>\n{inside}</html>\n");
+    let page = |inside: &str| {
+        format!(
+            "<!DOCTYPE html>\n<html>\n<script>if (/^# tracer:/.exec(a)) x = 1;</script>\n{inside}</html>\n"
+        )
+    };
     let new = page(&format!("<script class=\"trace-data\">\nPROCESS DUMP\n</script>\n<script class=\"trace-data\">\n{}</script>\n<script>y();</script>", trace.replace('>', "&gt;")));
     assert_eq!(text(new.as_bytes()), trace);
     let old = page(&format!(
