@@ -185,6 +185,18 @@ mod tests {
         assert!(damage(whole.trim_end()).is_empty());
     }
 
+    /// clock_nanosleep is 115 on aarch64, and getgroups on x86-64.
+    #[test]
+    fn a_number_and_a_name_of_the_same_call_show_the_machine() {
+        let text = |number: u32, name: &str, tid: u32| {
+            format!("  a-1  [000]  1.000001: sys_exit: NR {number} = 0\n  a-{tid}  [000]  1.000002: sys_{name} -> 0x0\n")
+        };
+        let machine = |text: &str| FtraceText::open(text.as_bytes()).unwrap().info().machine.clone();
+        assert_eq!(machine(&text(115, "clock_nanosleep", 1)), "aarch64");
+        assert_eq!(machine(&text(115, "clock_nanosleep", 2)), "", "of another thread");
+        assert_eq!(machine(&text(230, "clock_nanosleep", 1)), "");
+    }
+
     #[test]
     fn time_that_goes_back_on_a_cpu_is_damage_and_between_cpus_is_none() {
         let line = |cpu: u32, at: u32| {

@@ -13,6 +13,7 @@ use crate::time::{Mono, Tid};
 use crate::trace::item::Damage;
 use crate::trace::kallsyms::Symbols;
 use crate::trace::source::{About, Clock, OpenError};
+use crate::trace::syscall_names::SyscallTable;
 
 /// Number of lines read before a text is rejected.
 const LINES_TO_RECOGNISE: usize = 2000;
@@ -64,6 +65,10 @@ pub(super) struct Reading {
     reach: HashMap<u32, (u64, u64)>,
     first_cpu: Option<u32>,
     backwards: bool,
+    /// Thread and number of the last raw event of a system call.
+    raw_call: Option<(i32, i32)>,
+    /// System calls whose number has another name on x86-64, and their name with the numbers of aarch64.
+    generic_calls: u64,
 }
 
 impl Reading {
@@ -104,6 +109,7 @@ impl Reading {
         }
         let (name, fields) = fields_of(event);
         self.shapes.learn(&mut self.about.catalogue, &mut self.kallsyms, &name, &fields);
+        self.call(event);
         self.cutter.event(begin, end, event.at);
         self.last = event.at;
         self.first_cpu.get_or_insert(event.cpu);
@@ -120,6 +126,20 @@ impl Reading {
                 "CPU {cpu}: time goes back from {before} to {now}: the lines were sorted or are of two recordings"
             );
             self.about.info.damage.push(Damage::new(begin as u64, what));
+        }
+    }
+
+    /// The text does not name the machine: an event with the number of a system call, followed by one with its name,
+    /// shows whose numbers they are.
+    fn call(&mut self, event: &EventLine<'_>) {
+        if matches!(event.name, "sys_enter" | "sys_exit") {
+            let number = event.fields.strip_prefix("NR ").and_then(|fields| fields.split(' ').next());
+            self.raw_call = number.and_then(|number| Some((event.tid, number.parse().ok()?)));
+        } else if let Some((tid, number)) = self.raw_call.take()
+            && let Some(name) = event.name.strip_prefix("sys_").filter(|_| tid == event.tid)
+        {
+            let is = |table: SyscallTable| table.number(name) == Some(number);
+            self.generic_calls += u64::from(is(SyscallTable::Generic) && !is(SyscallTable::X86_64));
         }
     }
 
@@ -155,6 +175,9 @@ impl Reading {
         self.losses.sort_unstable_by_key(LossLine::key);
         info.format = "ftrace text".into();
         info.clock = Clock::default();
+        if self.generic_calls > 0 {
+            info.machine = "aarch64".to_owned();
+        }
         let cpus = self.reach.keys().copied().chain(self.losses.iter().map(|loss| loss.cpu));
         info.cpus = cpus.map(|cpu| cpu.saturating_add(1)).max();
         info.origins = vec![String::new()];
