@@ -185,6 +185,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     if found.events == 0 {
         bail!("cannot read {}: it contains no events{}", args.trace.display(), damage(source, &found));
     }
+    let has_only_halves = found.has_only_halves();
     let below = args.threshold.and_then(|threshold| leave_out_below(&mut found, threshold));
     let mut names = files::Names::new(args.maps.as_deref(), args.root.clone(), source.info())?;
     names.read_saved(&args.trace);
@@ -207,7 +208,7 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         answers.limits.extend(names::absent(source, &whose));
         answers.limits.push(nothing(&found, &question));
     }
-    let is_doubtful = found.may_hide_worse();
+    let is_doubtful = has_only_halves || found.may_hide_worse();
     let mut drawing = Drawing::new(&args.exports);
     // Taken out of `found`, so that each is freed when it is answered: there may be 100,000.
     for (place, interval) in std::mem::take(&mut found.intervals).into_iter().enumerate() {

@@ -243,8 +243,9 @@ impl Answers {
         }
         if let Some((least, name, end)) = &found.longest_waited_before {
             let count = counted(found.waited_before, "thread");
+            let were = if found.waited_before == 1 { "was" } else { "were" };
             limits.push(format!(
-                "{count} were already waiting for a CPU when the trace started (woken or preempted): {name} took at least {least}, until {end}"
+                "{count} {were} already waiting for a CPU when the trace started (woken or preempted): {name} took at least {least}, until {end}"
             ));
         }
         limits.extend(found.unanswerable.map(str::to_owned));

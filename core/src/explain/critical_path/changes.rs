@@ -130,6 +130,22 @@ impl Walk<'_, '_> {
         changes
     }
 
+    /// The priority in the first event that shows it: that of `thread` itself is the last one in the trace, which a new
+    /// thread gets only after it ran.
+    pub(super) fn first_prio(&self, thread: &Thread, since: Mono, until: Mono) -> Option<Prio> {
+        self.record.events_of(thread.tid, since, until).find_map(|(_, event)| match event.kind {
+            What::Waking { task, .. }
+            | What::Wakeup { task, .. }
+            | What::Migrate { task, .. }
+            | What::Switch { next: task, .. }
+                if task.tid == thread.tid =>
+            {
+                task.prio
+            }
+            _ => None,
+        })
+    }
+
     /// The change that lowered its priority to `new` before the wait, in its last run or earlier in the interval, if it
     /// would have had the CPU with the old one.
     fn lowered_before(&self, thread: &Thread, stretch: &Stretch, new: Prio) -> Option<Change> {

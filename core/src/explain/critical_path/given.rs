@@ -89,6 +89,7 @@ impl Walk<'_, '_> {
                 nr_sector = nr_sector.max(issued);
                 kind = match rwbs {
                     _ if nr_sector == 0 && rwbs.starts_with('F') => "flush",
+                    _ if rwbs.starts_with('D') => "discard",
                     _ if rwbs.contains('R') => "read",
                     _ => "write",
                 };
@@ -138,6 +139,7 @@ impl Walk<'_, '_> {
             let others = self.others_on(dev, &[Some(thread.tid), owner.map(|owner| owner.tid)], from, done);
             let text = format!("the {what} took {{}} until {irq} (block I/O){others}");
             let advice = match is_stacked(dev) {
+                _ if kind == "discard" => "the file system discards the blocks of deleted files at once: mount it without discard, and run fstrim when nothing waits for the device",
                 true => "this device passes its requests on to others: keep disk I/O out of the interval; block:* and workqueue:* would show what took this long",
                 false => "the device took this long: keep disk I/O out of the interval, or use a faster device or an I/O scheduler for it",
             };

@@ -156,9 +156,10 @@ impl Walk<'_, '_> {
             Some(What::Switch { prev, .. }) if prev.tid == thread.tid => Some(prev),
             _ => None,
         };
-        let shown = shown.filter(|task| task.tid == thread.tid).and_then(|task| task.prio).or(thread.prio);
         // The span may be the rest of a longer wait.
         let since = stretch.began_by.map_or(stretch.begin, |index| self.record.event(index).at);
+        let shown = shown.filter(|task| task.tid == thread.tid).and_then(|task| task.prio);
+        let shown = shown.or_else(|| self.first_prio(thread, since, stretch.end)).or(thread.prio);
         let before = self.record.events_of(thread.tid, since, stretch.begin).rev();
         let lent =
             before.skip_while(|(_, event)| event.at >= stretch.begin).find_map(|(_, event)| {

@@ -165,6 +165,12 @@ impl Found {
         longest(true).max(begun_in_loss).max(self.unended()) > longest(false)
     }
 
+    /// Whether the only intervals are wake-ups of which one end is not recorded.
+    #[must_use]
+    pub fn has_only_halves(&self) -> bool {
+        self.count == 0 && (self.longest_unseen_switch_in.is_some() || self.longest_waited_before.is_some())
+    }
+
     /// Length of the longest interval without an end, if others have one.
     fn unended(&self) -> Option<Ns> {
         self.longest_unended.as_ref().filter(|_| self.count > 0).map(|(length, ..)| *length)

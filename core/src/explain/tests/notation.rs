@@ -17,7 +17,7 @@
 //! | `csd+ function`, `csd-` | call from another CPU |
 //! | `setprio A 98`, `setprio A back 98` | sched_pi_setprio: A is lent RT 98, and is nice 0 again |
 //! | `offline 1`, `online 1` | cpuhp_enter: a step of CPU 1 on its way |
-//! | `disk+ 50160`, `disk- 50160` | block_rq_issue and block_rq_complete of 8 sectors |
+//! | `disk+ 50160`, `disk+ 50160 DS`, `disk- 50160` | block_rq_issue (of a read, or with these letters) and block_rq_complete of 8 sectors |
 //! | `received 5 eth0` | netif_receive_skb of the packet at an address |
 //! | `call 202 4096 6`, `ret 202 -4` | sys_enter with its first (up to three) arguments, sys_exit with its result |
 //! | `ipis 0,70` | ipi_send_cpumask |
@@ -209,7 +209,8 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         "csd-" => Kind::CsdExit { csd: 1 },
         "disk+" => {
             let sector = number(0).unwrap();
-            Kind::BlockIssue { dev: 254 << 20, sector, nr_sector: 8, rwbs: Some(strings.intern("R")) }
+            let rwbs = rest.get(1).copied().unwrap_or("R");
+            Kind::BlockIssue { dev: 254 << 20, sector, nr_sector: 8, rwbs: Some(strings.intern(rwbs)) }
         }
         "disk-write+" => {
             let sector = number(0).unwrap();

@@ -33,6 +33,16 @@ const FAULT: &str = "
   9501 c0 switch reader/258:R > idle
 ";
 
+/// What an unlink on a file system with the option discard waits for.
+#[test]
+fn a_discard_is_not_called_a_write() {
+    let discard = FAULT.replace("   300 c1 fault 20480\n", "").replace("disk+ 50160", "disk+ 50160 DS");
+    let explanation = explained(&notation::window(&discard), 200, 9400);
+    let (said, advice) = (&explanation.sentence, &explanation.advice);
+    assert!(said.contains("the disk discard of 8 sectors at sector 50160"), "{said}");
+    assert!(advice.contains("mount it without discard"), "{advice}");
+}
+
 #[test]
 fn a_disk_request_is_followed_through_the_thread_of_its_interrupt() {
     let mut window = notation::window(FAULT);

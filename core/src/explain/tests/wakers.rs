@@ -87,6 +87,31 @@ fn who_waits_for_a_new_thread_waits_for_its_creator_first() {
     expect(&without_new, (20, 520), &said, &["the activity of"]);
 }
 
+/// It was created with the rank of its creator: the one that it gives itself later did not change while it waited.
+#[test]
+fn a_new_thread_waits_with_the_priority_it_was_created_with() {
+    let events = "
+          0 c1 switch idle > rt/50@95
+          0 c0 switch idle > starter/60
+         10 c1 switch rt/50@95:S > idle
+        100 c0 fork starter/60 job/61
+        110 c0 new job/61
+        120 c0 switch starter/60:S > busy/80
+        400 c0 switch busy/80:R > job/61
+        500 c0 waking rt/50@95
+        510 c1 switch idle:R > rt/50@95
+        600 c1 switch rt/50@95:S > idle
+        600 c0 switch job/61@80:S > idle
+    ";
+    let explanation = expect(
+        events,
+        (20, 520),
+        &["busy/80 (nice 0)", "shared CPU 0"],
+        &["changed from", "changes the priority"],
+    );
+    assert_eq!(explanation.unexplained_ns.0, 0);
+}
+
 #[test]
 fn vfork_waits_for_the_child_until_it_runs_another_program() {
     let events = "
