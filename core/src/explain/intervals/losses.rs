@@ -64,13 +64,8 @@ impl Search<'_> {
 
     /// The thread has ended, so its open interval has no end: the id may be reused.
     pub(super) fn over(&mut self, tid: Tid, at: Mono) {
-        let was_off = self.switched.get_mut(&tid).is_some_and(|known| std::mem::take(&mut known.is_off));
-        if matches!(self.question, Question::Wakeups)
-            && was_off
-            && let Some(begun) = self.by_thread.remove(&tid).filter(|begun| !begun.leaving)
-        {
-            // It ends on a CPU.
-            self.unseen_switch_in(tid, begun.at, at);
+        if let Some(known) = self.switched.get_mut(&tid) {
+            known.is_off = false;
         }
         let by_thread = matches!(self.question, Question::Between { .. } | Question::Syscall(_));
         if let Some(begun) = by_thread.then(|| self.by_thread.remove(&tid)).flatten() {

@@ -1,7 +1,6 @@
 //! Threads that change their names, as text.
 
 use crate::explain::intervals::{find, Found, Question, Whose};
-use crate::time::Ns;
 use crate::trace::ftrace_text::FtraceText;
 
 /// Names and start times in µs of the intervals of threads with the name `comm`.
@@ -117,18 +116,4 @@ fn wake_ups_and_what_is_missing_of_them_are_selected_by_every_name() {
     assert_eq!(of("ctl"), (1, 1, 0));
     assert_eq!(of("*"), (3, 1, 1));
     assert!(asked(&Question::Wakeups, "ctl", &lines).intervals.iter().all(|of| of.unfinished));
-}
-
-/// It ends on a CPU, so that it was switched in before.
-#[test]
-fn a_woken_thread_that_exits_was_switched_in_without_a_record() {
-    let lines = "
-        100 sched_switch: prev_comm=ctl prev_pid=50 prev_prio=49 prev_state=S ==> next_comm=x next_pid=9 next_prio=120
-        200 sched_waking: comm=ctl pid=50 prio=49 target_cpu=001
-        900 sched_process_exit: comm=ctl pid=50 prio=49
-        ";
-    let found = asked(&Question::Wakeups, "ctl", lines);
-    assert_eq!((found.count, found.unfinished, found.unseen_switch_ins), (0, 0, 1));
-    assert!(found.has_only_halves());
-    assert_eq!(found.longest_unseen_switch_in.map(|(most, _)| most), Some(Ns(700_000)));
 }

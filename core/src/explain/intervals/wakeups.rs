@@ -132,7 +132,7 @@ impl Search<'_> {
     }
 
     /// `tid`, woken at `since`, was switched in before `at`.
-    pub(super) fn unseen_switch_in(&mut self, tid: Tid, since: Mono, at: Mono) {
+    fn unseen_switch_in(&mut self, tid: Tid, since: Mono, at: Mono) {
         if self.is_selected(tid, since, at) {
             self.found.unseen_switch_ins += 1;
             let most = (at.since(since), at);
