@@ -22,6 +22,8 @@ pub fn bound_to_parent(command: &mut Command) -> &mut Command {
     unsafe {
         command.pre_exec(move || {
             crate::cpu_time::give_back();
+            // Our own handler, which only sets a flag, is in force until exec.
+            libc::signal(libc::SIGTERM, libc::SIG_DFL);
             match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
                 0 if libc::getppid() as u32 != parent => libc::_exit(1), // it died before that
                 0 => Ok(()),
