@@ -2,8 +2,8 @@
 //!
 //! Histograms of one quantity add exactly, class by class. Everything else is kept per machine: only conditions that
 //! are the same in all runs are conditions of the whole, all are listed per run, and a peak, interference or reason has
-//! the name of its run. Maxima over time are dropped, because the runs did not start together, and path analyses. The verdict is the worst
-//! of all, never better.
+//! the name of its run. Maxima over time are dropped, because the runs did not start together, and so are path
+//! analyses. The verdict is the worst of all, never better.
 
 use std::collections::BTreeMap;
 

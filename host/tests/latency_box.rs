@@ -270,7 +270,7 @@ fn a_responder_that_is_silent_or_dies_ends_nothing_in_a_hang() {
 }
 
 #[test]
-fn a_greeting_before_each_stimulus_is_not_counted_and_loses_nothing() {
+fn a_greeting_before_each_stimulus_is_not_counted_loses_nothing_and_is_named() {
     for local in Local::ALL {
         let Ok(pair) = local::pair(local) else { continue };
         let finished = over(pair, Options { warm: true, ..options(200, Ns::from_us(700)) });
@@ -278,6 +278,7 @@ fn a_greeting_before_each_stimulus_is_not_counted_and_loses_nothing() {
         assert_eq!((counts.sent, counts.answered, counts.lost), (200, 200, 0), "{local}: {counts:?}");
         assert_eq!((counts.duplicated, counts.damaged), (0, 0), "{local}: {counts:?}");
         assert!(finished.facts.iter().any(|fact| fact.contains("--warm")), "{local}: {:?}", finished.facts);
+        assert!(finished.series.iter().all(|series| series.channel.as_deref() == Some("test (warm)")));
     }
 }
 

@@ -75,8 +75,8 @@ pub struct BoxArgs {
     /// Before the measurement, request known delays from the responder and check that each is measured correctly
     #[arg(long)]
     pub calibrate: bool,
-    /// Greet the responder shortly before each stimulus, so that caches are warm and CPUs awake, as in sockperf, ptsematest,
-    /// pmqtest and svsematest: what remains is the cost of the path. A responder in service is cold: no verdict
+    /// Greet the responder just before each stimulus, so that caches are warm and CPUs awake, as with sockperf, ptsematest,
+    /// pmqtest and svsematest. Measures the cost of the path alone; not with --deadline, as real stimuli find caches cold
     #[arg(long, conflicts_with_all = ["latmon", "deadline"])]
     pub warm: bool,
     /// Measure between two threads of this process instead, one waking the other: pipe, pty, mqueue, eventfd, futex, futex-pi,

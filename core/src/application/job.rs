@@ -29,9 +29,11 @@ pub enum StartDelay {
     Overrun(Option<String>),
     /// The thread was stopped in the wait for the release: no job before it overran.
     Stopped,
-    /// The time it waits for was over before its previous job started, and nothing stopped it: a program that takes the time
-    /// of its first release long before its first wait, or waits for times that go back.
+    /// The time it waited for had passed before its previous job started, and nothing stopped it: the program computed its
+    /// first release long before its first wait, or waits for decreasing times.
     Behind,
+    /// The previous job was not finished, mainly for that reason.
+    StillBehind,
 }
 
 /// A job with its activations.
@@ -73,10 +75,10 @@ impl Job {
     /// Whether most of its time is that for which its thread was behind its own schedule.
     #[must_use]
     pub fn is_behind(&self, name: fn(Point) -> Option<&'static str>) -> bool {
-        parts::main_cause(&self.parts(name)).is_some_and(|(cause, _)| cause == parts::BEHIND)
+        parts::main_kind(&self.parts(name)) == Some(parts::What::Behind)
     }
 
-    /// Whether another thread woke its thread in its wait, as the end of a stop does: timers end the wait otherwise.
+    /// Whether another thread ended the wait before it, as SIGCONT does after a stop.
     fn is_resumed(&self) -> bool {
         self.steps.first().is_some_and(|first| first.via == Via::Thread && !first.awake)
     }
@@ -191,6 +193,9 @@ impl Jobs {
                 Backlog { until: previous.begin, why: StartDelay::Stopped, since: begin }
             }
             true => Backlog { until: previous.begin, why: StartDelay::Behind, since: begin },
+            false if previous.is_behind(name) => {
+                Backlog { until: previous.end, why: StartDelay::StillBehind, since: previous.since() }
+            }
             false => Backlog {
                 until: previous.end,
                 why: StartDelay::Overrun(parts::main_cause(&previous.parts(name)).map(|(cause, _)| cause)),

@@ -23,14 +23,15 @@ const FAULT: Ns = Ns(5_000);
 const SLOW_FAULT: Ns = Ns(15_000);
 
 const STOPPED: &str = "stopped in its wait, by a signal, a debugger or the freezer";
-/// The thread waits for a time that was over before its previous job started.
-pub(super) const BEHIND: &str = "behind its own schedule";
+const BEHIND: &str = "behind its own schedule";
 
 /// Kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// The previous job was not finished.
     Backlog,
+    /// The time it waited for had passed before its previous job started.
+    Behind,
     /// It was stopped in the wait for its release.
     Stopped,
     /// Its timer was programmed later than requested (timer slack of a SCHED_OTHER thread).
@@ -80,8 +81,12 @@ pub(super) fn of(job: &Job, name: fn(Point) -> Option<&'static str>) -> Vec<Part
         let (what, label, cause) = match &backlog.why {
             StartDelay::Stopped => (What::Stopped, STOPPED.to_owned(), STOPPED),
             StartDelay::Behind => {
-                let label = format!("{BEHIND}: its release was over before its previous job started");
-                (What::Backlog, label, BEHIND)
+                let label = format!("{BEHIND}: its release had passed before its previous job started");
+                (What::Behind, label, BEHIND)
+            }
+            StartDelay::StillBehind => {
+                let label = format!("backlog: the previous job was not finished ({BEHIND})");
+                (What::Behind, label, BEHIND)
             }
             StartDelay::Overrun(None) => {
                 let label = "backlog: the previous job was not finished".to_owned();
@@ -258,6 +263,11 @@ pub fn main_cause(parts: &[Part]) -> Option<(String, Ns)> {
     by_cause(parts).into_iter().next().map(|(part, net)| (part.cause.clone(), net))
 }
 
+/// Kind of the cause with the most time.
+pub(super) fn main_kind(parts: &[Part]) -> Option<What> {
+    by_cause(parts).first().map(|(part, _)| part.what)
+}
+
 /// Each cause with its largest part and total time, the largest total first.
 fn by_cause(parts: &[Part]) -> Vec<(&Part, Ns)> {
     let mut causes: Vec<(&Part, Ns)> = Vec::new();
@@ -301,7 +311,7 @@ pub fn explanation(job: &Job, name: fn(Point) -> Option<&'static str>, why: &str
 
 fn leaf(part: &Part) -> Segment {
     let kind = match part.what {
-        What::Backlog | What::Stopped | What::Blocked | What::Sleeps => Kind::Blocked,
+        What::Backlog | What::Behind | What::Stopped | What::Blocked | What::Sleeps => Kind::Blocked,
         What::TimerLate | What::Slack => Kind::TimerLate,
         What::WakeUp | What::Preempted => Kind::WakeupWait,
         What::Runs => Kind::Running,
@@ -322,7 +332,7 @@ fn clause(part: &Part, net: Ns) -> String {
         What::Slack => format!("its timer had {net} of slack"),
         What::WakeUp => format!("waited {net} for a CPU ({})", part.cause),
         What::Stopped => format!("was {} for {net}", part.label),
-        What::Backlog => format!("{net} {}", part.label),
+        What::Backlog | What::Behind => format!("{net} {}", part.label),
     }
 }
 
@@ -356,8 +366,8 @@ fn advice(part: &Part, thread: &Thread) -> String {
         What::Stopped => {
             format!("do not stop {comm} while it has jobs, or do not count the jobs of that time")
         }
-        What::Backlog if part.cause == BEHIND => format!(
-            "take the time of the first release of {comm} after its initialisation, and let it leave out releases that are over"
+        What::Behind => format!(
+            "compute the first release of {comm} after its initialisation, and let it skip releases that have passed"
         ),
         What::Backlog => "a job that overran made the next ones late: see that job".to_owned(),
     }

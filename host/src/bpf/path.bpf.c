@@ -125,7 +125,7 @@ EACH_VECTOR(VECTOR)
 SEC("raw_tp/ipi_entry")
 int BPF_PROG(on_ipi, const char *reason) { return interrupt(ipi_vector(reason)); }
 
-/* Fires at the end of an NMI handler; there is no start event. */
+/* Fires at the end of an NMI handler; no event marks the start. */
 SEC("raw_tp/nmi_handler")
 int BPF_PROG(on_nmi, void *handler, __s64 delta_ns)
 {

@@ -92,8 +92,8 @@ impl Sender {
             .encode()
     }
 
-    /// Greets `lead` before stimulus `sequence` is due and stays awake until then: the threads, code and data of both ways are then
-    /// in the caches. Returns the lead of the next greeting.
+    /// Greets `lead` before stimulus `sequence` is due, and busy-waits until then: code and data of both ways are then in the
+    /// caches. Returns the lead of the next greeting.
     fn warm_up(&mut self, sequence: u64, due: u64, lead: u64) -> io::Result<u64> {
         let begin = due.saturating_sub(lead);
         sleep_until(begin);
@@ -102,8 +102,8 @@ impl Sender {
         let warm = !is_late && {
             self.put(&self.greeting(), now)
                 .or_else(|error| if passes(&error) { Ok(()) } else { Err(error) })?;
-            // A channel that carries one message must be empty again.
-            self.hears(heard, if self.queues { due } else { now.saturating_add(self.timeout.0) })
+            // A channel that carries one message must be empty before the stimulus.
+            self.is_welcomed_again(heard, if self.queues { due } else { now.saturating_add(self.timeout.0) })
         };
         let took = clock::mono().0.saturating_sub(begin);
         while clock::mono().0 < due && !self.is_over() {
@@ -115,8 +115,9 @@ impl Sender {
         Ok((took + took / 2).max(lead - lead / 16).clamp(LEAST_LEAD, LEAST_LEAD.max(self.interval.0 / 2)))
     }
 
-    /// Whether there is one more welcome than `heard` before `until`. Asleep: the responder may have a lower priority.
-    fn hears(&self, heard: u64, until: u64) -> bool {
+    /// Waits for one more welcome than `heard`; false if there is none before `until`. Sleeps meanwhile: the responder may have a
+    /// lower priority.
+    fn is_welcomed_again(&self, heard: u64, until: u64) -> bool {
         while self.tally.welcomes.load(Ordering::Acquire) == heard {
             let now = clock::mono().0;
             if now >= until || self.is_over() {
@@ -231,7 +232,7 @@ impl Sender {
     }
 }
 
-/// Greetings are planned at least this long before stimuli, ns.
+/// Shortest planned time from a greeting to its stimulus, ns.
 const LEAST_LEAD: u64 = 20_000;
 
 /// Stimuli due and not sent since the last one that was.

@@ -52,6 +52,13 @@ pub struct Options {
     pub worst: usize,
 }
 
+impl Options {
+    /// Name of the channel in the series: warm round trips are not those of a cold path.
+    fn channel(&self) -> String {
+        format!("{}{}", self.name, if self.warm { " (warm)" } else { "" })
+    }
+}
+
 /// A running measurement. Dropping it ends it.
 pub struct Session {
     options: Options,
@@ -226,15 +233,16 @@ impl Session {
             closed: self.tally.closed.load(Ordering::Acquire),
             changed: self.sender.changed().into_iter().chain(self.receiver.changed()).collect(),
             trouble: self.tally.trouble.lock().ok().and_then(|said| said.clone()),
-            facts: self.facts.iter().cloned().chain(self.warmth()).collect(),
+            facts: self.facts.iter().cloned().chain(self.warm_fact()).collect(),
         }
     }
 
-    fn warmth(&self) -> Option<String> {
+    /// How many stimuli found the path warm, if that was requested.
+    fn warm_fact(&self) -> Option<String> {
         let (name, cold) = (&self.options.name, self.tally.cold.load(Ordering::Acquire));
         let warm =
-            format!("{name}: each stimulus follows a greeting (--warm), so caches are warm and CPUs awake");
-        let but = format!("{warm}, except for {cold} that were due before the answer to it");
+            format!("{name}: a greeting before each stimulus (--warm) keeps caches warm and CPUs awake");
+        let but = format!("{warm}; {cold} stimuli were due before the answer to it");
         self.options.warm.then_some(if cold > 0 { but } else { warm })
     }
 
@@ -287,7 +295,7 @@ impl Session {
         let tid = Tid(self.tally.receiver.load(Ordering::Acquire));
         series.thread = Some(Thread { tid, comm, prio: Some(prio) });
         series.interval_ns = (self.options.pattern == Pattern::Periodic).then_some(self.options.interval);
-        series.channel = Some(self.options.name.clone());
+        series.channel = Some(self.options.channel());
         series
     }
 

@@ -47,7 +47,7 @@ pub struct Tally {
     pub(super) skipped: AtomicU64,
     /// Unanswered stimuli whose slot was reused.
     pub(super) displaced: AtomicU64,
-    /// Stimuli that were due before the answer to the greeting.
+    /// Stimuli that were due before the answer to their greeting (`--warm`).
     pub(super) cold: AtomicU64,
     /// Since when a message is being sent; 0: none.
     pub(super) sending: AtomicU64,

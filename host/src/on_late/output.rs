@@ -130,7 +130,7 @@ fn pipe() -> Option<(OwnedFd, OwnedFd)> {
 mod tests {
     use super::*;
 
-    /// What reaches stderr of a command that prints `text`, and what is told about it.
+    /// Output on stderr of a command that prints `text`, and the addition to its result.
     fn passed_on(text: Vec<u8>, allowed: &mut Allowance) -> (Vec<u8>, String) {
         let place = tempfile::tempfile().unwrap();
         let mut output = Output::of(Some(&OwnedFd::from(place.try_clone().unwrap())));

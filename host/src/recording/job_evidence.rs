@@ -51,7 +51,7 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     }
     // What ran before its thread slept for the first time did not make it late.
     if job.is_behind(recorder::syscall_name) {
-        return sums("its release was over before its previous job started");
+        return sums("its release had passed before its previous job started");
     }
     let backlog = job.backlog.as_ref().filter(|backlog| backlog.why != StartDelay::Stopped);
     let backlog_until = backlog.map(|backlog| backlog.until);
