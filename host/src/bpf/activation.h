@@ -94,7 +94,7 @@ struct waking {
 	__u64 slack; /* of `expires` */
 	__u64 more_armed[MORE_TIMERS]; /* other timers that it armed, the last one first; as `armed` and `armed_timer` */
 	__u32 more_timers[MORE_TIMERS];
-	__u32 reserved;
+	__u32 sleep; /* timeout of the call it blocks in: its place on the thread's stack; 0: none, or it was past when armed */
 };
 _Static_assert(__builtin_offsetof(struct waking, saved) == 64, "one cache line before it");
 _Static_assert(sizeof(struct waking) == 320, "as in host/src/recorder/chosen.rs");

@@ -207,6 +207,66 @@ static __always_inline bool sleeps_for(struct cpu_block *b, struct hrtimer *time
 	       (__u64)timer->function == (__u64)&hrtimer_wakeup && b->run_tid == current_tid();
 }
 
+/* Its place on the stack is kept for sleep_was_over(), unless it is due already. */
+static __always_inline void sleep_asked(struct cpu_block *b, __u64 at, struct hrtimer *timer, bool in_time)
+{
+	struct waking *w = find_waking(b->run_tid);
+
+	b->asked_at = at;
+	b->asked_timer = address_of(b, timer);
+	if (w)
+		w->sleep = in_time ? b->asked_timer - (__u64)bpf_get_current_task_btf()->stack : 0;
+}
+
+/* Whether the handler of a sleep's timer has yet to run, or to end; 0 for a sleep that is over. As hrtimer_active(). */
+static __always_inline bool is_pending(struct hrtimer_sleeper *sleeper, struct task_struct *p)
+{
+	struct hrtimer *timer = &sleeper->timer;
+
+	if (!bpf_core_field_exists(timer->state) || !bpf_core_field_exists(timer->function) || !&hrtimer_wakeup)
+		return false; /* indistinguishable */
+	/* The stack may hold something else by now. */
+	if (BPF_CORE_READ(sleeper, task) != p ||
+	    (__u64)BPF_CORE_READ(sleeper, timer.function) != (__u64)&hrtimer_wakeup)
+		return false;
+	return BPF_CORE_READ(sleeper, timer.state) || BPF_CORE_READ(sleeper, timer.base, running) == timer;
+}
+
+/* Something else wakes `p` before the timer of its sleep does, which is late: its CPU had interrupts off, say. It is still
+ * late since that timer was due, as if that had woken it. */
+static __always_inline void sleep_was_over(struct waking *w, struct task_struct *p, __u64 at, bool ordinary)
+{
+	struct hrtimer_sleeper *sleeper = (void *)((__u64)p->stack + w->sleep);
+	struct clock_seen *clock;
+	__u64 due, slack = 0;
+	__s64 offset;
+	__u32 which;
+
+	w->sleep = 0;
+	if (!is_pending(sleeper, p))
+		return;
+	offset = BPF_CORE_READ(sleeper, timer.base, offset);
+	if (ordinary && bpf_core_field_exists(sleeper->timer._softexpires))
+		slack = BPF_CORE_READ(sleeper, timer.node.expires) - BPF_CORE_READ(sleeper, timer._softexpires);
+	due = BPF_CORE_READ(sleeper, timer.node.expires) - offset - slack;
+	/* A time before the boot wraps. */
+	if (due > at || (w->expires && w->expires <= due))
+		return;
+	if (offset) {
+		which = BPF_CORE_READ(sleeper, timer.base, index);
+		barrier_var(which);
+		clock = &clocks_seen[which & (CLOCKS - 1)];
+		if (clock->offset != offset || clock->since > due)
+			return; /* a step made it due */
+	}
+	w->expires = due;
+	w->entry = at;
+	w->slack = slack < at - due ? slack : at - due;
+	w->via = VIA_TIMER;
+	w->flags = 0;
+	w->source = 0;
+}
+
 /* hrtimer_start; interrupts are off. Relative timers cannot be due already. */
 static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 {
@@ -221,10 +281,8 @@ static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 	if ((mode & HRTIMER_MODE_REL) && !by_reader && !sleeps)
 		return 0;
 	at = bpf_ktime_get_ns();
-	if (sleeps) {
-		b->asked_at = at;
-		b->asked_timer = address_of(b, timer);
-	}
+	if (sleeps)
+		sleep_asked(b, at, timer, timer->node.expires - offset > (__s64)at);
 	if (bpf_core_field_exists(timer->_softexpires))
 		asked = timer->_softexpires;
 	if (by_reader)

@@ -68,6 +68,7 @@ struct hrtimer_cpu_base;
 struct hrtimer_clock_base {
 	struct hrtimer_cpu_base *cpu_base;
 	__u32 index;  /* which clock */
+	struct hrtimer *running; /* its handler runs */
 	__s64 offset; /* to CLOCK_MONOTONIC */
 } CORE;
 
@@ -80,7 +81,14 @@ struct hrtimer {
 	__s64 _softexpires; /* as requested; node.expires has the slack added */
 	void *function; /* renamed or a bit field in some versions: read only if it exists */
 	struct hrtimer_clock_base *base;
+	__u8 state;   /* 0: not queued; read only if it exists */
 	__u8 is_soft; /* expires in softirq context; since 4.16 */
+} CORE;
+
+/* The timeout of a call, on its thread's stack. */
+struct hrtimer_sleeper {
+	struct hrtimer timer;
+	struct task_struct *task;
 } CORE;
 
 /* Addresses of timer functions: static ones, which BTF does not list; 0: unknown. */

@@ -131,6 +131,9 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 	w->slack = 0;
 	if (t && ordinary)
 		slack_counts(w, t);
+	if (w->sleep && !(t && t->of == OF_CALL))
+		sleep_was_over(w, p, at, ordinary);
+	w->sleep = 0;
 	w->at = at;
 	if (tid == waker->pid)
 		wakeup_on_the_way(b, at, w, p);

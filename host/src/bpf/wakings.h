@@ -43,6 +43,7 @@ static __always_inline void forget(struct waking *w)
 	w->job_ended = 0;
 	w->armed = 0;
 	w->armed_timer = 0;
+	w->sleep = 0;
 	w->jobs = 0;
 }
 

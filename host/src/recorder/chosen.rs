@@ -34,7 +34,7 @@ pub(super) struct Waking {
     /// `armed_timer` and `jobs`.
     pub last: AtomicU64,
     slack: u64,
-    /// `more_armed`, `more_timers`.
+    /// `more_armed`, `more_timers`, `sleep`.
     timers: [u64; 5],
 }
 

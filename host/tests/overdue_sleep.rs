@@ -1,0 +1,161 @@
+//! A thread whose sleep is over while the timer's handler cannot run, and which something else wakes then, is late since
+//! its sleep was over.
+
+mod cyclic_thread;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use cyclic_thread::{clock, enter};
+use lathunt_core::cpuset::CpuSet;
+use lathunt_core::time::{Cpu, Mono, Ns, Tid};
+use lathunt_core::trace::activation::{Activation, Via};
+use lathunt_host::inject::{inject, Kind, Options};
+use lathunt_host::recorder::{self, Recorder};
+use lathunt_host::testing::{lacks_bpf, may_run};
+
+const PERIOD: Ns = Ns(5_000_000);
+const TURNS: u64 = 40;
+/// Interrupts are off from 50 µs before each release.
+const OFF: Ns = Ns(400_000);
+/// When after a release the signal is sent.
+const SIGNAL: Ns = Ns(150_000);
+/// Where the sleeper is, and its sender.
+const CPUS: [Cpu; 2] = [Cpu(1), Cpu(0)];
+
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn count(_: libc::c_int) {
+    SIGNALS.fetch_add(1, Ordering::Relaxed);
+}
+
+fn handle_signals() {
+    // SAFETY: a zeroed action has no flags and an empty mask; the handler may run at any time.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = count as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+fn sleep_until(clock: libc::clockid_t, time: u64) {
+    let at = libc::timespec {
+        tv_sec: (time / 1_000_000_000) as libc::time_t,
+        tv_nsec: (time % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: valid pointers; an absolute sleep writes no remainder.
+    unsafe { libc::clock_nanosleep(clock, libc::TIMER_ABSTIME, &at, std::ptr::null_mut()) };
+}
+
+/// From CLOCK_MONOTONIC to `other`, as the quickest of ten readings has it.
+fn offset_of(other: libc::clockid_t) -> i64 {
+    let reading = |_| {
+        let (before, mut time) = (clock(), libc::timespec { tv_sec: 0, tv_nsec: 0 });
+        // SAFETY: a valid pointer; the clock exists.
+        unsafe { libc::clock_gettime(other, &mut time) };
+        let took = clock().since(before).0;
+        (took, time.tv_sec * 1_000_000_000 + time.tv_nsec - (before.0 + took / 2) as i64)
+    };
+    (0..10).map(reading).min().unwrap().1
+}
+
+/// Sleeps by `of` until each release, and blocks once in between until a byte comes. Returns the releases after which it
+/// came with the signal.
+fn sleeper(of: libc::clockid_t, releases: &[Mono], pipe: libc::c_int, tell: &dyn Fn(Tid)) -> Vec<Mono> {
+    enter(CPUS[0], 80);
+    // SAFETY: no preconditions.
+    tell(Tid(unsafe { libc::gettid() }));
+    let offset = offset_of(of);
+    // It is followed from its first waking.
+    sleep_until(libc::CLOCK_MONOTONIC, releases[0].0 - 2_000_000);
+    let mut came = Vec::new();
+    for &release in releases {
+        let before = SIGNALS.load(Ordering::Relaxed);
+        sleep_until(of, release.0.wrapping_add_signed(offset));
+        if SIGNALS.load(Ordering::Relaxed) > before && clock() > release + SIGNAL {
+            came.push(release);
+        }
+        let mut byte = 0u8;
+        // SAFETY: one byte fits; a signal may end the call.
+        while unsafe { libc::read(pipe, (&raw mut byte).cast(), 1) } != 1 {}
+    }
+    came
+}
+
+fn send(to: Tid, releases: &[Mono], pipe: libc::c_int) {
+    enter(CPUS[1], 80);
+    for release in releases {
+        sleep_until(libc::CLOCK_MONOTONIC, (*release + SIGNAL).0);
+        // SAFETY: plain values; the thread is one of this process.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), to.0, libc::SIGUSR1) };
+        sleep_until(libc::CLOCK_MONOTONIC, (*release + Ns(PERIOD.0 / 2)).0);
+        // SAFETY: one byte of a literal.
+        assert_eq!(unsafe { libc::write(pipe, c"x".as_ptr().cast(), 1) }, 1);
+    }
+}
+
+/// What was recorded of the sleeper, and when it came with a signal after its release.
+fn recorded(of: libc::clockid_t) -> (Vec<Activation>, Vec<Mono>) {
+    let options = recorder::Options {
+        tids: Some(Vec::new()),
+        activations: true,
+        ..recorder::Options::on(CpuSet::from_iter(CPUS))
+    };
+    let mut recorder = Recorder::start(&options).unwrap_or_else(|error| panic!("{error}"));
+    let first = clock() + Ns::from_ms(300);
+    let releases: Vec<Mono> = (0..TURNS).map(|turn| first + Ns(PERIOD.0 * turn)).collect();
+    let mut ends = [0; 2];
+    // SAFETY: the array has the two elements that the call writes.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    let off = Options {
+        count: TURNS as u32,
+        every: PERIOD,
+        first: Some(Mono(first.0 - 50_000)),
+        ..Options::once(CPUS[0], OFF)
+    };
+    let came = std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let releases = &releases;
+        let thread = scope.spawn(move || sleeper(of, releases, ends[0], &|tid| tell.send(tid).unwrap()));
+        let tid = told.recv().unwrap();
+        recorder.watch(tid).unwrap();
+        scope.spawn(move || send(tid, releases, ends[1]));
+        scope.spawn(|| inject(Kind::Irqoff, &off).unwrap_or_else(|error| panic!("{error}")));
+        thread.join().unwrap()
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    recorder.poll();
+    let mut all = Vec::new();
+    assert_eq!(recorder.activations(|a| all.push(*a)), 0, "lost");
+    (all, came)
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_signal_that_comes_before_the_late_timer_of_a_sleep_does_not_hide_when_the_sleep_was_over() {
+    if !may_run("a_signal_that_comes_before_the_late_timer_of_a_sleep", lacks_bpf()) {
+        return;
+    }
+    handle_signals();
+    for of in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME] {
+        let (all, came) = recorded(of);
+        assert!(came.len() as u64 >= TURNS / 2, "clock {of}: with a signal only {} times", came.len());
+        for release in &came {
+            let of_it = |a: &&Activation| (*release..*release + Ns(PERIOD.0 / 2)).contains(&a.switched_in);
+            let late = all.iter().find(of_it);
+            let Some((due, _)) = late.and_then(|late| late.timer) else {
+                panic!("clock {of}: released at {release}, recorded {late:?}");
+            };
+            // The clocks cannot be read at the same moment.
+            assert!(
+                due.0.abs_diff(release.0) < 2_000,
+                "clock {of}: released at {release}, counted from {due}"
+            );
+            assert!(late.is_some_and(|late| late.via == Via::Timer && late.latency() >= SIGNAL), "{late:?}");
+        }
+        // A waking by the pipe is none by the timer of the sleep before.
+        let read = |a: &&Activation| a.via == Via::Thread && a.timer.is_none();
+        let by_pipe = all.iter().filter(read).count() as u64;
+        assert!(by_pipe >= TURNS - 2, "clock {of}: {by_pipe} of {TURNS}");
+    }
+}
