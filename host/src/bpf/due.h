@@ -94,7 +94,8 @@ static __always_inline bool is_of_timerfd(struct hrtimer *timer)
 	       (__u64)timer->function == (__u64)&timerfd_tmrproc;
 }
 
-/* The timeout of a call. It is on the thread's stack, at another address in each call (randomize_kstack_offset). */
+/* The timeout of a call, which its thread arms. It is on the thread's stack, at another address in each call
+ * (randomize_kstack_offset). */
 static __always_inline bool is_of_call(struct hrtimer *timer)
 {
 	return bpf_core_field_exists(timer->function) && &hrtimer_wakeup &&
@@ -200,22 +201,22 @@ static __always_inline void reader_armed(__u64 at, struct hrtimer *timer, __u32 
 		reader_overran(b, at, was, w, p, !is_of_timerfd(timer));
 }
 
-/* Whether the thread of the open activation arms the timer and sleeps at once. */
-static __always_inline bool sleeps_for(struct cpu_block *b, struct hrtimer *timer)
-{
-	return b && b->run_tid && bpf_core_field_exists(timer->function) && &hrtimer_wakeup &&
-	       (__u64)timer->function == (__u64)&hrtimer_wakeup && b->run_tid == current_tid();
-}
-
-/* Its place on the stack is kept for sleep_was_over(), unless it is due already. */
+/* The current thread sleeps at once. The place of its timer on the stack is kept for sleep_was_over(), unless that is due
+ * already; also if the start of the activation was not seen. */
 static __always_inline void sleep_asked(struct cpu_block *b, __u64 at, struct hrtimer *timer, bool in_time)
 {
-	struct waking *w = find_waking(b->run_tid);
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct waking *w = find_waking(p->pid);
+	__u64 address;
 
+	if (!w)
+		return;
+	address = address_of(b, timer);
+	w->sleep = in_time ? address - (__u64)p->stack : 0;
+	if (b->run_tid != p->pid)
+		return;
 	b->asked_at = at;
-	b->asked_timer = address_of(b, timer);
-	if (w)
-		w->sleep = in_time ? b->asked_timer - (__u64)bpf_get_current_task_btf()->stack : 0;
+	b->asked_timer = address;
 }
 
 /* Whether the handler of a sleep's timer has yet to run, or to end; 0 for a sleep that is over. As hrtimer_active(). */
@@ -277,7 +278,7 @@ static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 	struct armed *a;
 	__u64 at;
 
-	sleeps = followed && sleeps_for(b, timer);
+	sleeps = followed && b && is_of_call(timer);
 	if ((mode & HRTIMER_MODE_REL) && !by_reader && !sleeps)
 		return 0;
 	at = bpf_ktime_get_ns();
