@@ -1,5 +1,6 @@
 //! Opening, loading and attaching our BPF objects, keeping libbpf's log for the error message.
 
+use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Mutex;
 
@@ -8,10 +9,6 @@ use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, PrintLevel};
 
 use crate::error::{Error, Result};
 use crate::privileges;
-
-/// Object files as clang wrote them; libelf wants them aligned.
-#[repr(C, align(64))]
-pub(crate) struct Aligned<T: ?Sized>(pub T);
 
 /// libbpf's messages since [`LOG`] was last emptied. Global because libbpf's hook is global.
 static LOG: Mutex<String> = Mutex::new(String::new());
@@ -84,11 +81,39 @@ pub(crate) fn kernel_types() -> Result<Btf<'static>> {
     })
 }
 
-/// Opens `object` (bytes of an ELF file) under `name`.
-pub(crate) fn open(name: &'static str, object: &[u8]) -> Result<OpenObject> {
+/// An ELF file; libelf wants it aligned.
+struct Aligned {
+    words: Vec<u64>,
+    length: usize,
+}
+
+impl Aligned {
+    /// Of a file that build.rs compressed. A millisecond for the largest.
+    fn unpacked(packed: &[u8]) -> std::io::Result<Aligned> {
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes)?;
+        let word = |chunk: &[u8]| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_ne_bytes(word)
+        };
+        Ok(Aligned { words: bytes.chunks(8).map(word).collect(), length: bytes.len() })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the words are initialised, and `length` bytes of them are the file.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.length) }
+    }
+}
+
+/// Opens `packed`, an ELF file compressed by build.rs, under `name`.
+pub(crate) fn open(name: &'static str, packed: &[u8]) -> Result<OpenObject> {
+    let object = Aligned::unpacked(packed).map_err(|error| Error::new("unpack", name, error))?;
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep)));
     take_log();
-    ObjectBuilder::default().open_memory(object).map_err(|error| explain("open BPF object", name, error))
+    ObjectBuilder::default()
+        .open_memory(object.bytes())
+        .map_err(|error| explain("open BPF object", name, error))
 }
 
 /// Loads an opened object: the kernel verifies and compiles it. Takes tens of ms: not for a real-time thread.

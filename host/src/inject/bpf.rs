@@ -14,8 +14,7 @@ use super::{Options, Pulse};
 use crate::bpf_object;
 use crate::error::{Error, Result};
 
-static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/inject.bpf.o")).len()]> =
-    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/inject.bpf.o")));
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/inject.bpf.o.gz"));
 
 const PAGE: usize = 4096; // at least; the kernel rounds the mapping up
 
@@ -46,7 +45,7 @@ unsafe impl Sync for Programs {}
 impl Programs {
     /// Loads the program `name`, and no other of the object.
     pub fn load(name: &'static str) -> Result<Programs> {
-        let mut open = bpf_object::open("inject", &OBJECT.0)?;
+        let mut open = bpf_object::open("inject", OBJECT)?;
         for mut program in open.progs_mut() {
             let wanted = program.name() == name;
             program.set_autoload(wanted);

@@ -14,8 +14,7 @@ use super::block::HIST_BINS;
 use crate::bpf_object::{self, kernel_types};
 use crate::error::{Error, Result};
 
-static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/blocking.bpf.o")).len()]> =
-    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/blocking.bpf.o")));
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blocking.bpf.o.gz"));
 
 /// Words of `struct blocking_block`: two, six of `struct hist`, its bins.
 const HEAD: usize = 8;
@@ -61,7 +60,7 @@ impl Blocking {
     /// A kernel feature that is missing or refused, in one line.
     pub fn start(cpus: &CpuSet) -> Result<Blocking> {
         refuse_unless_possible()?;
-        let mut open = bpf_object::open("blocking", &OBJECT.0)?;
+        let mut open = bpf_object::open("blocking", OBJECT)?;
         let possible =
             libbpf_rs::num_possible_cpus().map_err(|error| Error::new("count", "the CPUs", error))?;
         for mut map in open.maps_mut().filter(|map| map.name() == "blocking") {

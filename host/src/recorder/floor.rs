@@ -6,8 +6,7 @@ use libbpf_rs::{Link, Object};
 use crate::bpf_object;
 use crate::error::Result;
 
-static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/floor.bpf.o")).len()]> =
-    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/floor.bpf.o")));
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/floor.bpf.o.gz"));
 
 /// The attached programs; dropping it detaches them.
 pub struct Floor {
@@ -21,7 +20,7 @@ impl Floor {
     /// # Errors
     /// A kernel feature that is missing or refused, in one line.
     pub fn start() -> Result<Floor> {
-        let object = bpf_object::load("floor", bpf_object::open("floor", &OBJECT.0)?)?;
+        let object = bpf_object::load("floor", bpf_object::open("floor", OBJECT)?)?;
         Ok(Floor { _links: bpf_object::attach_all(&object)?, _object: object })
     }
 }

@@ -63,8 +63,7 @@ use crate::bpf_object;
 use crate::clock;
 use crate::error::{Error, Result};
 
-static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o")).len()]> =
-    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o")));
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o.gz"));
 
 /// The running recorder; dropping it detaches everything.
 pub struct Recorder {
@@ -88,7 +87,7 @@ impl Recorder {
     /// # Errors
     /// A kernel feature that is missing or refused, in one line.
     pub fn start(options: &Options) -> Result<Recorder> {
-        let mut open = bpf_object::open("recorder", &OBJECT.0)?;
+        let mut open = bpf_object::open("recorder", OBJECT)?;
         let targets: Vec<String> = open.progs().map(|p| tracepoint(&p.section().to_string_lossy())).collect();
         let plan = Plan::of(&Kernel::probe(targets.iter().map(String::as_str))?)?;
         for mut program in open.progs_mut() {

@@ -6,15 +6,14 @@ use libbpf_rs::ProgramInput;
 use crate::bpf_object;
 use crate::error::{Error, Result};
 
-static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/parity.bpf.o")).len()]> =
-    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/parity.bpf.o")));
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/parity.bpf.o.gz"));
 
 /// The bin of each latency, as the BPF code computes it (`BPF_PROG_TEST_RUN`).
 ///
 /// # Errors
 /// If the kernel refuses to load or run the program.
 pub fn kernel_bins(latencies: &[Ns]) -> Result<Vec<usize>> {
-    let loaded = bpf_object::load("parity", bpf_object::open("parity", &OBJECT.0)?)?;
+    let loaded = bpf_object::load("parity", bpf_object::open("parity", OBJECT)?)?;
     let program = loaded.progs_mut().next();
     let program = program.ok_or_else(|| Error::refused("find", "the program bin_of", ""))?;
     let ask = |latency: &Ns| {

@@ -27,8 +27,7 @@ use crate::bpf_object;
 use crate::error::{Error, Result};
 use crate::symbols::Symbols;
 
-static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/path.bpf.o")).len()]> =
-    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/path.bpf.o")));
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/path.bpf.o.gz"));
 
 /// Tracepoints that a path analysis needs.
 const REQUIRED: [&str; 6] =
@@ -147,7 +146,7 @@ impl Paths {
     /// Loads; does not record yet.
     fn load(cpus: &CpuSet, symbols: Symbols, scheduler: [u64; 2], clock: Clock) -> Result<Paths> {
         let simulated = clock == Clock::Simulated;
-        let mut open = bpf_object::open("path", &OBJECT.0)?;
+        let mut open = bpf_object::open("path", OBJECT)?;
         for mut program in open.progs_mut() {
             let section = program.section().to_string_lossy().into_owned();
             let name = section.rsplit('/').next().unwrap_or(&section);

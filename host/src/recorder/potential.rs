@@ -26,8 +26,7 @@ use crate::bpf_object;
 use crate::error::{Error, Result};
 use crate::symbols::Symbols;
 
-static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/potential.bpf.o")).len()]> =
-    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/potential.bpf.o")));
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/potential.bpf.o.gz"));
 
 /// `enum potential`, in its order.
 pub const QUANTITIES: [Quantity; 3] = [Quantity::Irqsoff, Quantity::Preemptoff, Quantity::Preemptirqsoff];
@@ -100,7 +99,7 @@ impl Potentials {
 
     /// Loads. Does not record yet.
     fn load(cpus: &CpuSet, wanted: &[Quantity]) -> Result<Potentials> {
-        let mut open = bpf_object::open("potential", &OBJECT.0)?;
+        let mut open = bpf_object::open("potential", OBJECT)?;
         let used = |section: &str| {
             let name = section.rsplit('/').next().unwrap_or(section);
             ALWAYS.contains(&name) || wanted.iter().any(|&quantity| needs(quantity).0.contains(&name))

@@ -14,8 +14,7 @@ use crate::bpf_object;
 use crate::error::Result;
 use crate::symbols::Symbols;
 
-static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/code.bpf.o")).len()]> =
-    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/code.bpf.o")));
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/code.bpf.o.gz"));
 
 /// Bytes at a time: `CODE_BYTES` of src/bpf/code.bpf.c.
 const CHUNK: usize = 256;
@@ -31,7 +30,7 @@ impl Code {
     /// # Errors
     /// What the kernel refuses, in one line.
     pub fn open() -> Result<Code> {
-        Ok(Code { object: bpf_object::load("code", bpf_object::open("code", &OBJECT.0)?)? })
+        Ok(Code { object: bpf_object::load("code", bpf_object::open("code", OBJECT)?)? })
     }
 
     /// Whether interrupts were re-enabled at `address`; `None` if undecided. Some 10 µs.

@@ -12,8 +12,7 @@ use libbpf_rs::{Link, Map, MapCore, MapFlags, Object};
 use crate::bpf_object;
 use crate::error::{Error, Result};
 
-static OBJECT: bpf_object::Aligned<[u8; include_bytes!(concat!(env!("OUT_DIR"), "/steer.bpf.o")).len()]> =
-    bpf_object::Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/steer.bpf.o")));
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/steer.bpf.o.gz"));
 
 /// Room in the program's map of sockets.
 const QUEUES: u32 = 64;
@@ -170,7 +169,7 @@ impl Steering {
     /// # Errors
     /// The kernel refuses it.
     pub(super) fn load() -> Result<Steering> {
-        let object = bpf_object::load("steer", bpf_object::open("steer", &OBJECT.0)?)?;
+        let object = bpf_object::load("steer", bpf_object::open("steer", OBJECT)?)?;
         Ok(Steering { object, attached: None })
     }
 
