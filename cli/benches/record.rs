@@ -1,7 +1,7 @@
 //! What `record -- COMMAND` costs at 10,000 jobs a second, each of them late, and whether it loses any without a word.
 //!
-//! The program ([extremes.c](../tests/jobs/extremes.c)) measures its own jobs. CPU time and memory of the recorder are read while it
-//! records; the median job with and without recording is taken in turn. Then 500 threads with one late job each. `cargo bench
+//! The program ([extremes.c](../tests/jobs/extremes.c)) measures its own jobs. CPU time and memory of the recorder are read while
+//! it records; the median job with and without recording is taken in turn. Then 500 threads with one late job each. `cargo bench
 //! -p lathunt --bench record -- 30` records for 30 seconds, with a job of that length. Needs root.
 
 use std::fs;
@@ -44,6 +44,7 @@ fn main() {
         "%",
         CPU_GOAL_PERCENT,
     );
+    figure::plain("its CPU time before that, until the program begins", rate.start, "s");
     figure::at_most("record's largest memory meanwhile", rate.megabytes, "MB", MEMORY_GOAL_MB);
     figure::plain("jobs that the program had", rate.jobs as f64, "");
     account(&rate, "fast");
@@ -75,6 +76,8 @@ struct Recorded {
     jobs: u64,
     median: f64,
     percent: f64,
+    /// CPU time before the program began, s.
+    start: f64,
     megabytes: f64,
 }
 
@@ -90,25 +93,27 @@ fn recorded(program: &Path, place: &Path, mode: [&str; 2], deadline: &str) -> Op
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    let (begun, mut ns, mut megabytes) = (Instant::now(), 0, 0.0_f64);
+    let (mut begun, mut ns, mut megabytes) = (None, 0, 0.0_f64);
     let mut last = Duration::ZERO;
     while child.try_wait().ok()?.is_none() {
-        // Only while the program runs: what follows is the report.
-        if !fs::read_to_string(&log).unwrap_or_default().contains("jobs ") {
+        // Only while the program runs: before it the programs of the recorder are loaded, what follows is the report.
+        let said = fs::read_to_string(&log).unwrap_or_default();
+        if said.contains("begun") && !said.contains("jobs ") {
             ns = on_cpu(child.id()).unwrap_or(ns);
-            last = begun.elapsed();
+            last = begun.get_or_insert((Instant::now(), ns)).0.elapsed();
         }
         megabytes = megabytes.max(resident(child.id()).unwrap_or(0.0));
         sleep(Duration::from_millis(20));
     }
-    let text = fs::read_to_string(&log).ok()?;
+    let (text, before) = (fs::read_to_string(&log).ok()?, begun?.1);
     let words: Vec<&str> = text.lines().find_map(|line| line.strip_prefix("jobs "))?.split(' ').collect();
     let run = Run::from_json(&fs::read_to_string(output.join("run.lathunt.json")).ok()?).ok()?;
     Some(Recorded {
         run,
         jobs: words[0].parse().ok()?,
         median: words.get(4).and_then(|word| word.parse().ok()).unwrap_or(f64::NAN),
-        percent: ns as f64 / last.as_nanos() as f64 * 100.0,
+        percent: ns.saturating_sub(before) as f64 / last.as_nanos() as f64 * 100.0,
+        start: before as f64 / 1e9,
         megabytes,
     })
 }

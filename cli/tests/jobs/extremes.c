@@ -157,6 +157,8 @@ int main(int argc, char **argv)
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, 64 * 1024);
 	mlockall(MCL_CURRENT);
+	puts("begun");
+	fflush(stdout);
 	if (!strcmp(argv[1], "rate")) {
 		pthread_create(&threads[count++], NULL, fast, NULL);
 	} else if (!strcmp(argv[1], "long")) {

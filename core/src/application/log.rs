@@ -173,8 +173,9 @@ impl Log {
         activation: &Activation,
         name: fn(Point) -> Option<&'static str>,
     ) -> (bool, Option<Tid>) {
-        let activation =
-            &self.waited_in.resumed(activation, self.learning.last().or(self.before.as_ref()), name);
+        let last = self.learning.last().or(self.before.as_ref());
+        let resumed = self.waited_in.resumed(activation, last, name);
+        let activation = resumed.as_ref().unwrap_or(activation);
         let first = self.before.is_none() && self.learning.is_empty() && activation.is_first();
         self.created_by = self.created_by.or(first.then_some(activation.waker.tid));
         let waker = if first { None } else { self.new_waker(activation) };
@@ -275,7 +276,7 @@ impl Log {
     fn step(&mut self, activation: &Activation, place: Id, name: fn(Point) -> Option<&'static str>) {
         let elsewhere = activation.at_once && Some(place) != self.main;
         if self.part.is_none() && !elsewhere {
-            return self.step_whole(&[*activation], place, name);
+            return self.step_whole(std::slice::from_ref(activation), place, name);
         }
         if self.part.as_ref().is_some_and(|part| !part.goes_on_in(activation)) {
             self.end_part(name);
@@ -292,7 +293,7 @@ impl Log {
     /// `parts`: one activation, split at waits that returned at once.
     fn step_whole(&mut self, parts: &[Activation], place: Id, name: fn(Point) -> Option<&'static str>) {
         let (Some(whole), Some((last, cuts))) = (joined(parts), parts.split_last()) else { return };
-        let activation = &whole;
+        let activation = &*whole;
         self.renamed(activation);
         let before = self.before.replace(*activation);
         let open = self.current.is_some();

@@ -5,6 +5,8 @@
 //! reads its timerfd after epoll_wait), or a timer within a job. So the activations are one job here: its parts have
 //! the response times of the first case, and its total length is reported as a doubt (`several`).
 
+use std::borrow::Cow;
+
 use super::places::Id;
 use crate::trace::activation::{Activation, LateSleeps};
 
@@ -27,8 +29,11 @@ impl Part {
 }
 
 /// All activations as one; `None`: there are none.
-pub(super) fn joined(activations: &[Activation]) -> Option<Activation> {
-    activations.iter().copied().reduce(|first, next| Activation {
+pub(super) fn joined(activations: &[Activation]) -> Option<Cow<'_, Activation>> {
+    if let [one] = activations {
+        return Some(Cow::Borrowed(one)); // nearly always
+    }
+    let whole = activations.iter().copied().reduce(|first, next| Activation {
         blocked: next.blocked,
         execution: first.execution + next.execution,
         preemptions: first.preemptions.saturating_add(next.preemptions),
@@ -47,7 +52,8 @@ pub(super) fn joined(activations: &[Activation]) -> Option<Activation> {
         thread: next.thread,
         policy: next.policy,
         ..first
-    })
+    });
+    whole.map(Cow::Owned)
 }
 
 /// The overruns of two spans, one after the other.

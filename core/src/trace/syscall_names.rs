@@ -43,12 +43,16 @@ impl SyscallTable {
         find(name).or_else(|| find(plain))
     }
 
-    /// Name of a system call.
+    /// Name of a system call. Hot path: several times for each activation; up to its first gap, a table is indexed.
     #[must_use]
     pub fn name(self, number: i32) -> Option<&'static str> {
         let entries = self.entries();
-        let index = entries.binary_search_by_key(&number, |(id, _)| *id).ok()?;
-        Some(entries[index].1)
+        let direct = usize::try_from(number).ok().and_then(|at| entries.get(at));
+        let found = direct.filter(|(id, _)| *id == number).or_else(|| {
+            let index = entries.binary_search_by_key(&number, |(id, _)| *id).ok()?;
+            entries.get(index)
+        });
+        found.map(|(_, name)| *name)
     }
 }
 

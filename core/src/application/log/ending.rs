@@ -36,7 +36,7 @@ impl Log {
             // The activation in progress completes it.
             let open = self.open.as_mut().filter(|(open, _)| part.goes_on_in(open));
             let whole = open.and_then(|open| {
-                open.0 = super::joined(&[&part.activations[..], &[open.0]].concat())?;
+                open.0 = super::joined(&[&part.activations[..], &[open.0]].concat())?.into_owned();
                 Some(())
             });
             if whole.is_none() {

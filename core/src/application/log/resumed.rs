@@ -11,24 +11,24 @@ use crate::trace::activation::{Activation, Point};
 pub(super) struct WaitedIn(Option<(Point, u32, u16)>);
 
 impl WaitedIn {
-    /// `activation`, which follows `last`, with restart_syscall replaced by the original wait.
+    /// `activation`, which follows `last`, with restart_syscall replaced by the original wait; `None`: as it is.
     pub fn resumed(
         &mut self,
         activation: &Activation,
         last: Option<&Activation>,
         name: fn(Point) -> Option<&'static str>,
-    ) -> Activation {
+    ) -> Option<Activation> {
         if last.is_none_or(|last| missing_between(last, activation).0 > 0) {
             self.0 = None;
         }
         if name(activation.point) == Some("restart_syscall") {
             let waited_in = self.0.unwrap_or((activation.point, activation.site, activation.stack));
             let (point, site, stack) = waited_in;
-            return Activation { point, site, stack, ..*activation };
+            return Some(Activation { point, site, stack, ..*activation });
         }
         if activation.point.syscall != Point::STOPPED {
             self.0 = Some((activation.point, activation.site, activation.stack));
         }
-        *activation
+        None
     }
 }
