@@ -91,3 +91,79 @@ static void *goodturns(void *unused)
 	(void)unused;
 	return take_turns();
 }
+
+/* In time: it takes turns between its timer and what another process sends half a period later. */
+static void *inturn(void *unused)
+{
+	ns first = now() + PERIOD;
+	int timer = timerfd_create(CLOCK_MONOTONIC, 0), input = eventfd(0, 0);
+	struct itimerspec every = {at(PERIOD), at(first)};
+	uint64_t one = 1, times;
+
+	if (!fork()) {
+		init("sender");
+		pin(0);
+		for (ns r = first + PERIOD / 2; r < truth->end + PERIOD; r += PERIOD) {
+			until(r);
+			if (write(input, &one, 8) != 8)
+				_exit(77);
+		}
+		_exit(0);
+	}
+	init("inturn");
+	timerfd_settime(timer, TFD_TIMER_ABSTIME, &every, 0);
+	for (ns r = first; r < truth->end; r += PERIOD) {
+		if (read(timer, &times, 8) != 8)
+			break;
+		work((1 + r / PERIOD * 7 % 5 * 2) * MS);
+		job(r);
+		if (read(input, &times, 8) != 8)
+			break;
+		work(MS);
+		job(r + PERIOD / 2);
+	}
+	return unused;
+}
+
+/* Late: it asks another thread, works meanwhile, and then waits for the answer. */
+static int requests[2], replies[2];
+
+static void *server(void *unused)
+{
+	char one;
+
+	init("server");
+	pin(0);
+	fifo(70);
+	while (read(requests[0], &one, 1) == 1 && one) {
+		usleep(45000);
+		if (write(replies[1], &one, 1) != 1)
+			break;
+	}
+	return unused;
+}
+
+static void *prefetch(void *unused)
+{
+	pthread_t other;
+	char one = 1;
+
+	if (pipe(requests) || pipe(replies))
+		exit(77);
+	init("prefetch");
+	pthread_create(&other, 0, server, 0);
+	for (ns r = now() + PERIOD; r < truth->end; r += PERIOD) {
+		until(r);
+		if (write(requests[1], &one, 1) != 1)
+			break;
+		work((1 + r / PERIOD * 7 % 5 * 2) * MS);
+		if (read(replies[0], &one, 1) != 1)
+			break;
+		work(MS);
+		job(r);
+	}
+	one = 0;
+	if (write(requests[1], &one, 1) == 1)
+		pthread_join(other, 0);
+	return unused;
+}

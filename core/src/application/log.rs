@@ -86,8 +86,9 @@ pub(super) struct Log {
     paused: Paused,
     /// Whether it may spin after its main wait.
     spinning: Spinning,
-    /// Its wakers.
+    /// Its wakers, and those of them that it wakes, too.
     wakers: Vec<Tid>,
+    answering: Vec<Tid>,
     /// The thread that created it, if recorded.
     created_by: Option<Tid>,
     /// It was recorded from its start, and no main wait has ended yet.
@@ -117,6 +118,8 @@ struct CurrentJob {
     rested: Option<(Mono, Ns)>,
     /// The same of waits until absolute times, in a job that a timer released: each may be the wait for another job.
     alternated: Option<(Mono, Ns)>,
+    /// End of its first wait for input from a thread that it did not ask for it, and the longest span around that wait.
+    fed: Option<(Mono, Ns)>,
     /// From the release until it ran.
     delay: Ns,
 }
@@ -147,6 +150,7 @@ impl Log {
             paused: Paused::default(),
             spinning: Spinning::default(),
             wakers: Vec::new(),
+            answering: Vec::new(),
             created_by: None,
             is_starting: false,
             waited_in: WaitedIn::default(),

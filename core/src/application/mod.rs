@@ -32,6 +32,7 @@ mod point;
 mod runs;
 mod several;
 mod sites;
+mod slope;
 mod spinning;
 mod sums;
 mod task;
@@ -153,6 +154,7 @@ impl Tasks {
         let tid = activation.thread.tid;
         if let Some(waker) = waker.filter(|_| self.wakes.len() < self.limit) {
             self.wakes.entry(waker).or_default().push(tid);
+            self.answer_each_other(tid, waker);
         }
         // A waker may have queued a second job while the woken thread was running.
         for woken in self.wakes.get(&tid).into_iter().flatten() {
@@ -197,6 +199,16 @@ impl Tasks {
         let found = add(log, activation, self.name, self.least, &mut self.jobs);
         self.follow(tid);
         found
+    }
+
+    /// `waker` woke `tid` for the first time; if `tid` has woken it before, each may answer the other.
+    fn answer_each_other(&mut self, tid: Tid, waker: Tid) {
+        if !self.wakes.get(&tid).is_some_and(|woken| woken.contains(&waker)) {
+            return;
+        }
+        for (one, other) in [(tid, waker), (waker, tid)] {
+            self.logs.get_mut(&one).into_iter().for_each(|log| log.is_answered_by(other));
+        }
     }
 
     /// Adds the finished jobs of `tid` to the chain.

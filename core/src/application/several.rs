@@ -10,9 +10,13 @@
 //! time. But in an event loop, a thread or an interrupt may release another job while the timer's job runs. A source that
 //! always does so never ends a wait, so it does not show among the releases: unless the sources of the loop are known
 //! ([`Sources`]), no length of one job is certain.
+//!
+//! A job may also wait for input from another thread, or the thread takes turns between two sources. The latter shows if the
+//! input comes at its own times, whatever the job did before ([`Slope`]), and no recorded event is a request for it.
 
 use std::collections::VecDeque;
 
+use super::slope::Slope;
 use super::task::SeveralJobs;
 use crate::time::{Mono, Ns};
 use crate::trace::activation::{Sources, Via};
@@ -33,15 +37,22 @@ pub(super) struct Several {
     sum: Option<SeveralJobs>,
     /// Releases so far, by timers, threads and interrupts.
     releases: [u64; 3],
+    /// The first waits for input in its jobs: of their length on the time before them.
+    inputs: Slope,
 }
 
+/// A recorded job that exceeded its deadline.
 #[derive(Clone, Copy)]
-struct Late {
-    begin: Mono,
-    end: Mono,
-    deadline: Ns,
-    part: Option<Ns>,
-    from: Option<From>,
+pub(super) struct Late {
+    pub begin: Mono,
+    pub end: Mono,
+    pub deadline: Ns,
+    /// Its longest part, if it has several.
+    pub part: Option<Ns>,
+    /// The same if the end of its first wait for input is a release.
+    pub fed: Option<Ns>,
+    /// How it was released; `None`: no other job can be queued meanwhile.
+    pub from: Option<From>,
 }
 
 /// How a job was released; `None`: no job can be queued.
@@ -112,13 +123,17 @@ impl Several {
         self.ran.push_back((from, until));
     }
 
-    /// A recorded job exceeded `deadline`; `part`: its longest part, if it has several; `from`: how it was released,
-    /// `None` if no other job can be queued meanwhile.
-    pub fn late(&mut self, begin: Mono, end: Mono, deadline: Ns, part: Option<Ns>, from: Option<From>) {
+    /// A job waited for input for the first time: `worked` after its release, for `waited`.
+    pub fn fed(&mut self, worked: Ns, waited: Ns) {
+        self.inputs.add(worked, waited);
+    }
+
+    /// A recorded job exceeded its deadline.
+    pub fn late(&mut self, late: Late) {
         if self.spans.len() == KEPT {
             self.fold_first(None);
         }
-        self.spans.push_back(Late { begin, end, deadline, part, from });
+        self.spans.push_back(late);
     }
 
     /// `shortest`: shortest interval between two releases, if enough are known.
@@ -150,7 +165,8 @@ impl Several {
     /// Lower limit of the response time of one job of the span.
     fn certain(&self, span: &Late, shortest: Option<Ns>) -> Ns {
         let all = span.end.since(span.begin);
-        let by_timer = span.part.unwrap_or(all);
+        let fed = span.fed.filter(|_| self.inputs.ends_by_itself());
+        let by_timer = span.part.into_iter().chain(fed).min().unwrap_or(all);
         let by_others = match span.from.map_or(Queue::None, |from| self.queue(from)) {
             Queue::None => all,
             Queue::OfThreads => span.end.since(self.last_release(span)),
@@ -190,6 +206,10 @@ mod tests {
         From { via, sources: None, by_timerfd: false }
     }
 
+    fn late(begin: u64, end: u64, deadline: Ns, from: Option<From>) -> Late {
+        Late { begin: Mono(begin), end: Mono(end), deadline, part: None, fed: None, from }
+    }
+
     #[test]
     fn in_an_event_loop_other_sources_may_release_a_job_while_that_of_a_timer_runs() {
         let mut several = Several::default();
@@ -216,7 +236,7 @@ mod tests {
             let mut several = Several::default();
             (0..100).for_each(|_| several.released(via));
             let from = From { via, sources: Some(sources), by_timerfd };
-            several.late(Mono(0), Mono(45 * MS), Ns::from_ms(40), None, Some(from));
+            several.late(late(0, 45 * MS, Ns::from_ms(40), Some(from)));
             several.report(Some(Ns(100 * MS))).is_none()
         };
         let certain = |via, sources| told(via, sources, false);
@@ -234,7 +254,7 @@ mod tests {
 
     fn told(ran: &[(u64, u64)], via: Option<Via>, shortest: Option<Ns>) -> Option<SeveralJobs> {
         let mut several = Several::default();
-        several.late(Mono(100 * MS), Mono(142 * MS), Ns::from_ms(40), None, via.map(from));
+        several.late(late(100 * MS, 142 * MS, Ns::from_ms(40), via.map(from)));
         ran.iter().for_each(|&(from, until)| several.releaser_ran(Mono(from * MS), Mono(until * MS)));
         several.report(shortest)
     }
@@ -261,13 +281,13 @@ mod tests {
     #[test]
     fn what_is_not_known_any_more_is_a_doubt() {
         let mut several = Several::default();
-        several.late(Mono(100), Mono(142), Ns(40), None, Some(from(Via::Thread)));
+        several.late(late(100, 142, Ns(40), Some(from(Via::Thread))));
         (0..RUNS as u64).for_each(|at| several.releaser_ran(Mono(200 + at), Mono(200 + at)));
         assert_eq!(several.report(None).unwrap().turns, 1);
         let mut many = Several::default();
-        (0..200).for_each(|k| many.late(Mono(k * 100), Mono(k * 100 + 42), Ns(40), None, None));
+        (0..200).for_each(|k| many.late(late(k * 100, k * 100 + 42, Ns(40), None)));
         assert_eq!(many.report(None), None, "all are certain");
-        many.late(Mono(0), Mono(42), Ns(40), None, Some(from(Via::Interrupt)));
+        many.late(late(0, 42, Ns(40), Some(from(Via::Interrupt))));
         let told = many.report(None).unwrap();
         assert_eq!((told.turns, told.late, told.certain_ns), (1, 201, Ns(42)));
     }

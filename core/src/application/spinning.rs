@@ -7,24 +7,14 @@
 //!
 //! By default a job is work; only the slope shows a spin.
 
+use super::slope::Slope;
 use crate::time::Ns;
-
-/// Minimum number of jobs for the slope.
-const KNOWN: u64 = 8;
-/// Standard errors by which the slope must differ from that of work.
-const SURE: f64 = 3.0;
-/// Maximum deviation of the slope from that of a spin.
-const NEARLY: f64 = 0.5;
 
 /// The jobs of one thread.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Spinning {
-    jobs: u64,
-    mean: (f64, f64), // of delay and CPU time, ns
-    // Sums of squared deviations and of their product.
-    delays: f64,
-    times: f64,
-    both: f64,
+    /// Of the CPU time on the delay.
+    slope: Slope,
     longest: Ns,
 }
 
@@ -37,34 +27,18 @@ impl Spinning {
     /// A job ended: `delay` from its release until it ran.
     pub fn finished(&mut self, delay: Ns, response: Ns, execution: Ns) {
         self.longest = self.longest.max(response.saturating_sub(execution));
-        self.jobs += 1;
-        let (x, y) = (delay.0 as f64, execution.0 as f64);
-        let (dx, dy) = (x - self.mean.0, y - self.mean.1);
-        let share = 1.0 / self.jobs as f64;
-        self.mean = (self.mean.0 + dx * share, self.mean.1 + dy * share);
-        self.delays += dx * (x - self.mean.0);
-        self.times += dy * (y - self.mean.1);
-        self.both += dx * (y - self.mean.1);
+        self.slope.add(delay, execution);
     }
 
     /// The longest time of a job off the CPU, if the slope shows that its jobs spin.
     pub fn may_spin(&self) -> Option<Ns> {
-        self.spins().then_some(self.longest)
-    }
-
-    fn spins(&self) -> bool {
-        if self.jobs < KNOWN || self.delays <= 0.0 {
-            return false;
-        }
-        let slope = self.both / self.delays;
-        let rest = (self.times - slope * self.both).max(0.0) / (self.jobs - 2) as f64;
-        let error = (rest / self.delays).sqrt();
-        (slope + 1.0).abs() < NEARLY && -slope > SURE * error
+        self.slope.ends_by_itself().then_some(self.longest)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::slope::KNOWN;
     use super::*;
 
     const US: u64 = 1_000;

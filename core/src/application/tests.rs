@@ -2,6 +2,7 @@
 
 mod bounds;
 mod coverage;
+mod inputs;
 mod overruns;
 mod renamed;
 mod returns;

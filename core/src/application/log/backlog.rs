@@ -6,7 +6,7 @@ use super::super::misses::Finished;
 use super::super::paused::Timed;
 use super::super::places::Id;
 use super::super::point::Class;
-use super::super::several::From;
+use super::super::several::{From, Late};
 use super::super::sums::missing_between;
 use super::{CurrentJob, Log, WAKERS};
 use crate::time::{Mono, Ns, Tid};
@@ -55,16 +55,20 @@ impl Log {
         let part = rearmed.map(|certain| part.map_or(certain, |part| part.min(certain))).or(part);
         let idle = self.between_idle_waits(job, end);
         let part = part.into_iter().chain(idle).min();
-        self.several.late(job.begin, end, deadline, part, from);
+        let fed = job.fed.filter(|_| self.chosen.is_none());
+        let fed = fed.map(|(from, longest)| longest.max(end.since(from)));
+        self.several.late(Late { begin: job.begin, end, deadline, part, fed, from });
     }
 
     /// Notes a wait elsewhere that a timer ended within a job: perhaps it was for the next job. A sleep was not: no release
     /// could have ended it. Where a timer released this job, too, a sleep until an absolute time may have been. If the job
-    /// started after a relative sleep, perhaps that was within a job, and any wait elsewhere is for the next one.
+    /// started after a relative sleep, perhaps that was within a job, and any wait elsewhere is for the next one. A thread that
+    /// this one does not wake may have ended a wait for a job of its own.
     pub(super) fn perhaps_idle(&mut self, left: Id, since: Mono, ended: &Activation) {
         let place = self.places.get(left);
         // Last: it compares many releases.
         let polls = self.current.is_some() && may_begin_jobs(place) && self.polls();
+        let asked = ended.via != Via::Thread || self.answering.contains(&ended.waker.tid);
         let Some(job) = self.current.as_mut() else { return };
         let (part, by_timer) = (job.part, ended.via == Via::Timer);
         let rests = |rested: &mut Option<(Mono, Ns)>| {
@@ -78,6 +82,18 @@ impl Log {
         }
         if alternates {
             rests(&mut job.alternated);
+        }
+        let takes = place.class != Class::Lock && may_queue(place);
+        if takes && !asked && job.via == Via::Timer && job.fed.is_none() {
+            rests(&mut job.fed);
+            self.several.fed(since.since(job.begin), ended.begin().since(since));
+        }
+    }
+
+    /// `other` wakes this thread, and is woken by it.
+    pub fn is_answered_by(&mut self, other: Tid) {
+        if self.answering.len() < WAKERS {
+            self.answering.push(other);
         }
     }
 

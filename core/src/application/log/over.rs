@@ -21,6 +21,7 @@ impl CurrentJob {
             longest: Ns::ZERO,
             rested: None,
             alternated: None,
+            fed: None,
             delay: activation.switched_in.since(begin),
         }
     }
