@@ -11,7 +11,7 @@ pub(super) const DEADLINE: Ns = Ns::from_ms(40);
 const TRIES: usize = 4;
 
 /// Whose late jobs lie between two waits of a thread that tell where a job begins.
-const SEEN: [&str; 25] = [
+const SEEN: [&str; 27] = [
     "plain",
     "pool",
     "epollco",
@@ -37,6 +37,8 @@ const SEEN: [&str; 25] = [
     "reserved",
     "longcall",
     "tracewait",
+    "frozenwait",
+    "prefetch",
 ];
 
 /// Which show the kernel no begin of their late jobs, or several that may be one; and the thread that a doubt names.
@@ -78,7 +80,7 @@ const UNSEEN: [(&str, &str); 34] = [
 ];
 
 /// Without late jobs.
-const GOOD: [&str; 15] = [
+const GOOD: [&str; 16] = [
     "good alone",
     "restful",
     "restarted",
@@ -94,6 +96,7 @@ const GOOD: [&str; 15] = [
     "clockspin",
     "flagspin",
     "mutexspin",
+    "inturn",
 ];
 
 /// Every `of`-th element of `all`, from a random one on: all would take minutes. With `LATHUNT_ALL` all of them.

@@ -88,6 +88,54 @@ static void *tracewait(void *unused)
 	return unused;
 }
 
+/* Frozen in the wait for its release by the freezer of cgroup v1, and thawed LATE after it. Without that freezer it works
+ * for as long. */
+static int tell(const char *group, const char *name, const char *what)
+{
+	char path[128];
+	int file;
+
+	snprintf(path, sizeof(path), "%s/%s", group, name);
+	file = open(path, O_WRONLY);
+	if (file < 0)
+		return -1;
+	if (write(file, what, strlen(what)) < 0)
+		perror(path);
+	return close(file);
+}
+
+static void *frozenwait(void *unused)
+{
+	ns first = now() + 2 * PERIOD;
+	char group[64], tid[16];
+	pid_t child;
+	int lacks;
+
+	snprintf(group, sizeof(group), "/sys/fs/cgroup/freezer/hidden.%d", getpid());
+	lacks = mkdir(group, 0700);
+	child = fork();
+	if (!child) {
+		init("frozenwait");
+		for (ns r = first; r < truth->end; r += PERIOD) {
+			until(r);
+			work(lacks ? LATE : MS);
+			job(r);
+		}
+		_exit(0);
+	}
+	snprintf(tid, sizeof(tid), "%d", child);
+	tell(group, "tasks", tid);
+	for (ns r = first; r < truth->end - PERIOD; r += PERIOD) {
+		until(r - 20 * MS);
+		tell(group, "freezer.state", "FROZEN");
+		until(r + LATE);
+		tell(group, "freezer.state", "THAWED");
+	}
+	waitpid(child, 0, 0);
+	rmdir(group);
+	return unused;
+}
+
 /* Half of a job in a thread, the other half in the next one, which nobody waits for. */
 static void *second_half(void *release)
 {

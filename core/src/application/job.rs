@@ -78,6 +78,13 @@ impl Job {
         parts::main_kind(&self.parts(name)) == Some(parts::What::Behind)
     }
 
+    /// Whether most of its time is that for which the freezer had stopped its thread in a sleep.
+    #[must_use]
+    pub fn is_thawed(&self, name: fn(Point) -> Option<&'static str>) -> bool {
+        let thawed = self.steps.iter().any(Activation::is_thawed);
+        thawed && parts::main_kind(&self.parts(name)) == Some(parts::What::Stopped)
+    }
+
     /// Whether another thread ended the wait before it, as SIGCONT does after a stop.
     fn is_resumed(&self) -> bool {
         self.steps.first().is_some_and(|first| first.via == Via::Thread && !first.awake)

@@ -22,7 +22,12 @@ const FAULT: Ns = Ns(5_000);
 /// Here copies of pages may take most of it: 1 to 10 µs each, most on virtual machines.
 const SLOW_FAULT: Ns = Ns(15_000);
 
+const PREEMPTED: &str = "preempted";
+const OUT_OF_BUDGET: &str = "SCHED_DEADLINE budget used up, or preempted by an earlier deadline";
+const OUT_OF_QUOTA: &str = "CPU quota of its cgroup used up, or preempted";
+const WOKEN_OUT_OF_QUOTA: &str = "CPU quota of its cgroup used up, or CPU held by others";
 const STOPPED: &str = "stopped in its wait, by a signal, a debugger or the freezer";
+const FROZEN: &str = "stopped in its sleep by the freezer of its cgroup";
 const BEHIND: &str = "behind its own schedule";
 
 /// Kind of a part.
@@ -123,12 +128,20 @@ pub(super) fn step(
         let label = "timer slack: its timer may expire this much later".to_owned();
         push(parts, cursor, due + a.slack, What::Slack, label, "timer slack".to_owned());
     }
-    if a.timer.is_some() {
+    if a.is_thawed() {
+        push(parts, cursor, a.waking, What::Stopped, FROZEN.to_owned(), FROZEN.to_owned());
+    } else if a.timer.is_some() {
         let (label, cause) = ("its timer was late".to_owned(), "timer late".to_owned());
         push(parts, cursor, a.waking, What::TimerLate, label, cause);
     }
     let (label, cause) = match a.before.tid {
-        Tid(0) => ("woken, waits for an idle CPU to run it".to_owned(), "wake-up of an idle CPU".to_owned()),
+        Tid(0) if !a.woken_out_of_quota => {
+            ("woken, waits for an idle CPU to run it".to_owned(), "wake-up of an idle CPU".to_owned())
+        }
+        _ if a.woken_out_of_quota => (
+            format!("woken, waits for the next period of its cgroup's CPU quota, or for CPU {}", a.cpu),
+            WOKEN_OUT_OF_QUOTA.to_owned(),
+        ),
         _ if a.before.tid == a.thread.tid => {
             ("woken before it had left the CPU".to_owned(), "wake-up".to_owned())
         }
@@ -162,11 +175,11 @@ pub(super) fn step(
     };
     // A SCHED_DEADLINE thread is preempted only by earlier deadlines; else it has used up its runtime.
     let (times, cause) = match a.was_reserved || a.policy == DEADLINE {
-        true => (
-            format!("{times}, or for the next period of its SCHED_DEADLINE budget"),
-            "SCHED_DEADLINE budget used up, or preempted by an earlier deadline",
-        ),
-        false => (times, "preempted"),
+        true => (format!("{times}, or for the next period of its SCHED_DEADLINE budget"), OUT_OF_BUDGET),
+        false if a.out_of_quota => {
+            (format!("{times}, or for the next period of its cgroup's CPU quota"), OUT_OF_QUOTA)
+        }
+        false => (times, PREEMPTED),
     };
     push(parts, cursor, a.blocked, What::Preempted, times, cause.to_owned());
 }
@@ -188,6 +201,10 @@ fn waits(
     let by = (a.via == Via::Thread && a.waker.tid != a.thread.tid).then(|| a.waker.thread());
     let who = a.waker.comm.text();
     let (label, cause) = match (&by, place.class) {
+        (Some(by), _) if before.stopped => (
+            format!("stopped by a signal, a debugger or the freezer, until {by} continued it"),
+            format!("stopped, until {who} continued it"),
+        ),
         (Some(by), Class::Lock) if is_pi(before.point) => (
             format!("blocked on a mutex with priority inheritance, {}, held by {by}", place.name),
             format!("mutex with inheritance, held by {who}"),
@@ -203,10 +220,6 @@ fn waits(
         (_, Class::PageFault) => {
             ("blocked in a page fault, until its page was there".to_owned(), "page fault".to_owned())
         }
-        (Some(by), _) if before.point.syscall == Point::STOPPED => (
-            format!("stopped by a signal, a debugger or the freezer, until {by} continued it"),
-            format!("stopped, until {who} continued it"),
-        ),
         (Some(by), _) => (
             format!("blocked in {}, until {by} woke it", place.name),
             format!("{}, until {who} woke it", call(&place.name)),
@@ -324,7 +337,7 @@ fn leaf(part: &Part) -> Segment {
 fn clause(part: &Part, net: Ns) -> String {
     match part.what {
         What::Runs => part.label.replacen("runs", &format!("ran {net} itself"), 1),
-        What::Preempted if part.cause == "preempted" => format!("was preempted for {net}"),
+        What::Preempted if part.cause == PREEMPTED => format!("was preempted for {net}"),
         What::Preempted => format!("could not run for {net} ({})", part.cause),
         What::Sleeps => part.label.replacen("sleeps", &format!("slept {net}"), 1),
         What::Blocked => part.label.replacen("blocked", &format!("was blocked {net}"), 1),
@@ -344,7 +357,10 @@ fn advice(part: &Part, thread: &Thread) -> String {
             "lock and touch memory before it is needed (mlockall, MAP_POPULATE): each page that is touched first costs a fault".to_owned()
         }
         What::Runs => format!("the time is {comm}'s own: shorten what it does in a job"),
-        What::Preempted if part.cause != "preempted" => {
+        What::Preempted | What::WakeUp if [OUT_OF_QUOTA, WOKEN_OUT_OF_QUOTA].contains(&part.cause.as_str()) => {
+            format!("raise the CPU quota of {comm}'s cgroup (cpu.max, cpu.cfs_quota_us), or move {comm} to another one")
+        }
+        What::Preempted if part.cause == OUT_OF_BUDGET => {
             format!("give {comm} a runtime (sched_setattr) that covers its longest job, or a shorter period")
         }
         What::Preempted => format!("raise the priority of {comm}, or keep other real-time tasks and interrupts off its CPU"),

@@ -78,6 +78,35 @@ fn who_took_a_reservation_within_its_job_may_have_used_up_its_budget() {
 }
 
 #[test]
+fn a_timer_that_was_in_time_for_a_frozen_thread_was_not_late() {
+    let cause = |entry| {
+        let (via, timer) = (Via::Timer, Some((Mono(1_000_000), Mono(entry))));
+        let slept = Activation { via, timer, ..step_of(9_000, 50, 50, SLEEP) };
+        let job = job(1_000, vec![slept]);
+        (main_cause(&job.parts(name)).unwrap(), job.is_thawed(name))
+    };
+    let frozen = "stopped in its sleep by the freezer of its cgroup".to_owned();
+    assert_eq!(cause(1_000_000), ((frozen, Ns::from_us(8_000)), true));
+    assert_eq!(cause(8_999_000), (("timer late".to_owned(), Ns::from_us(8_000)), false));
+}
+
+#[test]
+fn a_thread_without_a_quota_was_not_just_preempted() {
+    let cause = |out_of_quota, woken_out_of_quota| {
+        let waited =
+            Activation { out_of_quota, woken_out_of_quota, preemptions: 1, ..step_of(1_000, 50, 900, SLEEP) };
+        let late = Activation { switched_in: waited.switched_in + Ns::from_us(700), ..waited };
+        let one = if woken_out_of_quota { late } else { waited };
+        let told = explanation(&job(1_000, vec![one]), name, "no ring").unwrap();
+        (told.cause, told.advice.contains("quota"))
+    };
+    assert_eq!(cause(false, false), ("preempted".to_owned(), false));
+    assert_eq!(cause(true, false), ("CPU quota of its cgroup used up, or preempted".to_owned(), true));
+    let woken = "CPU quota of its cgroup used up, or CPU held by others";
+    assert_eq!(cause(false, true), (woken.to_owned(), true));
+}
+
+#[test]
 fn a_job_that_was_late_for_the_one_before_it_has_the_cause_of_that_one() {
     let backlog = Backlog {
         until: Mono(1_900_000),

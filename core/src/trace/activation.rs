@@ -22,10 +22,10 @@ pub enum Via {
 }
 
 impl Via {
-    /// From `via` of a record or of a pending waking, whose upper three bits are flags.
+    /// From `via` of a record or of a pending waking, whose upper six bits are flags.
     #[must_use]
     pub fn of_byte(byte: u8) -> Via {
-        match byte & 31 {
+        match byte & 3 {
             0 => Via::Thread,
             1 => Via::Timer,
             _ => Via::Interrupt,
@@ -137,6 +137,12 @@ pub struct Activation {
     pub preemptions: u16,
     /// Whether it was preempted while under SCHED_DEADLINE; `policy` is only the policy at its start.
     pub was_reserved: bool,
+    /// Whether it was switched out at least once because its control group had used up its CPU quota.
+    pub out_of_quota: bool,
+    /// Whether it blocked because it was stopped by a signal, a debugger or the freezer, in a system call or outside of one.
+    pub stopped: bool,
+    /// Whether it was woken while its control group had used up its CPU quota on the CPU where it was.
+    pub woken_out_of_quota: bool,
     /// Page faults of user code (counted on x86 only).
     pub faults: u16,
     /// Address of the last page fault.
@@ -223,6 +229,9 @@ impl Activation {
             execution: Ns(word(48)),
             preemptions: short(96) as u16,
             was_reserved: byte(103) & 128 != 0,
+            out_of_quota: byte(103) & 16 != 0,
+            woken_out_of_quota: byte(103) & 8 != 0,
+            stopped: byte(103) & 4 != 0,
             faults: short(98) as u16,
             fault_address: word(64),
             point: Point {
@@ -289,6 +298,13 @@ impl Activation {
         (!self.awake).then(|| self.switched_in.since(self.waking))
     }
 
+    /// Whether the timer of its sleep was in time, but a thread woke it later: the freezer of cgroup v1 had stopped it in its
+    /// sleep. No handler starts in the very nanosecond in which its timer is due.
+    #[must_use]
+    pub fn is_thawed(&self) -> bool {
+        self.timer.is_some_and(|(due, entry)| due == entry && self.waking > entry)
+    }
+
     /// Due → handler of the timer that woke it.
     #[inline]
     #[must_use]
@@ -330,7 +346,7 @@ mod tests {
         {
             put(at, &value.to_le_bytes());
         }
-        put(102, &[137, 225, 11, 1, 3]);
+        put(102, &[137, 253, 11, 1, 3]);
         put(112, b"victim");
         put(128, b"waker");
         put(144, b"before");
@@ -342,7 +358,9 @@ mod tests {
         assert_eq!((read.latency(), read.timer_part(), read.execution), (Ns(100), Some(Ns(40)), Ns(700)));
         assert_eq!((read.slack, read.site, read.stack, read.source), (Ns(25), 0xfeed_0001, 6, 7));
         assert_eq!((read.via, read.was_reserved, read.after_several), (Via::Timer, true, true));
-        assert!(read.by_timerfd);
+        assert!(read.by_timerfd && read.out_of_quota && read.woken_out_of_quota && read.stopped);
+        let none = |byte: u8| Via::of_byte(byte) == Via::Timer && !Via::is_by_timerfd(byte);
+        assert!([5, 9, 17, 65, 129].into_iter().all(none), "flags");
         assert_eq!(read.thread.thread().to_string(), "victim/5 (RT 90)");
         assert_eq!(
             (read.waker.comm.text().as_str(), read.before.thread().to_string().as_str()),

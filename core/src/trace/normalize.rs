@@ -349,10 +349,11 @@ impl Access {
 }
 
 /// `prev_state` of sched_switch. 0x100 is "preempted" since Linux 4.14, 0x800 and 0x1000 were before; only the low
-/// byte holds states that a thread sleeps in. 0x10 and 0x20 are dead and zombie, in either order.
+/// byte holds states that a thread sleeps in, and 0x8000 is frozen, which tracefs shows as 2. 0x10 and 0x20 are dead and
+/// zombie, in either order.
 fn left_as(state: u64) -> LeftAs {
     let preempted = state & 0x1900 != 0;
-    if state & 0xff == 0 || preempted {
+    if state & 0x80ff == 0 || preempted {
         LeftAs::Runnable
     } else if state & 0x30 != 0 {
         LeftAs::Dead
@@ -365,6 +366,13 @@ fn left_as(state: u64) -> LeftAs {
 mod tests {
     use super::super::catalogue::Field;
     use super::*;
+
+    #[test]
+    fn a_frozen_thread_is_not_runnable() {
+        assert_eq!(left_as(0x8000), LeftAs::Blocked(0x8000));
+        assert_eq!([left_as(0), left_as(0x100), left_as(0x800)], [LeftAs::Runnable; 3]);
+        assert_eq!([left_as(0x2001), left_as(0x10)], [LeftAs::Blocked(0x2001), LeftAs::Dead]);
+    }
 
     #[test]
     fn a_containers_numbers_of_threads_are_not_the_kernels() {

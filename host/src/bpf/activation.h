@@ -19,6 +19,9 @@
 
 enum via { VIA_THREAD, VIA_TIMER, VIA_INTERRUPT };
 /* Flags in `via`. */
+#define LEFT_STOPPED 4 /* blocked because it was stopped, in a call or not */
+#define OUT_OF_QUOTA 16 /* switched out because its control group had used up its CPU quota, or preempted then */
+#define WOKEN_OUT_OF_QUOTA 8 /* woken while its control group had used up its CPU quota on the CPU where it was */
 #define OF_RESERVED 128 /* preempted while under SCHED_DEADLINE; `policy` is only the policy at its start */
 #define BY_TIMERFD 32 /* the timer that woke it is a timerfd, not the timeout of its call */
 #define AFTER_SEVERAL 64 /* `prev` had the CPU for less than half of the time since the waking */
@@ -53,7 +56,7 @@ struct activation {
 	__u16 preemptions, faults;
 	__u16 cpu; /* CPU of the first switch-in */
 	__u8 operation; /* low byte of the second argument */
-	__u8 via;	/* enum via, OF_RESERVED, AFTER_SEVERAL, BY_TIMERFD */
+	__u8 via;	/* enum via and its flags */
 	__u8 flags;	/* enum activation_flag */
 	__u8 policy;
 	__u16 waker_cpu;

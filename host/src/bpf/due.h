@@ -233,6 +233,20 @@ static __always_inline bool is_pending(struct hrtimer_sleeper *sleeper, struct t
 	return BPF_CORE_READ(sleeper, timer.state) || BPF_CORE_READ(sleeper, timer.base, running) == timer;
 }
 
+/* Whether the freezer of cgroup v1 thaws it. A thread that it froze in its wait is not woken by what ends the wait. */
+static __always_inline bool is_frozen(struct task_struct *p)
+{
+	return bpf_core_field_exists(p->__state) && (p->__state & TASK_FROZEN);
+}
+
+/* Whether that handler ran while `p` was frozen in its sleep. */
+static __always_inline bool is_thawed(struct hrtimer_sleeper *sleeper, struct task_struct *p)
+{
+	return bpf_core_field_exists(sleeper->timer.function) && &hrtimer_wakeup && is_frozen(p) &&
+	       !BPF_CORE_READ(sleeper, task) &&
+	       (__u64)BPF_CORE_READ(sleeper, timer.function) == (__u64)&hrtimer_wakeup;
+}
+
 /* Something else wakes `p` before the timer of its sleep does, which is late: its CPU had interrupts off, say. It is still
  * late since that timer was due, as if that had woken it. */
 static __always_inline void sleep_was_over(struct waking *w, struct task_struct *p, __u64 at, bool ordinary)
@@ -241,10 +255,12 @@ static __always_inline void sleep_was_over(struct waking *w, struct task_struct 
 	struct clock_seen *clock;
 	__u64 due, slack = 0;
 	__s64 offset;
+	bool thawed;
 	__u32 which;
 
 	w->sleep = 0;
-	if (!is_pending(sleeper, p))
+	thawed = is_thawed(sleeper, p);
+	if (!is_pending(sleeper, p) && !thawed)
 		return;
 	offset = BPF_CORE_READ(sleeper, timer.base, offset);
 	if (ordinary && bpf_core_field_exists(sleeper->timer._softexpires))
@@ -261,7 +277,7 @@ static __always_inline void sleep_was_over(struct waking *w, struct task_struct 
 			return; /* a step made it due */
 	}
 	w->expires = due;
-	w->entry = at;
+	w->entry = thawed ? due : at; /* that one was not late */
 	w->slack = slack < at - due ? slack : at - due;
 	w->via = VIA_TIMER;
 	w->flags = 0;

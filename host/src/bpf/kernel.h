@@ -53,6 +53,7 @@ struct rq {
 
 struct cfs_rq {
 	struct rq *rq; /* CONFIG_FAIR_GROUP_SCHED */
+	__s32 throttle_count; /* > 0: it, or a group above it, is out of its quota; CONFIG_CFS_BANDWIDTH */
 } CORE;
 
 struct sched_entity {
@@ -117,7 +118,9 @@ struct task_struct {
 	__s32 prio;	/* -1 deadline, 0..99 real time (lower wins), 100..139 fair */
 	__u32 flags;	/* PF_* */
 	__s32 wake_cpu; /* CPU it last ran on */
+	__u32 __state;	/* since 5.14 */
 	unsigned long nvcsw; /* number of times it blocked; incremented before sched_switch */
+	bool throttled; /* it waits for its group's quota; since 6.18, which throttles tasks one by one */
 	char comm[16];
 	void *stack;
 	struct mm_struct *mm; /* 0: kernel thread */

@@ -109,10 +109,10 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 	}
 }
 
-/* Stopped rather than waiting. With cgroup v2 the freezer puts it to sleep interruptibly; page faults do not. */
+/* Stopped rather than waiting, in a call or not. */
 static __always_inline bool is_stop(__u32 state)
 {
-	return state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) || (state & TASK_FREEZER) == TASK_FREEZER;
+	return state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN);
 }
 
 static __always_inline bool is_real_time(__u32 policy)
@@ -143,8 +143,11 @@ static __always_inline void activation_ends(struct cpu_block *b, struct activati
 	a->blocks = p->nvcsw + jobs;
 	named_in_the_end(a, p);
 	blocking_point(b, a, p, current);
-	if (a->syscall == SYSCALL_NONE && is_stop(state))
+	/* The freezer of cgroup v2 makes it sleep as many calls do, but page faults do not. */
+	if (a->syscall == SYSCALL_NONE && (is_stop(state) || (state & TASK_FREEZER) == TASK_FREEZER))
 		a->syscall = SYSCALL_STOPPED;
+	if (is_stop(state) || a->syscall == SYSCALL_STOPPED)
+		a->via |= LEFT_STOPPED;
 	publish(&a->stamp, b->activations + 1);
 	count_up(&b->activations);
 }
@@ -229,6 +232,21 @@ static __always_inline void activation_leaves(struct cpu_block *b, struct activa
 	b->run_tid = 0;
 }
 
+/* Whether the group of a task on its run queue is out of its CPU quota. */
+static __always_inline bool is_out_of_quota(struct task_struct *p)
+{
+	return bpf_core_field_exists(p->se.cfs_rq) && bpf_core_field_exists(p->se.cfs_rq->throttle_count) &&
+	       p->se.cfs_rq->throttle_count > 0;
+}
+
+/* Whether that is why `p` leaves the CPU runnable. */
+static __always_inline bool is_throttled(struct task_struct *p)
+{
+	if (p->prio < MAX_RT_PRIO)
+		return false;
+	return bpf_core_field_exists(p->throttled) ? p->throttled : is_out_of_quota(p);
+}
+
 static __always_inline void activation_preempted(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
 {
 	struct activation *a = open_activation(b);
@@ -238,6 +256,8 @@ static __always_inline void activation_preempted(struct cpu_block *b, __u64 at, 
 		a->preemptions++;
 	if (p->policy == SCHED_DEADLINE)
 		a->via |= OF_RESERVED;
+	if (is_throttled(p))
+		a->via |= OUT_OF_QUOTA;
 	a->out_at = at;
 	a->blocks = p->nvcsw;
 	if (w) {

@@ -114,7 +114,7 @@ static __always_inline void wakeup_on_the_way(struct cpu_block *b, __u64 at, str
 
 static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct task_struct *waker, struct task_struct *p)
 {
-	bool ordinary = p->prio >= MAX_RT_PRIO;
+	bool ordinary = p->prio >= MAX_RT_PRIO, was_stopped;
 	struct open_timer *t;
 	__s32 tid = p->pid;
 	struct waking *w;
@@ -125,6 +125,7 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 		w = claim_waking(b, tid);
 	if (!w)
 		return;
+	was_stopped = w->via & LEFT_STOPPED;
 	t = waking_timer(b, w, waker, ordinary);
 	w->expires = t && !t->early ? t->expires : 0;
 	w->entry = t ? t->entry : 0;
@@ -134,6 +135,10 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 	if (w->sleep && !(t && t->of == OF_CALL))
 		sleep_was_over(w, p, at, ordinary);
 	w->sleep = 0;
+	if ((options & OPT_ACTIVATIONS) && ordinary && is_out_of_quota(p))
+		w->via |= WOKEN_OUT_OF_QUOTA;
+	if ((options & OPT_ACTIVATIONS) && !w->expires && !was_stopped && is_frozen(p))
+		w->flags |= ACT_AFTER_UNSEEN; /* its release was not seen */
 	w->at = at;
 	if (tid == waker->pid)
 		wakeup_on_the_way(b, at, w, p);
@@ -265,8 +270,10 @@ static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, s
 	if (!ours && (!runnable || !is_measured(prev)))
 		return;
 	if (ours && !runnable) {
-		w = prev->policy == SCHED_DEADLINE ? find_waking(prev->pid) : 0;
-		activation_blocks(b, at, prev, w ? w->jobs : 0, state);
+		w = prev->policy == SCHED_DEADLINE || is_stop(state) ? find_waking(prev->pid) : 0;
+		activation_blocks(b, at, prev, w && prev->policy == SCHED_DEADLINE ? w->jobs : 0, state);
+		if (w && is_stop(state))
+			w->via = LEFT_STOPPED;
 		return;
 	}
 	tid = prev->pid;

@@ -53,6 +53,10 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     if job.is_behind(recorder::syscall_name) {
         return sums("its release had passed before its previous job started");
     }
+    // The rings show only who thawed it.
+    if job.is_thawed(recorder::syscall_name) {
+        return sums("its sleep ended without a wake-up");
+    }
     let backlog = job.backlog.as_ref().filter(|backlog| backlog.why != StartDelay::Stopped);
     let backlog_until = backlog.map(|backlog| backlog.until);
     let told = explain::explain_job(&window, &JobInterval { of, backlog_until });

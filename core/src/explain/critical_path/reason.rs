@@ -62,10 +62,13 @@ enum Since {
     Left,
 }
 
-/// State bits of a blocked thread (include/linux/sched.h): TASK_UNINTERRUPTIBLE, __TASK_STOPPED, __TASK_TRACED.
+/// State bits of a blocked thread (include/linux/sched.h): TASK_UNINTERRUPTIBLE, __TASK_STOPPED, __TASK_TRACED, and
+/// TASK_FROZEN, which only the flight recorder shows.
 const UNINTERRUPTIBLE: u32 = 2;
 pub(super) const STOPPED: u32 = 4;
 pub(super) const TRACED: u32 = 8;
+pub(super) const FROZEN: u32 = 0x8000;
+const FREEZER: &str = "as the freezer of its cgroup does it";
 
 /// Ids of threads are lower (PID_MAX_LIMIT of 64-bit kernels).
 const MOST_TIDS: u64 = 1 << 22;
@@ -115,8 +118,12 @@ impl Walk<'_, '_> {
     /// Why `tid` blocked for `stretch` in state `bits`.
     pub(super) fn reason(&mut self, tid: Tid, stretch: &Stretch, bits: u32) -> Reason {
         let at = stretch.begin;
-        if bits & (STOPPED | TRACED) != 0 {
-            let how = if bits & TRACED != 0 { "by its tracer (ptrace)" } else { "by a signal" };
+        if bits & (STOPPED | TRACED | FROZEN) != 0 {
+            let how = match bits {
+                _ if bits & FROZEN != 0 => FREEZER,
+                _ if bits & TRACED != 0 => "by its tracer (ptrace)",
+                _ => "by a signal",
+            };
             return Reason { text: format!(", stopped {how}"), what: Asked::Stopped(how), proof: None };
         }
         let call = self.linked.in_call(tid, at);
@@ -212,8 +219,11 @@ impl Walk<'_, '_> {
             return None;
         }
         stretch.ended_by.and_then(writes).filter(|_| !is_own)?;
-        let how = "as the freezer of its cgroup does it";
-        Some(Reason { text: format!(", stopped {how}"), what: Asked::Stopped(how), proof: Some(proof) })
+        Some(Reason {
+            text: format!(", stopped {FREEZER}"),
+            what: Asked::Stopped(FREEZER),
+            proof: Some(proof),
+        })
     }
 
     /// The write of the thread that ends the wait, while `tid` waited for the CPU until `came`: it had to be neither kicked nor

@@ -9,7 +9,7 @@
 
 use super::clauses::Weight;
 use super::missing::UNREPORTED;
-use super::reason::{Asked, Reason, STOPPED, TRACED};
+use super::reason::{Asked, Reason, FROZEN, STOPPED, TRACED};
 use super::wakers::{OwnTimer, TimerOf, Waker};
 use super::Walk;
 use crate::explain::segment::{Kind, Segment};
@@ -74,7 +74,7 @@ impl Walk<'_, '_> {
             let State::Blocked(bits) = stretches[place].state else { continue };
             let call = self.call_at(tid, &stretches[place]);
             // A signal or the freezer stopped it, and a call that it interrupted is made again after that.
-            if bits & (STOPPED | TRACED) != 0
+            if bits & (STOPPED | TRACED | FROZEN) != 0
                 || call.is_none() && !self.lossy && self.frozen(tid, &stretches[place]).is_some()
             {
                 continue;
