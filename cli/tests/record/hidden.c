@@ -301,7 +301,7 @@ static const struct {
 	{"quietsource", quietsource}, {"taketurns", taketurns}, {"goodturns", goodturns}, {"twotimers", twotimers},
 	{"itimer", itimer}, {"loopmix", loopmix}, {"udphalf", udphalf}, {"shortgap", shortgap}, {"pollgap", pollgap},
 	{"alternate", alternate}, {"quietwait", quietwait}, {"clockspin", clockspin}, {"flagspin", flagspin},
-	{"mutexspin", mutexspin}, {"frozenwait", frozenwait}, {"inturn", inturn}, {"prefetch", prefetch},
+	{"mutexspin", mutexspin}, {"frozenwait", frozenwait}, {"stopsem", stopsem}, {"inturn", inturn}, {"prefetch", prefetch},
 };
 
 static void ignored(int signal) { (void)signal; }

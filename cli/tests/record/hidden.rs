@@ -42,7 +42,7 @@ const SEEN: [&str; 27] = [
 ];
 
 /// Which show the kernel no begin of their late jobs, or several that may be one; and the thread that a doubt names.
-const UNSEEN: [(&str, &str); 34] = [
+const UNSEEN: [(&str, &str); 35] = [
     ("halfperiod", "halfperiod"),
     ("steps", "steps"),
     ("epollhalf", "epollhalf"),
@@ -57,6 +57,7 @@ const UNSEEN: [(&str, &str); 34] = [
     ("ownfutex", "ownfutex"),
     ("stopwait", "stopwait"),
     ("stoptimer", "stoptimer"),
+    ("stopsem", "stopsem"),
     ("relay", "secondhalf"),
     ("killed", "killed"),
     ("exechalf", "exechalf"),

@@ -33,6 +33,41 @@ static void *stopwait(void *unused)
 	return unused;
 }
 
+/* Stopped in the wait for a semaphore, and continued LATE after a post. */
+static void *stopsem(void *unused)
+{
+	struct { sem_t posted; _Atomic ns release; } *shared;
+	pid_t child;
+
+	shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	sem_init(&shared->posted, 1, 0);
+	child = fork();
+	if (!child) {
+		init("stopsem");
+		while (now() < truth->end) {
+			sem_wait(&shared->posted);
+			work(MS);
+			job(shared->release);
+		}
+		_exit(0);
+	}
+	pin(0);
+	fifo(70);
+	for (ns r = now() + PERIOD, k = 0; r < truth->end + 2 * PERIOD; r += PERIOD, k++) {
+		if (k % 3 == 1) {
+			until(r - 20 * MS);
+			kill(child, SIGSTOP);
+		}
+		until(r);
+		shared->release = r;
+		sem_post(&shared->posted);
+		until(r + LATE);
+		kill(child, SIGCONT);
+	}
+	waitpid(child, 0, 0);
+	return unused;
+}
+
 static void *stoptimer(void *unused)
 {
 	ns first = now() + 2 * PERIOD;

@@ -301,7 +301,8 @@ impl Log {
         self.renamed(activation);
         let before = self.before.replace(*activation);
         let open = self.current.is_some();
-        if before.is_some_and(|before| self.sums.lacks_between(&before, activation, open)) {
+        let lacks = before.is_some_and(|before| self.sums.lacks_between(&before, activation, open));
+        if self.was_stopped_in_wait(before.as_ref(), activation) || lacks {
             // The overruns of the job are known, even if its end is not.
             self.lost_behind(before);
             let overran = self.current.take().and_then(|job| job.late);

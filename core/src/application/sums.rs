@@ -187,6 +187,11 @@ impl Sums {
         missing > 0
     }
 
+    /// The release of a job was not recorded.
+    pub fn lacks_release(&mut self) {
+        (self.not_recorded, self.turns_lost) = (self.not_recorded + 1, self.turns_lost + 1);
+    }
+
     /// Jobs were lost within `stretch`.
     pub fn lost_within(&mut self, stretch: Ns) {
         self.lost_within = self.lost_within.max(Some(stretch));

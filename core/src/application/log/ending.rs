@@ -1,10 +1,11 @@
 //! The end of a thread's recording: the job in progress, and losses after the last activation.
 
+use super::super::candidates::may_queue;
 use super::super::unfinished::{State, Unfinished};
 use super::over::release;
 use super::{CurrentJob, Log};
 use crate::time::Mono;
-use crate::trace::activation::{Activation, Point};
+use crate::trace::activation::{Activation, Point, Via};
 
 impl Log {
     /// The activation in progress at the end.
@@ -92,6 +93,18 @@ impl Log {
         let late = self.current.map_or(self.late, |job| job.late).map(|late| late.last);
         let since = [begun, late, self.lost_since].into_iter().flatten().min();
         self.lost_since = since;
+    }
+
+    /// Whether it was stopped where it waits for its next job, which may have been released meanwhile: it does not wait again
+    /// then. A sleep shows when it should have ended.
+    pub(super) fn was_stopped_in_wait(&mut self, before: Option<&Activation>, a: &Activation) -> bool {
+        let waits = |place| Some(place) == self.main && may_queue(self.places.get(place));
+        let in_wait = self.left.is_some_and(|(left, _)| waits(left)) && a.via == Via::Thread;
+        let stopped = in_wait && a.late_sleeps.is_none() && before.is_some_and(|before| before.stopped);
+        if stopped {
+            self.sums.lacks_release();
+        }
+        stopped
     }
 
     /// The lost jobs had ended by `end`.

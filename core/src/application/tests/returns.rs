@@ -138,6 +138,26 @@ fn a_job_that_was_due_while_its_thread_was_stopped_was_late_for_the_stop() {
 }
 
 #[test]
+fn a_release_of_a_thread_that_was_stopped_in_its_wait_is_not_recorded() {
+    const SEMAPHORE: Point = Point { operation: 9, ..LOCK };
+    let of = |place: Point, via: Via| {
+        let mut tasks = Tasks::new(4, Some(Ns::from_ms(40)), name);
+        for number in 1..=100 {
+            let stops = number == 80;
+            tasks.add(&Activation { stopped: stops, ..activation(number * 100 * MS, via, place) });
+            if stops {
+                tasks.add(&activation(number * 100 * MS + 60 * MS, Via::Thread, place));
+            }
+        }
+        let task = tasks.report().remove(0);
+        let response = task.of(Quantity::Response).unwrap();
+        (response.lost, response.lost_within_ns.unwrap_or_default() >= Ns(60 * MS))
+    };
+    assert_eq!(of(SEMAPHORE, Via::Thread), (1, true));
+    assert_eq!(of(SLEEP, Via::Timer), (0, false), "its end shows");
+}
+
+#[test]
 fn a_timed_wait_elsewhere_is_no_part_of_a_job_of_a_thread_without_a_period() {
     const OTHER: Point = Point { syscall: 202, argument: 0x2000, operation: 9, compat: false, site: 0 };
     const WORK: Point = Point { argument: 0x3000, ..OTHER };
