@@ -13,7 +13,7 @@ use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns};
+use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind as What};
 
 /// Function-call IPIs from one thread in one span, while it spun for their completion.
@@ -206,8 +206,11 @@ impl Walk<'_, '_> {
         });
         // A call that blocked or boosted an owner had to wait; of the others, only a long one may have.
         let waited = until == end || owner.is_some() || net >= SURELY_SPINNING;
-        let owner = owner
-            .map_or("its owner".to_owned(), |owner| format!("its owner {owner}, boosted by inheritance,"));
+        let owner = match (owner, self.unlocks(thread.tid, address, from, until)) {
+            (Some(owner), _) => format!("its owner {owner}, boosted by inheritance,"),
+            (None, Some(owner)) => format!("its owner {owner}, which unlocks it in the end,"),
+            (None, None) => "its owner".to_owned(),
+        };
         let label =
             format!("{thread} spins for the priority-inheritance (PI) mutex {address:#x} while {owner} runs");
         let mut leaf = Segment::leaf(Kind::Running, label, from, net);
@@ -215,6 +218,24 @@ impl Walk<'_, '_> {
         leaf.evidence = vec![self.record.evidence(index)];
         leaf.inferred = true;
         (waited && net >= SPINNING).then_some(leaf)
+    }
+
+    /// The thread other than `waiter` that last unlocks the priority-inheritance mutex at `address`: an owner whose
+    /// priority is not lower is not boosted.
+    fn unlocks(&self, waiter: Tid, address: u64, from: Mono, until: Mono) -> Option<Thread> {
+        const FUTEX_UNLOCK_PI: u64 = 7;
+        let is_it = |event: &Event| match event.kind {
+            What::SysEnter { id, args } => {
+                self.record.is_futex(id) && args[0] == address && args[1] & 0x7f == FUTEX_UNLOCK_PI
+            }
+            _ => false,
+        };
+        let last = self.record.cpus().filter_map(|cpu| {
+            let mut events = self.record.events_on(cpu, from, until).rev();
+            events.find(|(_, event)| event.current != Some(waiter) && is_it(event))
+        });
+        let (_, event) = last.max_by_key(|(_, event)| event.at)?;
+        Some(self.record.thread_by_id(event.current?, event.at))
     }
 
     /// Completion of the call `csd` on `cpu`.

@@ -115,6 +115,29 @@ fn a_waking_in_a_timer_interrupt_outside_its_timers_shows_a_loss() {
 }
 
 #[test]
+fn the_owner_of_a_mutex_spun_for_is_the_thread_that_unlocks_it() {
+    let events = "
+          0 c0 switch idle > owner/60@90
+         10 c1 switch idle > rt/50@80
+        100 c1 call 202 4096 6
+        300 c0 call 202 8192 7
+        305 c0 ret 202
+        700 c0 call 202 4096 7
+        705 c0 ret 202
+        710 c1 ret 202
+       1000 c1 switch rt/50@80:S > idle
+    ";
+    let owner = "while its owner owner/60 (RT 90), which unlocks it in the end, runs";
+    expect(events, (50, 950), &[owner], &[]);
+    expect(
+        &events.replace("700 c0 call 202 4096 7", "700 c0 call 202 8192 7"),
+        (50, 950),
+        &["while its owner runs"],
+        &[],
+    );
+}
+
+#[test]
 fn a_spin_whose_end_was_lost_does_not_last_until_the_next_event() {
     let events = "
           0 c0 switch idle > hog/60
