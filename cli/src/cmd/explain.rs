@@ -38,7 +38,7 @@ const AFTER: &str = "Without a query, explain prints the summary of a directory 
 
 In a tree, ~ marks a part that is inferred from other events, not recorded (`inferred` in the JSON).
 
-Exit status: 0 answered, also if intervals reach --threshold or none was found; 1 error or invalid arguments; 3 inconclusive: the trace is damaged (missing intervals may be worse), an interval over lost events or without an end is longer than the worst, only one end of each wake-up is recorded, or the trace lacks the events that the query needs.";
+Exit status: 0 answered, also if intervals reach --threshold or none was found; 1 error or invalid arguments; 3 inconclusive: the trace is damaged (missing intervals may be worse), an interval over lost events, or without a start or an end, may be longer than the worst, only one end of each wake-up is recorded, or the trace lacks the events that the query needs.";
 
 /// Explain latencies in a recorded trace: where the time went, and the cause.
 #[derive(Debug, clap::Args)]

@@ -202,6 +202,12 @@ impl Answers {
                 if count == 1 { "is" } else { "are" }
             ));
         }
+        if let Some((most, name, end)) = &found.longest_unseen_waking {
+            let count = counted(found.unseen_wakings, "wake-up");
+            limits.push(format!(
+                "{count} not recorded, of threads that slept and then got a CPU: {name} waited at most {most} for it, until {end}"
+            ));
+        }
         let worst = found.intervals.iter().map(FoundInterval::total).max();
         if let Some((length, name, begin)) = found.longest_unended.as_ref().filter(|one| Some(one.0) > worst)
         {

@@ -6,6 +6,8 @@
 mod fed;
 #[cfg(test)]
 mod fed_tests;
+#[cfg(test)]
+mod halves_tests;
 mod kept;
 mod losses;
 #[cfg(test)]
@@ -86,6 +88,8 @@ struct Switched {
     is_off: bool,
     /// It occurred in a switch.
     was_switched: bool,
+    /// When it fell asleep, until it is woken.
+    asleep_since: Option<Mono>,
 }
 
 impl Switched {
@@ -269,7 +273,8 @@ impl<'s> Search<'s> {
             Kind::Switch { next, prev, .. } => {
                 for (task, is_off) in [(prev, true), (next, false)] {
                     let known = self.switched.entry(task.tid).or_default();
-                    *known = Switched { comm: task.comm.or(known.comm), is_off, was_switched: true };
+                    let (comm, asleep_since) = (task.comm.or(known.comm), known.asleep_since);
+                    *known = Switched { comm, is_off, was_switched: true, asleep_since };
                 }
             }
             Kind::SysEnter { id, .. }

@@ -65,7 +65,7 @@ impl Search<'_> {
     /// The thread has ended, so its open interval has no end: the id may be reused.
     pub(super) fn over(&mut self, tid: Tid, at: Mono) {
         if let Some(known) = self.switched.get_mut(&tid) {
-            known.is_off = false;
+            (known.is_off, known.asleep_since) = (false, None);
         }
         let by_thread = matches!(self.question, Question::Between { .. } | Question::Syscall(_));
         if let Some(begun) = by_thread.then(|| self.by_thread.remove(&tid)).flatten() {

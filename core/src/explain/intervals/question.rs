@@ -102,6 +102,12 @@ pub struct Found {
     pub waited_before: u64,
     /// The longest of them: its minimum length, its thread and its end.
     pub longest_waited_before: Option<(Ns, String, Mono)>,
+    /// The longest of them, of a real-time thread: its minimum length.
+    pub longest_realtime_before: Option<Ns>,
+    /// Number of switch-ins of threads that slept, without the wake-up in between.
+    pub unseen_wakings: u64,
+    /// The longest of them: its maximum length, from the start of the sleep on, its thread and its end.
+    pub longest_unseen_waking: Option<(Ns, String, Mono)>,
     /// The trace lacks the events for the query: those to record.
     pub unanswerable: Option<&'static str>,
     /// The interrupts are paired with the next switch-in: no event links them.
@@ -153,8 +159,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether an interval over lost events, or without a start or an end, is longer than all others: the worst is not
-    /// known.
+    /// Whether an interval over lost events, or without a start or an end, may be longer than all others: the worst is
+    /// not known.
     #[must_use]
     pub fn may_hide_worse(&self) -> bool {
         let longest = |spans_loss: bool| {
@@ -162,13 +168,18 @@ impl Found {
             of_kind.map(FoundInterval::total).max()
         };
         let begun_in_loss = self.longest_begun_in_loss.map(|(least, _)| least);
-        longest(true).max(begun_in_loss).max(self.unended()) > longest(false)
+        let unseen_waking = self.longest_unseen_waking.as_ref().map(|(most, ..)| *most);
+        let without_start = begun_in_loss.max(unseen_waking).max(self.longest_realtime_before);
+        longest(true).max(without_start).max(self.unended()) > longest(false)
     }
 
     /// Whether the only intervals are wake-ups of which one end is not recorded.
     #[must_use]
     pub fn has_only_halves(&self) -> bool {
-        self.count == 0 && (self.longest_unseen_switch_in.is_some() || self.longest_waited_before.is_some())
+        let has_half = self.longest_unseen_switch_in.is_some()
+            || self.longest_waited_before.is_some()
+            || self.longest_unseen_waking.is_some();
+        self.count == 0 && has_half
     }
 
     /// Length of the longest interval without an end, if others have one.

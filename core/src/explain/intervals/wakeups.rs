@@ -11,7 +11,7 @@ use crate::trace::event::{Event, Kind, LeftAs, Level, Strings, TaskRef};
 impl Search<'_> {
     /// A `sched_wakeup`: the start only if there is no `sched_waking` for it.
     pub(super) fn woken_at_last(&mut self, task: TaskRef, at: Mono) {
-        self.switched.entry(task.tid).or_default().name(task.comm);
+        self.comes_awake(task);
         if self.found.from_wakeup {
             return self.woken(task, at);
         }
@@ -20,6 +20,12 @@ impl Search<'_> {
         }
         self.found.without_waking += 1;
         self.by_thread.insert(task.tid, Begun::new(at, task.tid, None));
+    }
+
+    fn comes_awake(&mut self, task: TaskRef) {
+        let known = self.switched.entry(task.tid).or_default();
+        known.name(task.comm);
+        known.asleep_since = None;
     }
 
     /// Whether it is on a CPU, according to switches; false for a thread without a switch so far.
@@ -34,7 +40,7 @@ impl Search<'_> {
 
     pub(super) fn woken(&mut self, task: TaskRef, at: Mono) {
         let tid = task.tid;
-        self.switched.entry(tid).or_default().name(task.comm);
+        self.comes_awake(task);
         if self.is_others(task) {
             return;
         }
@@ -58,16 +64,23 @@ impl Search<'_> {
             _ => {}
         }
         self.left(prev, left_as, &came, event.at);
+        let asleep_since = self.switched.get_mut(&next).and_then(|known| known.asleep_since.take());
         if let Some(begun) = self.by_thread.remove(&next) {
             self.keep(begun, next, event);
         } else if let Kind::Switch { next, .. } = event.kind {
             self.waited_before(next, event.at);
+            asleep_since.into_iter().for_each(|since| self.unseen_waking(next, since, event.at));
         }
     }
 
     /// A waking while it still ran is not a wake-up, unless it then slept and no other waking ends that sleep.
     fn left(&mut self, tid: Tid, left_as: LeftAs, came: &Came, at: Mono) {
-        let Some(Begun { at: since, leaving, .. }) = self.by_thread.remove(&tid) else { return };
+        let Some(Begun { at: since, leaving, .. }) = self.by_thread.remove(&tid) else {
+            if matches!(left_as, LeftAs::Blocked(_)) {
+                self.switched.entry(tid).or_default().asleep_since = Some(at);
+            }
+            return;
+        };
         let is_unseen = match came {
             Came::Unseen(_) => true,
             Came::First => since < self.lost_until,
@@ -126,8 +139,29 @@ impl Search<'_> {
         }
         let comm = next.comm.map_or("", |comm| self.normalizer.strings().get(comm)).to_owned();
         self.found.waited_before += 1;
+        if is_realtime(next, self.normalizer.strings()) {
+            self.found.longest_realtime_before = self.found.longest_realtime_before.max(Some(least));
+        }
         if self.found.longest_waited_before.as_ref().is_none_or(|(known, ..)| *known < least) {
             self.found.longest_waited_before = Some((least, format!("{comm}/{}", next.tid), at));
+        }
+    }
+
+    /// A thread that slept since then is switched in, and no wake-up is recorded in between.
+    fn unseen_waking(&mut self, next: TaskRef, since: Mono, at: Mono) {
+        if next.tid == Tid::IDLE
+            || self.found.from_wakeup
+            || self.found.unanswerable.is_some()
+            || self.lost_until > since
+            || self.is_others(next)
+            || !self.is_selected(next.tid, since, at)
+        {
+            return;
+        }
+        self.found.unseen_wakings += 1;
+        let most = at.since(since);
+        if self.found.longest_unseen_waking.as_ref().is_none_or(|(known, ..)| *known < most) {
+            self.found.longest_unseen_waking = Some((most, self.name(next.tid), at));
         }
     }
 
