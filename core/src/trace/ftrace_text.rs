@@ -12,6 +12,7 @@ mod fields;
 pub mod foreign;
 pub(crate) mod line;
 mod lines;
+mod omission;
 mod ordered;
 mod pieces;
 mod reading;
@@ -222,6 +223,37 @@ mod tests {
             ),
             "{told}"
         );
+    }
+
+    /// Left out lines, and the end of one recording, may hide switches of every CPU.
+    #[test]
+    fn lines_left_out_and_a_second_heading_are_losses_on_every_cpu() {
+        let line = |cpu: u32, at: u32| {
+            format!("  a-1  [00{cpu}]  1.00000{at}: sched_waking: comm=b pid=2 prio=120 target_cpu=000\n")
+        };
+        let before = format!("...\n{}{}", line(0, 1), line(1, 2));
+        let after = format!("{}{}{}...\n", line(1, 3), line(0, 4), line(1, 5));
+        let losses = |between: &str| {
+            let text = format!("{before}{between}{after}");
+            let source = FtraceText::open(text.as_bytes()).unwrap();
+            source.losses.iter().map(|loss| (loss.at, loss.cpu)).collect::<Vec<_>>()
+        };
+        assert_eq!(losses(""), []);
+        let wanted = [(1_000_003_000, 1), (1_000_004_000, 0)];
+        assert_eq!(losses("[...]\n"), wanted);
+        assert_eq!(losses("# tracer: nop\n#\n"), wanted);
+        assert_eq!(damage(&format!("{before}{after}")), [""; 0]);
+        assert_eq!(damage(&format!("{before}# tracer: nop\n{after}")), [""; 0]);
+        let told = damage(&format!("{before}[...]\n{after}"));
+        assert!(told.len() == 1 && told[0].contains("left out of the text, at 1 place"), "{told:?}");
+    }
+
+    #[test]
+    fn a_scheduler_event_without_its_threads_is_not_understood() {
+        let whole = "  a-1  [000]  1.000001: sched_switch: a:1 [120] S ==> b:2 [120]\n";
+        assert_eq!(damage(whole), [""; 0]);
+        let told = damage(&whole.replace("==>", "->"));
+        assert!(told[0].contains("a line that is not an event"), "{told:?}");
     }
 
     /// Time, CPU and count (events have none) of what streams show.

@@ -140,17 +140,6 @@ pub(super) fn each(text: &str) -> Vec<&str> {
     starts.iter().zip(ends).map(|(start, end)| &text[*start..end]).collect()
 }
 
-/// Whether it marks omitted lines: `[...]`, `....`, `<snip>`, `[omitted for brevity]`.
-pub(super) fn is_omission(line: &str) -> bool {
-    const LONGEST: usize = 48;
-    let bare = line.trim_matches(|c: char| "[](){}<>-*#~ ".contains(c));
-    let words = ["snip", "omitted", "skipped", "truncated", "removed", "left out"];
-    let said = || words.iter().any(|word| bare.to_ascii_lowercase().contains(word));
-    line.len() <= LONGEST
-        && !line.starts_with('#')
-        && (bare.starts_with("...") || bare.starts_with('…') || said())
-}
-
 /// Whether it is a line of the heading without `#`, which no event looks like.
 fn is_of_old_kernel(line: &str) -> bool {
     let starts = ["| task:", "=> started at:", "=> ended at:"];

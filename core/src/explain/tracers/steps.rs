@@ -1,6 +1,6 @@
 //! The lines of a tracer's text in order, with their stacks, and the gaps between them as parts.
 
-use super::{heading, stack};
+use super::stack;
 use crate::explain::segment::{Kind, Segment};
 use crate::printable;
 use crate::series::Thread;
@@ -45,6 +45,10 @@ pub(super) fn read(text: &str) -> Vec<Step> {
         }
         let step = match parse(line) {
             Some(Line::Event(event)) => Some(Step::of(&event)),
+            Some(Line::Omission) => {
+                omitted = true;
+                None
+            }
             Some(_) => None,
             None => Step::of_graph(trimmed),
         };
@@ -54,10 +58,7 @@ pub(super) fn read(text: &str) -> Vec<Step> {
             Some(at) if step.is_stack() && !is_relative(trimmed) => Step { at, is_graph: true, ..step },
             _ => step,
         });
-        match step {
-            Some(step) => steps.push(Step { omitted: std::mem::take(&mut omitted), ..step }),
-            None => omitted |= heading::is_omission(trimmed),
-        }
+        steps.extend(step.map(|step| Step { omitted: std::mem::take(&mut omitted), ..step }));
     }
     steps
 }
@@ -78,9 +79,8 @@ pub(super) fn without_stacks(text: &str) -> impl Iterator<Item = Step> + '_ {
     let mut omitted = false;
     text.lines().filter_map(move |line| match parse(line) {
         Some(Line::Event(event)) => Some(Step { omitted: std::mem::take(&mut omitted), ..Step::of(&event) }),
-        Some(_) => None,
-        None => {
-            omitted |= heading::is_omission(line.trim());
+        other => {
+            omitted |= other == Some(Line::Omission);
             None
         }
     })

@@ -29,8 +29,8 @@ pub(super) fn parse<'a>(name: &'a str, text: &'a str) -> (Cow<'a, str>, Fields<'
         return (Cow::Owned(name), fields);
     }
     let special = match name {
-        "sched_switch" if !text.contains("prev_pid=") => forms::short_switch(text),
-        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" if !text.contains("pid=") => {
+        "sched_switch" if text.ends_with([']', 's']) => forms::short_switch(text),
+        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" if text.contains(" [") => {
             forms::short_wakeup(text)
         }
         "sys_enter" => forms::sys_enter(text).or_else(|| forms::raw_sys_enter(text)),
@@ -267,6 +267,16 @@ mod tests {
 
     #[test]
     fn what_a_thread_is_called_overrides_no_field() {
+        for comm in ["pid=7", "prev_pid=9", "comm=a pid=1", "a [1]"] {
+            let text = format!("{comm}:77 [19] CPU:001");
+            assert_eq!(value("sched_waking", &text, "pid"), Some(Number(77)), "{comm}");
+            assert_eq!(value("sched_waking", &text, "comm"), Some(Text(comm)), "{comm}");
+            let text = format!("{comm}:77 [19] S ==> {comm}:78 [120]");
+            assert_eq!(value("sched_switch", &text, "prev_pid"), Some(Number(77)), "{comm}");
+            assert_eq!(value("sched_switch", &text, "next_pid"), Some(Number(78)), "{comm}");
+        }
+        let text = "comm=a:1 [2] CPU:3 pid=77 prio=120 target_cpu=001";
+        assert_eq!(value("sched_waking", text, "pid"), Some(Number(77)));
         let text = "comm=x pid=1 pid=77 prio=120 target_cpu=000";
         assert_eq!(value("sched_waking", text, "pid"), Some(Number(77)));
         assert_eq!(value("sched_waking", text, "comm"), Some(Text("x pid=1")));

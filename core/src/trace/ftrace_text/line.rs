@@ -1,5 +1,7 @@
 //! One line: thread, CPU, time, event.
 
+use super::omission::is_omission;
+
 /// Contents of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
@@ -17,6 +19,10 @@ pub(crate) enum Line<'a> {
     Started(u32),
     /// An event whose time has no decimal point: its clock does not count nanoseconds.
     Timeless,
+    /// The heading of another text.
+    Restart,
+    /// Lines were left out here.
+    Omission,
     /// Comments, headings, stacks, empty lines.
     Comment,
 }
@@ -38,10 +44,11 @@ pub(crate) struct EventLine<'a> {
 
 /// Parses a line; `None` if the form is unknown.
 pub(crate) fn parse(line: &str) -> Option<Line<'_>> {
-    let trimmed = line.trim();
+    let trimmed = without_place(line.trim());
     if trimmed.is_empty() || trimmed.starts_with('#') {
+        let is_first = trimmed.starts_with("# tracer:");
         let said = entries(trimmed).or_else(|| started(trimmed).map(Line::Started));
-        return Some(said.unwrap_or(Line::Comment));
+        return Some(said.unwrap_or(if is_first { Line::Restart } else { Line::Comment }));
     }
     // Events first, because a thread may have the name of a heading.
     let event = usual(trimmed).or_else(|| latency(trimmed)).or_else(|| short(trimmed));
@@ -51,7 +58,10 @@ pub(crate) fn parse(line: &str) -> Option<Line<'_>> {
     if let Some(loss) = lost(trimmed) {
         return Some(loss);
     }
-    if is_frame(trimmed) {
+    if is_omission(trimmed) {
+        return Some(Line::Omission);
+    }
+    if is_frame(trimmed) || trimmed.ends_with(" [SUBBUFFER START]") {
         return Some(Line::Comment);
     }
     let heading = [
@@ -68,6 +78,23 @@ pub(crate) fn parse(line: &str) -> Option<Line<'_>> {
         return Some(Line::Comment);
     }
     is_timeless(trimmed).then_some(Line::Timeless)
+}
+
+/// Without the place in the file that `trace-cmd report --debug` adds: ` [36598:0x20c:36]`.
+fn without_place(line: &str) -> &str {
+    let Some((before, place)) = line.strip_suffix(']').and_then(|line| line.rsplit_once(" [")) else {
+        return line;
+    };
+    let mut parts = place.split(':');
+    let delta = parts.next().unwrap_or_default();
+    let offset = parts.next().and_then(|offset| offset.strip_prefix("0x")).unwrap_or_default();
+    let is_of = |part: &str, radix| u64::from_str_radix(part, radix).is_ok();
+    let is_length = parts.next().is_none_or(|length| is_of(length, 10)) && parts.next().is_none();
+    if is_of(delta, 10) && is_of(offset, 16) && is_length {
+        before.trim_end()
+    } else {
+        line
+    }
 }
 
 /// The frame of a buffer printed at an oops (kernel/trace/trace.c, ftrace_dump).
@@ -276,16 +303,18 @@ fn latency(line: &str) -> Option<EventLine<'_>> {
 
 /// `COMM-TID  0d..2. TIME: NAME: FIELDS` of `trace-cmd report -l`: CPU and flags are one word.
 fn short(line: &str) -> Option<EventLine<'_>> {
-    let (head, behind) = line.split_once(": ")?;
-    let (head, stamp) = head.rsplit_once(char::is_whitespace)?;
-    let at = time(stamp)?;
-    let (who, flags) = head.trim_end().rsplit_once(char::is_whitespace)?;
-    let digits = flags.find(|c: char| !c.is_ascii_digit())?;
-    let cpu = flags[..digits].parse().ok()?;
-    let (comm, tid) = thread(who)?;
-    let (name, fields) = name_and_fields(behind_difference(behind.trim_start()));
-    let columns = &flags[digits..];
-    Some(EventLine { comm, tid, cpu, at, flags: level(columns), columns, name, fields })
+    // The name of a thread may contain a colon.
+    line.match_indices(": ").find_map(|(colon, _)| {
+        let (head, stamp) = line[..colon].rsplit_once(char::is_whitespace)?;
+        let at = time(stamp)?;
+        let (who, flags) = head.trim_end().rsplit_once(char::is_whitespace)?;
+        let digits = flags.find(|c: char| !c.is_ascii_digit())?;
+        let cpu = flags[..digits].parse().ok()?;
+        let (comm, tid) = thread(who)?;
+        let (name, fields) = name_and_fields(behind_difference(line[colon + 2..].trim_start()));
+        let columns = &flags[digits..];
+        Some(EventLine { comm, tid, cpu, at, flags: level(columns), columns, name, fields })
+    })
 }
 
 /// `COMM TID[/TID] [CPU] TIME: [PERIOD] [SYSTEM:]NAME: FIELDS` of `perf script`; `-F` may leave out the name.

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::fields::{FieldValue, Fields};
 use super::line::{self, EventLine, Line};
 use super::lines::Lines;
 use super::pieces::{fields_of, Cutter};
 use super::shapes::Shapes;
 use super::{FtraceText, LossLine, Release};
+use crate::numbers::counted;
 use crate::printable;
 use crate::time::{Mono, Tid};
 use crate::trace::item::Damage;
@@ -41,6 +43,19 @@ pub(super) fn recognise(text: &[u8]) -> Result<(), OpenError> {
     Err(OpenError::Foreign(what.into()))
 }
 
+/// Whether it is a scheduler event without the threads that it is about: its text has an unknown form.
+fn lacks_its_thread(name: &str, fields: &Fields<'_>) -> bool {
+    let needed: &[&str] = match name {
+        "sched_switch" => &["prev_pid", "next_pid"],
+        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" | "sched_migrate_task" => &["pid"],
+        _ => return false,
+    };
+    let has = |name: &str| {
+        fields.iter().any(|(known, value)| known == name && matches!(value, FieldValue::Number(_)))
+    };
+    !needed.iter().all(|name| has(name))
+}
+
 /// Facts of the lines read so far.
 #[derive(Default)]
 pub(super) struct Reading {
@@ -50,6 +65,12 @@ pub(super) struct Reading {
     losses: Vec<LossLine>,
     /// Losses of each CPU behind which no event was seen yet.
     open_losses: HashMap<u32, Vec<usize>>,
+    /// Of these, CPUs whose lines were left out, or that another recording may follow.
+    open_gaps: HashMap<u32, usize>,
+    /// Places at which lines were left out, and the first of them if an event followed.
+    omissions: u64,
+    last_omission: Option<usize>,
+    first_omission: Option<usize>,
     kallsyms: String,
     not_understood: u64,
     /// The damage that reports the first of them.
@@ -76,7 +97,7 @@ impl Reading {
     pub(super) fn line(&mut self, text: &str, begin: usize, end: usize) {
         self.lines += u64::from(!text.starts_with('#') && !text.trim_ascii().is_empty());
         match line::parse(text) {
-            Some(Line::Event(event)) if event.at <= Mono::LATEST.0 => self.event(&event, begin, end),
+            Some(Line::Event(event)) if event.at <= Mono::LATEST.0 => self.event(text, &event, begin, end),
             Some(Line::Lost { cpu, count }) => {
                 // Printed before the first event behind the gap: it takes that event's time.
                 self.open_losses.entry(cpu).or_default().push(self.losses.len());
@@ -88,20 +109,32 @@ impl Reading {
                 self.overwritten = self.overwritten.saturating_add(overwritten);
             }
             Some(Line::Started(cpu)) => self.started = Some(cpu),
-            Some(Line::Comment) => {}
-            Some(Line::Event(_) | Line::Timeless) | None => {
-                self.not_understood += 1;
-                if self.not_understood == 1 {
-                    let shown: String = text.chars().take(60).collect();
-                    let what = format!("a line that is not an event: '{shown}'");
-                    self.first_foreign = Some(self.about.info.damage.len());
-                    self.about.info.damage.push(Damage::new(begin as u64, what));
-                }
+            Some(Line::Restart) => self.gap(begin),
+            Some(Line::Omission) => {
+                self.gap(begin);
+                self.last_omission = Some(begin);
             }
+            Some(Line::Comment) => {}
+            Some(Line::Event(_) | Line::Timeless) | None => self.foreign(text, begin),
         }
     }
 
-    fn event(&mut self, event: &EventLine<'_>, begin: usize, end: usize) {
+    /// The events before and after this place do not follow one another, on any CPU.
+    fn gap(&mut self, begin: usize) {
+        self.open_gaps = self.reach.keys().map(|&cpu| (cpu, begin)).collect();
+    }
+
+    fn foreign(&mut self, text: &str, begin: usize) {
+        self.not_understood += 1;
+        if self.not_understood == 1 {
+            let shown: String = text.chars().take(60).collect();
+            let what = format!("a line that is not an event: '{shown}'");
+            self.first_foreign = Some(self.about.info.damage.len());
+            self.about.info.damage.push(Damage::new(begin as u64, what));
+        }
+    }
+
+    fn event(&mut self, text: &str, event: &EventLine<'_>, begin: usize, end: usize) {
         let (tid, comms) = (Tid(event.tid), &mut self.about.info.comms);
         let is_named = !event.comm.is_empty() && event.comm != "<...>";
         if is_named && comms.get(&tid).is_none_or(|known| known != event.comm) {
@@ -109,6 +142,9 @@ impl Reading {
         }
         let (name, fields) = fields_of(event);
         self.shapes.learn(&mut self.about.catalogue, &mut self.kallsyms, &name, &fields);
+        if lacks_its_thread(&name, &fields) {
+            self.foreign(text, begin);
+        }
         self.call(event);
         self.cutter.event(begin, end, event.at);
         self.last = event.at;
@@ -116,6 +152,15 @@ impl Reading {
         if !self.open_losses.is_empty() {
             let losses = self.open_losses.remove(&event.cpu).unwrap_or_default();
             losses.into_iter().for_each(|loss| self.losses[loss].at = event.at);
+        }
+        if !self.open_gaps.is_empty()
+            && let Some(line) = self.open_gaps.remove(&event.cpu)
+        {
+            self.losses.push(LossLine { at: event.at, line, cpu: event.cpu, count: None });
+        }
+        if let Some(omission) = self.last_omission.take().filter(|_| !self.reach.is_empty()) {
+            self.omissions += 1;
+            self.first_omission.get_or_insert(omission);
         }
         let reach = self.reach.entry(event.cpu).or_insert((event.at, event.at));
         let before = std::mem::replace(&mut reach.1, event.at);
@@ -161,6 +206,11 @@ impl Reading {
                 more => format!("{more} more such lines"),
             };
             first.what.push_str(&format!("; {more}: events are missing"));
+        }
+        if let Some(begin) = self.first_omission {
+            let places = counted(self.omissions, "place");
+            let what = format!("lines were left out of the text, at {places}: events are missing");
+            info.damage.push(Damage::new(begin as u64, what));
         }
         if self.lines < self.announced {
             let (lines, announced) = (self.lines, self.announced);

@@ -3,9 +3,12 @@
 //!
 //! Only if the first lines have no event and no heading of a tracer: a readable text is not changed.
 
+mod prefixes;
+
 use std::borrow::Cow;
 
 use super::line::{parse, Line};
+use prefixes::{bare, is_logged, numbering, prefix, quoted, without_shape};
 
 /// Number of lines examined.
 const LOOKED_AT: usize = 2_000;
@@ -16,27 +19,39 @@ const LARGEST_PASTED: usize = 1 << 20;
 /// `bytes` as readable text.
 #[must_use]
 pub fn text(bytes: &[u8]) -> Cow<'_, str> {
-    let text = out_of_page(spaced(printable_decoded(decoded(bytes))));
+    let text = out_of_page(spaced(printable_decoded(entities_decoded(decoded(bytes)))));
     let first = || text.lines().take(LOOKED_AT);
     let plainly = first().filter(|line| is_known(line) && quoted(line.trim_start()).is_none()).count();
     let cleaned = first().filter(|line| is_known(&bare(line))).count();
     let is_pasted = text.len() < LARGEST_PASTED && plainly > 0;
     let is_prose = |line: &str| is_pasted && is_around(line);
-    let is_bare = !first().take_while(|line| !is_known(line)).any(is_prose) && !first().any(is_fence);
+    let last = first().filter(|line| is_known(line)).last();
+    let has_prose_after = last.is_some_and(|last| {
+        let after = first().skip_while(|line| !std::ptr::eq(*line, last)).skip(1);
+        after.skip_while(|line| !line.trim().is_empty()).any(is_prose)
+    });
+    let has_prose = first().take_while(|line| !is_known(line)).any(is_prose) || has_prose_after;
+    let is_bare = !has_prose && !first().any(is_fence);
     let is_broken = text.len() < LARGEST_PASTED && is_broken(&text);
     let before = prefix(first());
     let is_stamped = 2 * first().filter(|line| is_known(line) && is_logged(line)).count() > plainly;
-    if plainly >= cleaned && is_bare && !is_broken && !is_stamped && before.is_none() {
+    let is_numbered = numbering(first());
+    let is_plain = is_bare && !is_broken && !is_stamped && !is_numbered && before.is_none();
+    if plainly >= cleaned && is_plain {
         return text;
     }
     if cleaned == 0 {
         return text;
     }
+    let unnumbered = |line| match is_numbered {
+        true => prefixes::numbered(line).unwrap_or(line),
+        false => line,
+    };
     let without = |line| match &before {
         Some(before) => without_shape(bare(line), before),
         None => bare(line),
     };
-    let mut lines: Vec<Cow<str>> = text.lines().map(without).collect();
+    let mut lines: Vec<Cow<str>> = text.lines().map(unnumbered).map(without).collect();
     blank_around(&mut lines);
     let mut tidy = String::with_capacity(text.len());
     let mut is_open = false; // the previous line may continue
@@ -78,12 +93,6 @@ pub(super) fn bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Whether a console or a log put its time before an event: with it the name of the thread would be another one.
-fn is_logged(line: &str) -> bool {
-    let line = line.trim_start();
-    console(line).or_else(|| stamped(line)).is_some_and(is_known)
-}
-
 /// Old line ends, and the blanks that word processors put.
 fn spaced(text: Cow<'_, str>) -> Cow<'_, str> {
     let has_old_ends = text.contains('\r') && !text.contains('\n');
@@ -109,38 +118,6 @@ fn is_remnant(line: &str) -> bool {
     let line = line.trim();
     let is_word = line.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, ',' | '|' | '_'));
     is_word && !is_known(line) && !is_around(line)
-}
-
-/// The prefix that a logger puts before every line, taken from the heading: `2025-01-02 10:11:12,345 INFO dut: `.
-fn prefix<'t>(lines: impl Iterator<Item = &'t str>) -> Option<String> {
-    const LONGEST: usize = 80;
-    lines.map(bare).find_map(|line| {
-        let at = line.find("# tracer:").filter(|at| *at <= LONGEST)?;
-        let before = &line[..at];
-        (!before.trim().is_empty() && !before.contains('#')).then(|| before.to_owned())
-    })
-}
-
-/// The line without a prefix of the shape of `before`: the same characters, with any digits for digits.
-fn without_shape<'t>(line: Cow<'t, str>, before: &str) -> Cow<'t, str> {
-    let shape = before.trim_end();
-    let Some(head) = line.get(..shape.len()) else { return line };
-    let same = |(a, b): (u8, u8)| {
-        a == b
-            || a.is_ascii_digit() && b.is_ascii_digit()
-            || a == b' ' && b.is_ascii_digit()
-            || b == b' ' && a.is_ascii_digit()
-    };
-    if !head.bytes().zip(shape.bytes()).all(same) {
-        return line;
-    }
-    let blanks = before.len() - shape.len();
-    let rest = &line[shape.len()..];
-    let start = rest.bytes().take(blanks).take_while(|byte| *byte == b' ').count();
-    match line {
-        Cow::Borrowed(line) => Cow::Borrowed(&line[shape.len() + start..]),
-        Cow::Owned(_) => Cow::Owned(rest[start..].to_owned()),
-    }
 }
 
 /// `# latency: 55060 us, #343/343, CPU#4 | (M:desktop VP:0, KP:0, SP:0 HP:0` without its closing parenthesis.
@@ -186,6 +163,16 @@ fn out_of_page(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(trace)
 }
 
+/// Decodes the markup of a web page, from which the text was copied: `==&gt;` is `==>`.
+fn entities_decoded(text: Cow<'_, str>) -> Cow<'_, str> {
+    let is_page = text.trim_start().starts_with("<");
+    if is_page || !["==&gt;", "&lt;idle&gt;", "&lt;...&gt;", "&lt;-"].iter().any(|mark| text.contains(mark)) {
+        return text;
+    }
+    let plain = text.replace("&gt;", ">").replace("&lt;", "<").replace("&quot;", "\"");
+    Cow::Owned(plain.replace("&#39;", "'").replace("&amp;", "&"))
+}
+
 /// Decodes quoted-printable mail (RFC 2045, 6.7): `=3D>` is `=>`, and a line that ends in `=` continues.
 fn printable_decoded(text: Cow<'_, str>) -> Cow<'_, str> {
     // Thread names may start with 3D: requires an encoded arrow, or several encoded blanks.
@@ -228,8 +215,11 @@ fn blank_around(lines: &mut [Cow<'_, str>]) {
     let Some(first) = lines.iter().position(|line| is_known(line)) else { return };
     let last = lines.iter().rposition(|line| is_known(line)).unwrap_or(first);
     let is_fenced = lines.iter().any(|line| is_fence(line));
+    // Prose after the trace is another paragraph.
+    let mut is_after = false;
     for (place, line) in lines.iter_mut().enumerate() {
-        let is_outside = place < first || is_fenced && place > last && !continues(line);
+        is_after |= place > last && (is_fenced || line.trim().is_empty());
+        let is_outside = place < first || is_after && !continues(line);
         if is_fence(line) || is_outside && is_around(line) && !is_rest(line) {
             *line = Cow::Borrowed("");
         }
@@ -241,11 +231,22 @@ fn is_around(line: &str) -> bool {
     let line = line.trim();
     let has_cpu = line.contains('[') && line.contains(']');
     let is_words = line.starts_with(|c: char| c.is_alphabetic()) || line.starts_with(['-', '*']);
-    is_words && !has_cpu && !line.contains(['=', '|']) && !line.contains("us")
+    is_words && !has_cpu && !line.contains(['=', '|']) && !has_latency_time(line)
+}
+
+/// Whether it has `12us:`, `12us+:` or `12us :` of the latency format.
+fn has_latency_time(line: &str) -> bool {
+    line.match_indices("us").any(|(at, _)| {
+        let is_number = line[..at].ends_with(|c: char| c.is_ascii_digit());
+        is_number && line[at + 2..].trim_start_matches([' ', '+', '!', '#', '*', '@', '$']).starts_with(':')
+    })
 }
 
 fn is_fence(line: &str) -> bool {
-    line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~")
+    let line = line.trim();
+    let is_markup = ["<pre>", "</pre>", "<code>", "</code>", "[code]", "[/code]"].contains(&line);
+    let is_block = ["{code", "{noformat"].iter().any(|start| line.starts_with(start)) && line.ends_with('}');
+    line.starts_with("```") || line.starts_with("~~~") || is_markup || is_block
 }
 
 fn decoded(bytes: &[u8]) -> Cow<'_, str> {
@@ -284,115 +285,6 @@ fn is_of_graph(line: &str) -> bool {
 fn is_of_rtla(line: &str) -> bool {
     line.len() < 200
         && ["hit stop tracing", "# RTLA ", "IRQ Timer Latency"].iter().any(|begin| line.contains(begin))
-}
-
-/// The line without pasted prefixes.
-fn bare(line: &str) -> Cow<'_, str> {
-    let line = line.trim_end_matches('\r');
-    let plain = match line.contains('\u{1b}') {
-        true => Cow::Owned(without_colours(line)),
-        false => Cow::Borrowed(line),
-    };
-    match plain {
-        Cow::Borrowed(line) => Cow::Borrowed(without_prefix(line)),
-        Cow::Owned(line) => Cow::Owned(without_prefix(&line).to_owned()),
-    }
-}
-
-fn without_prefix(line: &str) -> &str {
-    let mut rest = line;
-    for _ in 0..8 {
-        let is_event = |line: &str| matches!(parse(line), Some(Line::Event(_)));
-        let trimmed = rest.trim_start();
-        let shorter = quoted(trimmed).or_else(|| console(trimmed)).or_else(|| stamped(trimmed));
-        let numbered =
-            || numbered(trimmed).filter(|line| is_known(line) || line.trim_start().starts_with('#'));
-        // If it is an event with the prefix, removing the prefix must leave an event.
-        match shorter.or_else(numbered) {
-            Some(shorter) if !is_event(rest) || is_event(without_prefix(shorter)) => rest = shorter,
-            _ => return rest,
-        }
-    }
-    rest
-}
-
-/// `> `, `| ` of quoting and of boxes.
-fn quoted(line: &str) -> Option<&str> {
-    line.strip_prefix(['>', '|']).filter(|rest| !line.starts_with("||") && !rest.starts_with('='))
-}
-
-/// `   12  ` and `12: ` of editors and of grep.
-fn numbered(line: &str) -> Option<&str> {
-    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
-    let is_number = rest.len() < line.len() && line.len() - rest.len() <= 7;
-    let behind = rest.strip_prefix([':', '\t', '|']).or_else(|| rest.strip_prefix("  "))?;
-    is_number.then_some(behind)
-}
-
-/// `[   12.345678] ` of the console, with the CPU or thread that some kernels add: `[   12.345678][    T1] `.
-fn console(line: &str) -> Option<&str> {
-    let (inside, rest) = line.strip_prefix('[')?.split_once(']')?;
-    let is_stamp =
-        inside.contains('.') && inside.trim().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let is_caller = inside
-        .trim()
-        .strip_prefix(['T', 'C'])
-        .is_some_and(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()));
-    (is_stamp || is_caller).then(|| rest.strip_prefix(' ').unwrap_or(rest))
-}
-
-/// `2024-10-22T09:41:07.123456 ` and `2024-10-22 09:41:07 ` of logs, `Nov 25 12:00:01 host kernel: ` of syslog,
-/// `12:00:01.123 ` of terminals.
-fn stamped(line: &str) -> Option<&str> {
-    let (first, rest) = line.split_once(' ')?;
-    let is_clock = |word: &str| {
-        let mut parts = word.split(':');
-        let two = |part: Option<&str>| {
-            part.is_some_and(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        two(parts.next())
-            && two(parts.next())
-            && parts.next().is_some_and(|part| part.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    let is_date = |word: &str| {
-        let digits: Vec<&str> = word.split('-').collect();
-        digits.len() == 3
-            && digits[0].len() == 4
-            && digits.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    if let Some((date, clock)) = first.split_once('T')
-        && is_date(date)
-        && is_clock(clock)
-    {
-        return Some(rest);
-    }
-    if is_date(first) {
-        let (clock, rest) = rest.split_once(' ')?;
-        return is_clock(clock).then_some(rest);
-    }
-    if is_clock(first.trim_matches(['[', ']'])) {
-        return Some(rest);
-    }
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    if MONTHS.contains(&first) {
-        let (_, rest) = rest.trim_start().split_once(' ')?;
-        let (clock, rest) = rest.split_once(' ')?;
-        return if is_clock(clock) { rest.split_once("kernel: ").map(|(_, rest)| rest) } else { None };
-    }
-    None
-}
-
-fn without_colours(line: &str) -> String {
-    let mut plain = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some((before, behind)) = rest.split_once('\u{1b}') {
-        plain.push_str(before);
-        let end = behind.find(|c: char| c.is_ascii_alphabetic()).map_or(behind.len(), |at| at + 1);
-        rest = if behind.starts_with('[') { &behind[end..] } else { behind };
-    }
-    plain.push_str(rest);
-    plain
 }
 
 #[cfg(test)]

@@ -42,8 +42,14 @@ pub(super) fn short_switch(text: &str) -> Option<Fields<'_>> {
 pub(super) fn short_wakeup(text: &str) -> Option<Fields<'_>> {
     let (comm, pid, prio, behind) = task(text)?;
     let mut fields = vec![field("comm", Text(comm)), field("pid", Number(pid)), field("prio", Number(prio))];
-    let cpu = behind.split_once("CPU:").and_then(|(_, cpu)| cpu.split(' ').next()?.parse().ok());
-    fields.extend(cpu.map(|cpu| field("target_cpu", Number(cpu))));
+    for word in behind.split_ascii_whitespace() {
+        match word.split_once(':') {
+            Some(("CPU", cpu)) => fields.push(field("target_cpu", Number(cpu.parse().ok()?))),
+            _ if word.starts_with("success=") => {}
+            // The kernel's form, with a thread whose name looks like all of this.
+            _ => return None,
+        }
+    }
     Some(fields)
 }
 

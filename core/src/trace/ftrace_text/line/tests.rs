@@ -59,6 +59,18 @@ fn names_with_spaces_and_dashes_keep_them() {
 }
 
 #[test]
+fn the_place_in_the_file_and_a_colon_in_a_name_are_no_part_of_an_event() {
+    let line = event("fx7:  a: b-5  [000]  1.000002: sched_wakeup:  x:7378 [120] CPU:000 [36598:0x20c:36]");
+    assert_eq!((line.comm, line.fields), ("b", "x:7378 [120] CPU:000"));
+    let line = event("  b-5  [000]  1.000002: sched_switch: b:5 [120] S ==> x:7 [19] [7735:0x234:64]");
+    assert_eq!(line.fields, "b:5 [120] S ==> x:7 [19]");
+    let line = event("  a: b-5       1d..2 1.000002: sched_switch: a: b:5 [120] S ==> x:7 [19]");
+    assert_eq!((line.tid, line.cpu, line.name), (5, 1, "sched_switch"));
+    let start = "fx7: CPU:0 [SUBBUFFER START] [3469824588019:0x1000]";
+    assert_eq!(parse(start), Some(Line::Comment));
+}
+
+#[test]
 fn threads_may_be_called_like_headings() {
     for name in ["trace-cmd", "CPU 0", "cpus=2", "version =", "=>"] {
         let text = format!("{name}-920   [000] ..... 1.000002: sys_exit: NR 0 = 8");
@@ -83,7 +95,11 @@ fn losses_comments_and_stacks_are_told_apart() {
     assert_eq!(parse("CPU:1 [LOST 512 EVENTS]"), Some(Line::Lost { cpu: 1, count: Some(512) }));
     assert_eq!(parse("fxl: CPU:0 [145 EVENTS DROPPED]"), Some(Line::Lost { cpu: 0, count: Some(145) }));
     assert_eq!(parse("CPU:3 [EVENTS DROPPED]"), Some(Line::Lost { cpu: 3, count: None }));
-    for comment in ["# tracer: nop", " => __schedule", "", "cpus=2", "CPU 3 is empty"] {
+    assert_eq!(parse("# tracer: nop"), Some(Line::Restart));
+    for line in ["...", " [...]", "<snip>", "[ 20 lines omitted ]"] {
+        assert_eq!(parse(line), Some(Line::Omission), "{line}");
+    }
+    for comment in ["#", " => __schedule", "", "cpus=2", "CPU 3 is empty"] {
         assert_eq!(parse(comment), Some(Line::Comment), "{comment}");
     }
     assert_eq!(parse("hello world"), None);

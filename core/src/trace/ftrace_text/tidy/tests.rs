@@ -15,6 +15,10 @@ fn what_pasting_put_before_lines_is_taken_away() {
         "2024-10-22 09:41:07.1 ",
         "Nov 25 12:00:01 host kernel: [    1.000000] ",
         "> 12:00:01.123 ",
+        "Nov 25 12:00:01 ",
+        "[2024-10-22 09:41:07] ",
+        "2024-10-22T09:41:07.123456+02:00 host kernel: ",
+        "<6>[   12.345678] ",
         "\u{1b}[2;37m",
     ];
     for prefix in prefixes {
@@ -26,12 +30,39 @@ fn what_pasting_put_before_lines_is_taken_away() {
 
 #[test]
 fn words_around_a_trace_are_no_part_of_it() {
-    for (before, after) in [("Hello,\n\nsee below:\n```\n", "```\nAny idea?\n"), ("Hi all,\n", "")] {
+    let around = [
+        ("Hello,\n\nsee below:\n```\n", "```\nAny idea?\n"),
+        ("Hi all,\n", ""),
+        ("Hi, with 5.10 it takes 300us because of this:\n", "\nRegards,\nA. B.\n"),
+        ("", "\nIt is the same with 6.1, see above.\n"),
+        ("{code:title=trace}\n", "{code}\n"),
+    ];
+    for (before, after) in around {
         let pasted = format!("{before}# tracer: nop\n{EVENT}\n{after}");
         let tidy = text(pasted.as_bytes());
         let left: Vec<&str> = tidy.lines().filter(|line| !line.trim().is_empty()).collect();
         assert_eq!(left, ["# tracer: nop", EVENT], "{before}");
     }
+}
+
+#[test]
+fn numbers_of_lines_stand_before_stacks_too() {
+    let lines = ["# tracer: nop", EVENT, " => schedule", " => kthread", EVENT];
+    let whole: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let numbered = |form: fn(usize) -> String| {
+        let lines = lines.iter().enumerate();
+        text(lines.map(|(at, line)| form(at + 9) + line + "\n").collect::<String>().as_bytes()).into_owned()
+    };
+    assert_eq!(numbered(|number| format!("{number:>6}\t")), whole);
+    assert_eq!(numbered(|number| format!("{number}:")), whole);
+}
+
+#[test]
+fn the_markup_of_a_page_is_decoded() {
+    let switch = "a-7 [000] d..2. 10.000100: sched_switch: a:7 [9] S ==> x:8 [120]\n";
+    assert_eq!(text(switch.replace('>', "&gt;").as_bytes()), switch);
+    let named = "a-7 [000] d..2. 10.000100: sched_waking: comm=&gt;a pid=9 prio=120 target_cpu=000\n";
+    assert_eq!(text(named.as_bytes()), named);
 }
 
 #[test]

@@ -1,0 +1,184 @@
+//! What pasting put before each line: quoting, numbers of lines, time stamps of consoles and logs.
+
+use std::borrow::Cow;
+
+use super::{is_known, parse, Line};
+
+/// Whether a console or a log put its time before an event: with it the name of the thread would be another one.
+pub(super) fn is_logged(line: &str) -> bool {
+    let line = line.trim_start();
+    console(line).or_else(|| stamped(line)).is_some_and(is_known)
+}
+
+/// The prefix that a logger puts before every line, taken from the heading: `2025-01-02 10:11:12,345 INFO dut: `.
+pub(super) fn prefix<'t>(lines: impl Iterator<Item = &'t str>) -> Option<String> {
+    const LONGEST: usize = 80;
+    lines.map(bare).find_map(|line| {
+        let is_cpus = |at: &usize| line[at + 5..].bytes().all(|byte| byte.is_ascii_digit());
+        let at = line.find("# tracer:").or_else(|| line.rfind("cpus=").filter(is_cpus));
+        let at = at.filter(|at| *at <= LONGEST)?;
+        let before = &line[..at];
+        (!before.trim().is_empty() && !before.contains('#')).then(|| before.to_owned())
+    })
+}
+
+/// The line without a prefix of the shape of `before`: the same characters, with any digits for digits.
+pub(super) fn without_shape<'t>(line: Cow<'t, str>, before: &str) -> Cow<'t, str> {
+    let shape = before.trim_end();
+    let Some(head) = line.get(..shape.len()) else { return line };
+    let same = |(a, b): (u8, u8)| {
+        a == b
+            || a.is_ascii_digit() && b.is_ascii_digit()
+            || a == b' ' && b.is_ascii_digit()
+            || b == b' ' && a.is_ascii_digit()
+    };
+    if !head.bytes().zip(shape.bytes()).all(same) {
+        return line;
+    }
+    let blanks = before.len() - shape.len();
+    let rest = &line[shape.len()..];
+    let start = rest.bytes().take(blanks).take_while(|byte| *byte == b' ').count();
+    match line {
+        Cow::Borrowed(line) => Cow::Borrowed(&line[shape.len() + start..]),
+        Cow::Owned(_) => Cow::Owned(rest[start..].to_owned()),
+    }
+}
+
+/// The line without pasted prefixes.
+pub(super) fn bare(line: &str) -> Cow<'_, str> {
+    let line = line.trim_end_matches('\r');
+    let plain = match line.contains('\u{1b}') {
+        true => Cow::Owned(without_colours(line)),
+        false => Cow::Borrowed(line),
+    };
+    match plain {
+        Cow::Borrowed(line) => Cow::Borrowed(without_prefix(line)),
+        Cow::Owned(line) => Cow::Owned(without_prefix(&line).to_owned()),
+    }
+}
+
+fn without_prefix(line: &str) -> &str {
+    let mut rest = line;
+    for _ in 0..8 {
+        let is_event = |line: &str| matches!(parse(line), Some(Line::Event(_)));
+        let trimmed = rest.trim_start();
+        let shorter = quoted(trimmed).or_else(|| console(trimmed)).or_else(|| stamped(trimmed));
+        let numbered =
+            || numbered(trimmed).filter(|line| is_known(line) || line.trim_start().starts_with('#'));
+        // If it is an event with the prefix, removing the prefix must leave an event.
+        match shorter.or_else(numbered) {
+            Some(shorter) if !is_event(rest) || is_event(without_prefix(shorter)) => rest = shorter,
+            _ => return rest,
+        }
+    }
+    rest
+}
+
+/// `> `, `| ` of quoting and of boxes.
+pub(super) fn quoted(line: &str) -> Option<&str> {
+    line.strip_prefix(['>', '|']).filter(|rest| !line.starts_with("||") && !rest.starts_with('='))
+}
+
+/// Whether most lines have their number before them, each one more than the line before.
+pub(super) fn numbering<'t>(lines: impl Iterator<Item = &'t str>) -> bool {
+    let number = |line: &'t str| {
+        numbered(line)?;
+        let line = line.trim_start();
+        line[..line.find(|c: char| !c.is_ascii_digit())?].parse::<u32>().ok()
+    };
+    let (mut all, mut ascending, mut before) = (0, 0, None);
+    for line in lines.filter(|line| !line.trim().is_empty()) {
+        let number = number(line);
+        all += 1;
+        ascending += u32::from(before.is_some() && number == before);
+        before = number.map(|number| number.saturating_add(1));
+    }
+    2 * ascending > all
+}
+
+/// `   12  ` and `12: ` of editors and of grep.
+pub(super) fn numbered(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_number = rest.len() < line.len() && line.len() - rest.len() <= 7;
+    let behind = rest.strip_prefix([':', '\t', '|']).or_else(|| rest.strip_prefix("  "))?;
+    is_number.then_some(behind)
+}
+
+/// `[   12.345678] ` of the console, with the CPU or thread that some kernels add: `[   12.345678][    T1] `, and the
+/// level of /proc/kmsg before it: `<6>`.
+fn console(line: &str) -> Option<&str> {
+    if let Some((level, rest)) = line.strip_prefix('<').and_then(|line| line.split_once('>')) {
+        let is_level =
+            !level.is_empty() && level.len() <= 3 && level.bytes().all(|byte| byte.is_ascii_digit());
+        return is_level.then_some(rest);
+    }
+    let (inside, rest) = line.strip_prefix('[')?.split_once(']')?;
+    let is_stamp =
+        inside.contains('.') && inside.trim().bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let is_caller = inside
+        .trim()
+        .strip_prefix(['T', 'C'])
+        .is_some_and(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()));
+    (is_stamp || is_caller).then(|| rest.strip_prefix(' ').unwrap_or(rest))
+}
+
+/// `2024-10-22T09:41:07.123456 ` and `[2024-10-22 09:41:07] ` of logs, `Nov 25 12:00:01 host kernel: ` of syslog,
+/// `2024-10-22T09:41:07+02:00 host kernel: ` of journals, `12:00:01.123 ` of terminals.
+fn stamped(line: &str) -> Option<&str> {
+    let (first, rest) = line.split_once(' ')?;
+    let is_clock = |word: &str| {
+        let mut parts = word.split(':');
+        let two = |part: Option<&str>| {
+            part.is_some_and(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        two(parts.next())
+            && two(parts.next())
+            && parts.next().is_some_and(|part| part.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let is_date = |word: &str| {
+        let digits: Vec<&str> = word.split('-').collect();
+        digits.len() == 3
+            && digits[0].len() == 4
+            && digits.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    if let Some((date, clock)) = first.split_once('T')
+        && is_date(date)
+        && is_clock(clock)
+    {
+        return Some(behind_host(rest));
+    }
+    if is_date(first.trim_start_matches('[')) {
+        let (clock, rest) = rest.split_once(' ')?;
+        return is_clock(clock).then(|| behind_host(rest));
+    }
+    if is_clock(first.trim_matches(['[', ']'])) {
+        return Some(rest);
+    }
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    if MONTHS.contains(&first) {
+        let (_, rest) = rest.trim_start().split_once(' ')?;
+        let (clock, rest) = rest.split_once(' ')?;
+        return is_clock(clock).then(|| rest.split_once("kernel: ").map_or(rest, |(_, rest)| rest));
+    }
+    None
+}
+
+/// Without the `host kernel: ` of a journal.
+fn behind_host(rest: &str) -> &str {
+    let words = rest.trim_start().split_once(' ');
+    words.and_then(|(_, rest)| rest.strip_prefix("kernel: ")).unwrap_or(rest)
+}
+
+fn without_colours(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, behind)) = rest.split_once('\u{1b}') {
+        plain.push_str(before);
+        let end = behind.find(|c: char| c.is_ascii_alphabetic()).map_or(behind.len(), |at| at + 1);
+        rest = if behind.starts_with('[') { &behind[end..] } else { behind };
+    }
+    plain.push_str(rest);
+    plain
+}
