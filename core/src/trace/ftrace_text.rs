@@ -12,7 +12,7 @@ mod fields;
 pub mod foreign;
 pub(crate) mod line;
 mod lines;
-mod omission;
+mod missing;
 mod ordered;
 mod pieces;
 mod reading;
@@ -242,6 +242,11 @@ mod tests {
         let wanted = [(1_000_003_000, 1), (1_000_004_000, 0)];
         assert_eq!(losses("[...]\n"), wanted);
         assert_eq!(losses("# tracer: nop\n#\n"), wanted);
+        let limits = |text: String| FtraceText::open(text.as_bytes()).unwrap().info().limits.clone();
+        assert!(limits(format!("{before}# tracer: nop\n{after}"))[0].contains("another recording follows"));
+        // Files of single CPUs, one after another.
+        let heading = "# tracer: nop\n";
+        assert_eq!(limits(format!("{heading}{}{heading}{}", line(0, 4), line(1, 1))), [""; 0]);
         assert_eq!(damage(&format!("{before}{after}")), [""; 0]);
         assert_eq!(damage(&format!("{before}# tracer: nop\n{after}")), [""; 0]);
         let told = damage(&format!("{before}[...]\n{after}"));

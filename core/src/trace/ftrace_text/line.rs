@@ -1,6 +1,6 @@
 //! One line: thread, CPU, time, event.
 
-use super::omission::is_omission;
+use super::missing::{is_omission, lost, perf_record};
 
 /// Contents of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(crate) fn parse(line: &str) -> Option<Line<'_>> {
     if let Some(event) = event.or_else(|| perf_script(trimmed)).or_else(|| verbose(trimmed)) {
         return Some(Line::Event(event));
     }
-    if let Some(loss) = lost(trimmed) {
+    if let Some(loss) = lost(trimmed).or_else(|| perf_record(trimmed)) {
         return Some(loss);
     }
     if is_omission(trimmed) {
@@ -129,18 +129,6 @@ fn entries(line: &str) -> Option<Line<'_>> {
     let printed = there.parse().ok()?;
     let overwritten = written.parse::<u64>().ok()?.checked_sub(printed)?;
     Some(Line::Heading { printed, overwritten })
-}
-
-/// `CPU:1 [LOST 5 EVENTS]` of the kernel, `CPU:1 [5 EVENTS DROPPED]` and `CPU:1 [EVENTS DROPPED]` of trace-cmd.
-fn lost(line: &str) -> Option<Line<'_>> {
-    let inside = line.strip_suffix(']')?;
-    let (head, inside) = inside.rsplit_once('[')?;
-    if !(inside.contains("EVENTS") && (inside.contains("LOST") || inside.contains("DROPPED"))) {
-        return None;
-    }
-    let (_, cpu) = head.rsplit_once("CPU:")?;
-    let count = inside.split(' ').find_map(|word| word.parse().ok());
-    Some(Line::Lost { cpu: cpu.trim().parse().ok()?, count })
 }
 
 /// `##### CPU 1 buffer started ####`
@@ -217,7 +205,7 @@ fn comm_of(text: &str) -> &str {
 }
 
 /// Each ` [012]`: the text before it, the CPU, and the text after.
-fn cpus_in_brackets(line: &str) -> impl Iterator<Item = (&str, u32, &str)> {
+pub(super) fn cpus_in_brackets(line: &str) -> impl Iterator<Item = (&str, u32, &str)> {
     let brackets = line.bytes().enumerate().filter(|(_, byte)| *byte == b'[').map(|(at, _)| at);
     let apart = brackets.filter_map(|at| at.checked_sub(1)).filter(|at| line.as_bytes()[*at] == b' ');
     apart.filter_map(|at| {
@@ -322,7 +310,7 @@ fn perf_script(line: &str) -> Option<EventLine<'_>> {
     cpus_in_brackets(line).find_map(|(who, cpu, rest)| {
         let (comm, tid) = who.trim().rsplit_once(char::is_whitespace).unwrap_or(("", who.trim()));
         let tid = tid.rsplit_once('/').map_or(tid, |(_, tid)| tid).parse().ok()?;
-        let (at, behind) = timed(rest, time)?;
+        let (at, behind) = timed(rest, time).filter(|(_, behind)| !behind.starts_with("PERF_RECORD_"))?;
         let without_period = behind.trim_start_matches(|c: char| c.is_ascii_digit());
         let behind = if without_period.starts_with(' ') { without_period.trim_start() } else { behind };
         let (name, fields) = name_and_fields(behind);

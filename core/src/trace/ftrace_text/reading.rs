@@ -56,6 +56,16 @@ fn lacks_its_thread(name: &str, fields: &Fields<'_>) -> bool {
     !needed.iter().all(|name| has(name))
 }
 
+/// Events of a CPU.
+struct Reach {
+    /// Time of the first.
+    first: u64,
+    /// Time of the last.
+    last: u64,
+    /// Number of gaps before the last.
+    gaps: u64,
+}
+
 /// Facts of the lines read so far.
 #[derive(Default)]
 pub(super) struct Reading {
@@ -65,8 +75,8 @@ pub(super) struct Reading {
     losses: Vec<LossLine>,
     /// Losses of each CPU behind which no event was seen yet.
     open_losses: HashMap<u32, Vec<usize>>,
-    /// Of these, CPUs whose lines were left out, or that another recording may follow.
-    open_gaps: HashMap<u32, usize>,
+    /// Number of places where lines were left out, or another recording follows, and the offset of the last one.
+    gaps: (u64, usize),
     /// Places at which lines were left out, and the first of them if an event followed.
     omissions: u64,
     last_omission: Option<usize>,
@@ -79,11 +89,14 @@ pub(super) struct Reading {
     /// Number of events in the heading, and of lines that may be events.
     announced: u64,
     lines: u64,
+    /// Offset of the last heading, and whether a CPU has events before and after one.
+    restart: Option<usize>,
+    has_restarted: bool,
     /// The CPU whose buffer starts last.
     started: Option<u32>,
     last: u64,
-    /// Time of the first and of the last event of each CPU.
-    reach: HashMap<u32, (u64, u64)>,
+    /// Events of each CPU.
+    reach: HashMap<u32, Reach>,
     first_cpu: Option<u32>,
     backwards: bool,
     /// Thread and number of the last raw event of a system call.
@@ -109,7 +122,10 @@ impl Reading {
                 self.overwritten = self.overwritten.saturating_add(overwritten);
             }
             Some(Line::Started(cpu)) => self.started = Some(cpu),
-            Some(Line::Restart) => self.gap(begin),
+            Some(Line::Restart) => {
+                self.gap(begin);
+                self.restart = Some(begin);
+            }
             Some(Line::Omission) => {
                 self.gap(begin);
                 self.last_omission = Some(begin);
@@ -121,7 +137,7 @@ impl Reading {
 
     /// The events before and after this place do not follow one another, on any CPU.
     fn gap(&mut self, begin: usize) {
-        self.open_gaps = self.reach.keys().map(|&cpu| (cpu, begin)).collect();
+        self.gaps = (self.gaps.0 + 1, begin);
     }
 
     fn foreign(&mut self, text: &str, begin: usize) {
@@ -153,17 +169,17 @@ impl Reading {
             let losses = self.open_losses.remove(&event.cpu).unwrap_or_default();
             losses.into_iter().for_each(|loss| self.losses[loss].at = event.at);
         }
-        if !self.open_gaps.is_empty()
-            && let Some(line) = self.open_gaps.remove(&event.cpu)
-        {
-            self.losses.push(LossLine { at: event.at, line, cpu: event.cpu, count: None });
-        }
         if let Some(omission) = self.last_omission.take().filter(|_| !self.reach.is_empty()) {
             self.omissions += 1;
             self.first_omission.get_or_insert(omission);
         }
-        let reach = self.reach.entry(event.cpu).or_insert((event.at, event.at));
-        let before = std::mem::replace(&mut reach.1, event.at);
+        let gaps = self.gaps.0;
+        let reach = self.reach.entry(event.cpu).or_insert(Reach { first: event.at, last: event.at, gaps });
+        let before = std::mem::replace(&mut reach.last, event.at);
+        if std::mem::replace(&mut reach.gaps, gaps) < gaps {
+            self.has_restarted |= self.restart == Some(self.gaps.1);
+            self.losses.push(LossLine { at: event.at, line: self.gaps.1, cpu: event.cpu, count: None });
+        }
         if event.at < before && !self.backwards {
             self.backwards = true;
             let (cpu, before, now) = (event.cpu, Mono(before), Mono(event.at));
@@ -212,6 +228,10 @@ impl Reading {
             let what = format!("lines were left out of the text, at {places}: events are missing");
             info.damage.push(Damage::new(begin as u64, what));
         }
+        if self.has_restarted {
+            let what = "another recording follows in the text: the time between two recordings counts as lost events";
+            info.limits.push(what.to_owned());
+        }
         if self.lines < self.announced {
             let (lines, announced) = (self.lines, self.announced);
             let what = format!("the heading announces {announced} events, but there are {lines} lines: the text was cut or filtered");
@@ -219,7 +239,7 @@ impl Reading {
         }
         // Until the last CPU's first event the record has gaps.
         let begins = self.started.or(self.first_cpu).filter(|_| self.overwritten > 0);
-        if let Some((cpu, (at, _))) = begins.and_then(|cpu| Some((cpu, *self.reach.get(&cpu)?))) {
+        if let Some((cpu, at)) = begins.and_then(|cpu| Some((cpu, self.reach.get(&cpu)?.first))) {
             self.losses.push(LossLine { at, line: 0, cpu, count: Some(self.overwritten) });
         }
         self.losses.sort_unstable_by_key(LossLine::key);

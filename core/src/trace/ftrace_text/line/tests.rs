@@ -118,7 +118,11 @@ fn perf_script_without_names_and_the_sums_of_trace_cmd_are_understood() {
         panic!()
     };
     assert_eq!((event.comm, event.tid, event.cpu, event.name), ("", 10_400, 0, "sched_waking"));
+    let lost = "  swapper     0 [003]   100.000000: PERF_RECORD_LOST lost 5";
+    assert_eq!(parse(lost), Some(Line::Lost { cpu: 3, count: Some(5) }));
     for line in [
+        "         swapper     0 [000]     0.000000: PERF_RECORD_FORK(1:1):(0:0)",
+        "     process_api     0 [000]     0.000000: PERF_RECORD_COMM: process_api:1/1",
         "Average wakeup latency: 364.301 usecs",
         "Dumping ftrace buffer:",
         "---------------------------------",
