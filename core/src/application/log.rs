@@ -86,7 +86,7 @@ pub(super) struct Log {
     paused: Paused,
     /// Whether it may spin after its main wait.
     spinning: Spinning,
-    /// Its wakers, and those of them that it wakes, too.
+    /// Its wakers, and those of them that it wakes, too, or that are threads of its process.
     wakers: Vec<Tid>,
     answering: Vec<Tid>,
     /// The thread that created it, if recorded.
@@ -245,6 +245,11 @@ impl Log {
         let ended = |at: &Activation| at.point.syscall == Point::EXITS;
         let last = self.learning.last().or(self.before.as_ref());
         last.is_some_and(|last| last.tgid != activation.tgid || (ended(last) && !ended(activation)))
+    }
+
+    /// Its process, once an activation ended.
+    pub fn process(&self) -> Option<Tid> {
+        self.learning.last().or(self.before.as_ref()).map(|last| last.tgid)
     }
 
     pub fn is_empty(&self) -> bool {

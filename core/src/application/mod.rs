@@ -156,6 +156,9 @@ impl Tasks {
             self.wakes.entry(waker).or_default().push(tid);
             self.answer_each_other(tid, waker);
         }
+        if since.is_none() {
+            self.comes_into(tid);
+        }
         // A waker may have queued a second job while the woken thread was running.
         for woken in self.wakes.get(&tid).into_iter().flatten() {
             let log = self.logs.get_mut(woken);
@@ -201,14 +204,30 @@ impl Tasks {
         found
     }
 
-    /// `waker` woke `tid` for the first time; if `tid` has woken it before, each may answer the other.
+    /// `waker` woke `tid` for the first time; if `tid` has woken it before, each may answer the other. A thread of its own
+    /// process works for it without being asked each time.
     fn answer_each_other(&mut self, tid: Tid, waker: Tid) {
-        if !self.wakes.get(&tid).is_some_and(|woken| woken.contains(&waker)) {
-            return;
+        let both = self.wakes.get(&tid).is_some_and(|woken| woken.contains(&waker));
+        if both || self.is_one_process(tid, waker) {
+            self.logs.get_mut(&tid).into_iter().for_each(|log| log.is_answered_by(waker));
         }
-        for (one, other) in [(tid, waker), (waker, tid)] {
-            self.logs.get_mut(&one).into_iter().for_each(|log| log.is_answered_by(other));
+        if both {
+            self.logs.get_mut(&waker).into_iter().for_each(|log| log.is_answered_by(tid));
         }
+    }
+
+    /// The first activation of `waker` has ended; it may have woken others in it.
+    fn comes_into(&mut self, waker: Tid) {
+        for tid in self.wakes.get(&waker).cloned().unwrap_or_default() {
+            if self.is_one_process(tid, waker) {
+                self.logs.get_mut(&tid).into_iter().for_each(|log| log.is_answered_by(waker));
+            }
+        }
+    }
+
+    fn is_one_process(&self, one: Tid, other: Tid) -> bool {
+        let process = |tid| self.logs.get(&tid).and_then(Log::process);
+        process(one).is_some_and(|of_one| process(other) == Some(of_one))
     }
 
     /// Adds the finished jobs of `tid` to the chain.

@@ -62,8 +62,8 @@ impl Log {
 
     /// Notes a wait elsewhere that a timer ended within a job: perhaps it was for the next job. A sleep was not: no release
     /// could have ended it. Where a timer released this job, too, a sleep until an absolute time may have been. If the job
-    /// started after a relative sleep, perhaps that was within a job, and any wait elsewhere is for the next one. A thread that
-    /// this one does not wake may have ended a wait for a job of its own.
+    /// started after a relative sleep, perhaps that was within a job, and any wait elsewhere is for the next one. A thread of
+    /// another process, which this one does not wake, may have ended a wait for another job.
     pub(super) fn perhaps_idle(&mut self, left: Id, since: Mono, ended: &Activation) {
         let place = self.places.get(left);
         // Last: it compares many releases.
@@ -90,9 +90,9 @@ impl Log {
         }
     }
 
-    /// `other` wakes this thread, and is woken by it.
+    /// `other` wakes this thread and works for it: this one wakes it, too, or it is a thread of its process.
     pub fn is_answered_by(&mut self, other: Tid) {
-        if self.answering.len() < WAKERS {
+        if self.answering.len() < WAKERS && !self.answering.contains(&other) {
             self.answering.push(other);
         }
     }

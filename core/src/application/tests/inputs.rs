@@ -17,6 +17,11 @@ fn calls(point: Point) -> Option<&'static str> {
 /// Released every 100 ms, works for `works`, waits for input, which comes at `comes` (given the end of that work), and
 /// works for 1 ms more. `asks`: it wakes the thread that answers. Times within the period, in ms.
 fn of(works: impl Fn(u64) -> u64, comes: impl Fn(u64) -> u64, asks: bool) -> Task {
+    from(works, comes, asks, false)
+}
+
+/// The same; `ours`: the input comes from a thread of its process.
+fn from(works: impl Fn(u64) -> u64, comes: impl Fn(u64) -> u64, asks: bool, ours: bool) -> Task {
     let mut tasks = Tasks::new(4, Some(DEADLINE), calls);
     for job in 1..=100_u64 {
         let (at, blocks) = (job * 100 * MS, job as u16 * 2);
@@ -34,6 +39,10 @@ fn of(works: impl Fn(u64) -> u64, comes: impl Fn(u64) -> u64, asks: bool) -> Tas
         }
         let input = at + comes(work) * MS;
         let fed = Activation { blocks: blocks + 1, ..activation(input, Via::Thread, SLEEP) };
+        if ours {
+            let sent = Activation { thread: fed.waker, ..activation(input - MS, Via::Timer, SLEEP) };
+            tasks.add(&Activation { blocks: 20 + job as u16, blocked: Mono(input + MS / 2), ..sent });
+        }
         tasks.add(&Activation { blocked: Mono(input + MS), ..fed });
     }
     let tasks = tasks.report();
@@ -50,6 +59,8 @@ fn input_that_comes_at_its_own_times_may_be_the_release_of_another_job() {
     assert_eq!(task.waits_in.as_deref(), Some("clock_nanosleep TIMER_ABSTIME"));
     assert!(task.misses > 0 && task.is_late_by_doubt_alone(DEADLINE), "{:?}", task.several_jobs);
     assert!(task.several_jobs.unwrap().certain_ns < Ns::from_ms(12));
+    let ours = from(varying, |_| 60, false, true);
+    assert!(!ours.is_late_by_doubt_alone(DEADLINE), "a thread of its process works for it");
     let long = of(|job| if job == 50 { 45 } else { varying(job) }, |_| 60, false);
     assert!(!long.is_late_by_doubt_alone(DEADLINE), "its first part alone is late");
 }
