@@ -68,6 +68,7 @@ kills: ## kill -9 each long-running command 400 times and check that nothing is 
 	LATHUNT_KILLS=400 LATHUNT_REQUIRE=1 $(if $(KILLED),LATHUNT_KILLED=$(KILLED)) cargo test --locked --package lathunt --test killed -- --ignored --nocapture --exact kills_at_random_moments_leave_nothing
 
 dist: ## Static binaries and tarballs for x86-64 and aarch64, in target/dist (DIST_ARGS=--twice: check that two builds are identical)
+	@scripts/setup dist
 	@scripts/dist $(DIST_ARGS)
 
 deb: dist ## Debian packages of the binaries of dist, for amd64 and arm64, in target/dist
