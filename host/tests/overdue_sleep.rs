@@ -3,10 +3,11 @@
 
 mod cyclic_thread;
 
+use std::io::{pipe, PipeReader, PipeWriter, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cyclic_thread::{clock, enter};
+use cyclic_thread::{clock, enter, sleep_until, sleep_until_time_of};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::activation::{Activation, Via};
@@ -38,15 +39,6 @@ fn handle_signals() {
     }
 }
 
-fn sleep_until(clock: libc::clockid_t, time: u64) {
-    let at = libc::timespec {
-        tv_sec: (time / 1_000_000_000) as libc::time_t,
-        tv_nsec: (time % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: valid pointers; an absolute sleep writes no remainder.
-    unsafe { libc::clock_nanosleep(clock, libc::TIMER_ABSTIME, &at, std::ptr::null_mut()) };
-}
-
 /// From CLOCK_MONOTONIC to `other`, as the quickest of ten readings has it.
 fn offset_of(other: libc::clockid_t) -> i64 {
     let reading = |_| {
@@ -61,36 +53,33 @@ fn offset_of(other: libc::clockid_t) -> i64 {
 
 /// Sleeps by `of` until each release, and blocks once in between until a byte comes. Returns the releases after which it
 /// came with the signal.
-fn sleeper(of: libc::clockid_t, releases: &[Mono], pipe: libc::c_int, tell: &dyn Fn(Tid)) -> Vec<Mono> {
+fn sleeper(of: libc::clockid_t, releases: &[Mono], mut pipe: PipeReader, tell: &dyn Fn(Tid)) -> Vec<Mono> {
     enter(CPUS[0], 80);
     // SAFETY: no preconditions.
     tell(Tid(unsafe { libc::gettid() }));
     let offset = offset_of(of);
     // It is followed from its first waking.
-    sleep_until(libc::CLOCK_MONOTONIC, releases[0].0 - 2_000_000);
+    sleep_until(Mono(releases[0].0 - 2_000_000));
     let mut came = Vec::new();
     for &release in releases {
         let before = SIGNALS.load(Ordering::Relaxed);
-        sleep_until(of, release.0.wrapping_add_signed(offset));
+        sleep_until_time_of(of, release.0.wrapping_add_signed(offset));
         if SIGNALS.load(Ordering::Relaxed) > before && clock() > release + SIGNAL {
             came.push(release);
         }
-        let mut byte = 0u8;
-        // SAFETY: one byte fits; a signal may end the call.
-        while unsafe { libc::read(pipe, (&raw mut byte).cast(), 1) } != 1 {}
+        pipe.read_exact(&mut [0]).unwrap();
     }
     came
 }
 
-fn send(to: Tid, releases: &[Mono], pipe: libc::c_int) {
+fn send(to: Tid, releases: &[Mono], mut pipe: PipeWriter) {
     enter(CPUS[1], 80);
     for release in releases {
-        sleep_until(libc::CLOCK_MONOTONIC, (*release + SIGNAL).0);
+        sleep_until(*release + SIGNAL);
         // SAFETY: plain values; the thread is one of this process.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), to.0, libc::SIGUSR1) };
-        sleep_until(libc::CLOCK_MONOTONIC, (*release + Ns(PERIOD.0 / 2)).0);
-        // SAFETY: one byte of a literal.
-        assert_eq!(unsafe { libc::write(pipe, c"x".as_ptr().cast(), 1) }, 1);
+        sleep_until(*release + Ns(PERIOD.0 / 2));
+        pipe.write_all(&[0]).unwrap();
     }
 }
 
@@ -104,9 +93,7 @@ fn recorded(of: libc::clockid_t) -> (Vec<Activation>, Vec<Mono>) {
     let mut recorder = Recorder::start(&options).unwrap_or_else(|error| panic!("{error}"));
     let first = clock() + Ns::from_ms(300);
     let releases: Vec<Mono> = (0..TURNS).map(|turn| first + Ns(PERIOD.0 * turn)).collect();
-    let mut ends = [0; 2];
-    // SAFETY: the array has the two elements that the call writes.
-    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    let (reader, writer) = pipe().unwrap();
     let off = Options {
         count: TURNS as u32,
         every: PERIOD,
@@ -116,10 +103,10 @@ fn recorded(of: libc::clockid_t) -> (Vec<Activation>, Vec<Mono>) {
     let came = std::thread::scope(|scope| {
         let (tell, told) = std::sync::mpsc::channel();
         let releases = &releases;
-        let thread = scope.spawn(move || sleeper(of, releases, ends[0], &|tid| tell.send(tid).unwrap()));
+        let thread = scope.spawn(move || sleeper(of, releases, reader, &|tid| tell.send(tid).unwrap()));
         let tid = told.recv().unwrap();
         recorder.watch(tid).unwrap();
-        scope.spawn(move || send(tid, releases, ends[1]));
+        scope.spawn(move || send(tid, releases, writer));
         scope.spawn(|| inject(Kind::Irqoff, &off).unwrap_or_else(|error| panic!("{error}")));
         thread.join().unwrap()
     });

@@ -123,8 +123,6 @@ static void *tracewait(void *unused)
 	return unused;
 }
 
-/* Frozen in the wait for its release by the freezer of cgroup v1, and thawed LATE after it. Without that freezer it works
- * for as long. */
 static int tell(const char *group, const char *name, const char *what)
 {
 	char path[128];
@@ -139,6 +137,8 @@ static int tell(const char *group, const char *name, const char *what)
 	return close(file);
 }
 
+/* Frozen in the wait for its release by the freezer of cgroup v1, and thawed LATE after it. Without that freezer it works
+ * for as long. */
 static void *frozenwait(void *unused)
 {
 	ns first = now() + 2 * PERIOD;

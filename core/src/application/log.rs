@@ -86,8 +86,9 @@ pub(super) struct Log {
     paused: Paused,
     /// Whether it may spin after its main wait.
     spinning: Spinning,
-    /// Its wakers, and those of them that it wakes, too, or that are threads of its process.
+    /// Its wakers.
     wakers: Vec<Tid>,
+    /// Those of them that work for it: threads of its process, and those that it wakes, too.
     answering: Vec<Tid>,
     /// The thread that created it, if recorded.
     created_by: Option<Tid>,
@@ -118,7 +119,7 @@ struct CurrentJob {
     rested: Option<(Mono, Ns)>,
     /// The same of waits until absolute times, in a job that a timer released: each may be the wait for another job.
     alternated: Option<(Mono, Ns)>,
-    /// End of its first wait for input from a thread that it did not ask for it, and the longest span around that wait.
+    /// End of its first wait for input from a thread that does not work for it, and the longest span around that wait.
     fed: Option<(Mono, Ns)>,
     /// From the release until it ran.
     delay: Ns,

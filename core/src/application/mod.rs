@@ -154,10 +154,10 @@ impl Tasks {
         let tid = activation.thread.tid;
         if let Some(waker) = waker.filter(|_| self.wakes.len() < self.limit) {
             self.wakes.entry(waker).or_default().push(tid);
-            self.answer_each_other(tid, waker);
+            self.first_wakes(waker, tid);
         }
         if since.is_none() {
-            self.comes_into(tid);
+            self.first_ends(tid);
         }
         // A waker may have queued a second job while the woken thread was running.
         for woken in self.wakes.get(&tid).into_iter().flatten() {
@@ -204,24 +204,29 @@ impl Tasks {
         found
     }
 
-    /// `waker` woke `tid` for the first time; if `tid` has woken it before, each may answer the other. A thread of its own
-    /// process works for it without being asked each time.
-    fn answer_each_other(&mut self, tid: Tid, waker: Tid) {
-        let both = self.wakes.get(&tid).is_some_and(|woken| woken.contains(&waker));
-        if both || self.is_one_process(tid, waker) {
-            self.logs.get_mut(&tid).into_iter().for_each(|log| log.is_answered_by(waker));
+    /// `waker` woke `tid` for the first time. It works for it if both are threads of one process, or each wakes the other.
+    fn first_wakes(&mut self, waker: Tid, tid: Tid) {
+        let each_other = self.wakes.get(&tid).is_some_and(|woken| woken.contains(&waker));
+        if each_other {
+            self.works_for(tid, waker);
         }
-        if both {
-            self.logs.get_mut(&waker).into_iter().for_each(|log| log.is_answered_by(tid));
+        if each_other || self.is_one_process(waker, tid) {
+            self.works_for(waker, tid);
         }
     }
 
-    /// The first activation of `waker` has ended; it may have woken others in it.
-    fn comes_into(&mut self, waker: Tid) {
-        for tid in self.wakes.get(&waker).cloned().unwrap_or_default() {
-            if self.is_one_process(tid, waker) {
-                self.logs.get_mut(&tid).into_iter().for_each(|log| log.is_answered_by(waker));
+    /// The first activation of `tid` ended, so its process is known. It may have woken threads of it before.
+    fn first_ends(&mut self, tid: Tid) {
+        for woken in self.wakes.get(&tid).cloned().unwrap_or_default() {
+            if self.is_one_process(tid, woken) {
+                self.works_for(tid, woken);
             }
+        }
+    }
+
+    fn works_for(&mut self, one: Tid, other: Tid) {
+        if let Some(log) = self.logs.get_mut(&other) {
+            log.is_answered_by(one);
         }
     }
 

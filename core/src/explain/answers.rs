@@ -205,7 +205,7 @@ impl Answers {
         if let Some((most, name, end)) = &found.longest_unseen_waking {
             let count = counted(found.unseen_wakings, "wake-up");
             limits.push(format!(
-                "{count} not recorded, of threads that slept and then got a CPU: {name} waited at most {most} for it, until {end}"
+                "{count} not recorded: threads slept, and then got a CPU; the longest wait for one is at most {most}, of {name} until {end}"
             ));
         }
         let worst = found.intervals.iter().map(FoundInterval::total).max();

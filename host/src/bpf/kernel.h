@@ -69,7 +69,7 @@ struct hrtimer_cpu_base;
 struct hrtimer_clock_base {
 	struct hrtimer_cpu_base *cpu_base;
 	__u32 index;  /* which clock */
-	struct hrtimer *running; /* its handler runs */
+	struct hrtimer *running; /* the timer whose handler runs */
 	__s64 offset; /* to CLOCK_MONOTONIC */
 } CORE;
 

@@ -41,12 +41,17 @@ pub fn enter(cpu: Cpu, priority: i32) {
 }
 
 pub fn sleep_until(time: Mono) {
+    sleep_until_time_of(libc::CLOCK_MONOTONIC, time.0);
+}
+
+/// `time`: ns of `clock`. A signal ends the sleep.
+pub fn sleep_until_time_of(clock: libc::clockid_t, time: u64) {
     let at = libc::timespec {
-        tv_sec: (time.0 / 1_000_000_000) as libc::time_t,
-        tv_nsec: (time.0 % 1_000_000_000) as libc::c_long,
+        tv_sec: (time / 1_000_000_000) as libc::time_t,
+        tv_nsec: (time % 1_000_000_000) as libc::c_long,
     };
     // SAFETY: valid pointers; an absolute sleep writes no remainder.
-    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &at, std::ptr::null_mut()) };
+    unsafe { libc::clock_nanosleep(clock, libc::TIMER_ABSTIME, &at, std::ptr::null_mut()) };
 }
 
 impl CyclicThread {

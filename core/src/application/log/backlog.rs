@@ -68,7 +68,6 @@ impl Log {
         let place = self.places.get(left);
         // Last: it compares many releases.
         let polls = self.current.is_some() && may_begin_jobs(place) && self.polls();
-        let asked = ended.via != Via::Thread || self.answering.contains(&ended.waker.tid);
         let Some(job) = self.current.as_mut() else { return };
         let (part, by_timer) = (job.part, ended.via == Via::Timer);
         let rests = |rested: &mut Option<(Mono, Ns)>| {
@@ -83,14 +82,15 @@ impl Log {
         if alternates {
             rests(&mut job.alternated);
         }
-        let takes = place.class != Class::Lock && may_queue(place);
-        if takes && !asked && job.via == Via::Timer && job.fed.is_none() {
+        let is_first = job.via == Via::Timer && job.fed.is_none();
+        let foreign = ended.via == Via::Thread && !self.answering.contains(&ended.waker.tid);
+        if is_first && foreign && place.class != Class::Lock && may_queue(place) {
             rests(&mut job.fed);
             self.several.fed(since.since(job.begin), ended.begin().since(since));
         }
     }
 
-    /// `other` wakes this thread and works for it: this one wakes it, too, or it is a thread of its process.
+    /// `other` wakes this thread and works for it ([`Log::answering`]).
     pub fn is_answered_by(&mut self, other: Tid) {
         if self.answering.len() < WAKERS && !self.answering.contains(&other) {
             self.answering.push(other);

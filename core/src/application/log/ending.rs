@@ -98,13 +98,15 @@ impl Log {
     /// Whether it was stopped where it waits for its next job, which may have been released meanwhile: it does not wait again
     /// then. A sleep shows when it should have ended.
     pub(super) fn was_stopped_in_wait(&mut self, before: Option<&Activation>, a: &Activation) -> bool {
+        if !before.is_some_and(|before| before.stopped) || a.via != Via::Thread || a.late_sleeps.is_some() {
+            return false;
+        }
         let waits = |place| Some(place) == self.main && may_queue(self.places.get(place));
-        let in_wait = self.left.is_some_and(|(left, _)| waits(left)) && a.via == Via::Thread;
-        let stopped = in_wait && a.late_sleeps.is_none() && before.is_some_and(|before| before.stopped);
-        if stopped {
+        let in_wait = self.left.is_some_and(|(left, _)| waits(left));
+        if in_wait {
             self.sums.lacks_release();
         }
-        stopped
+        in_wait
     }
 
     /// The lost jobs had ended by `end`.

@@ -68,7 +68,6 @@ const UNINTERRUPTIBLE: u32 = 2;
 pub(super) const STOPPED: u32 = 4;
 pub(super) const TRACED: u32 = 8;
 pub(super) const FROZEN: u32 = 0x8000;
-const FREEZER: &str = "as the freezer of its cgroup does it";
 
 /// Ids of threads are lower (PID_MAX_LIMIT of 64-bit kernels).
 const MOST_TIDS: u64 = 1 << 22;
@@ -120,7 +119,7 @@ impl Walk<'_, '_> {
         let at = stretch.begin;
         if bits & (STOPPED | TRACED | FROZEN) != 0 {
             let how = match bits {
-                _ if bits & FROZEN != 0 => FREEZER,
+                _ if bits & FROZEN != 0 => "by the freezer",
                 _ if bits & TRACED != 0 => "by its tracer (ptrace)",
                 _ => "by a signal",
             };
@@ -219,11 +218,8 @@ impl Walk<'_, '_> {
             return None;
         }
         stretch.ended_by.and_then(writes).filter(|_| !is_own)?;
-        Some(Reason {
-            text: format!(", stopped {FREEZER}"),
-            what: Asked::Stopped(FREEZER),
-            proof: Some(proof),
-        })
+        let how = "as the freezer of its cgroup does it";
+        Some(Reason { text: format!(", stopped {how}"), what: Asked::Stopped(how), proof: Some(proof) })
     }
 
     /// The write of the thread that ends the wait, while `tid` waited for the CPU until `came`: it had to be neither kicked nor
