@@ -157,8 +157,8 @@ fn interrupt(
     parts
 }
 
-/// Expiry → handler.
-fn late(
+/// Expiry → handler, or until something else woke the thread.
+pub(super) fn late(
     record: &Record,
     victim: Tid,
     begin: Mono,

@@ -50,6 +50,21 @@ pub struct Window {
     pub in_faults: Vec<(Tid, Mono)>,
     /// Stalls proved by the records of CPUs that are not in this window.
     pub standstills: Vec<Standstill>,
+    /// Sleeps that something else ended before their timers, which were late.
+    pub overdue: Vec<Overdue>,
+}
+
+/// A sleep that was over when something else woke its thread, before the handler of its timer ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// The thread.
+    pub tid: Tid,
+    /// End of the sleep as requested.
+    pub due: Mono,
+    /// Programmed expiry: `due` and the slack of the thread.
+    pub expires: Mono,
+    /// When it was woken.
+    pub woken: Mono,
 }
 
 /// A CPU took no interrupt although a timer was due and interrupts were on: the hypervisor or the hardware stopped it.

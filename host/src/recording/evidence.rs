@@ -7,7 +7,7 @@ use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Mono, Tid};
 use lathunt_core::trace::activation::{Activation, Via};
 use lathunt_core::trace::event::{Event, Kind, Level, TaskRef};
-use lathunt_core::trace::window::Window;
+use lathunt_core::trace::window::{Overdue, Window};
 
 use super::memory::Memory;
 use crate::recorder::Frozen;
@@ -36,6 +36,7 @@ impl Evidence {
         window.standstills = self.standstills.beside(cpu, begin, end);
         if let Some(a) = activation {
             add_waking(&mut window, a);
+            note_overdue(&mut window, a);
         }
         let plain = activation.map_or_else(|| woken_at(&window, tid, begin), |a| a.timer.is_none());
         Some(match plain {
@@ -63,6 +64,17 @@ impl Evidence {
             context: None,
             during_action: false,
         })
+    }
+}
+
+/// Notes that something else woke its thread before the late timer of its sleep did: a timer that wakes a thread does so
+/// in its handler, which begins before.
+pub(super) fn note_overdue(window: &mut Window, a: &Activation) {
+    let Some((due, entry)) = a.timer.filter(|&(due, entry)| due < entry && entry == a.waking) else { return };
+    let handles = |event: &Event| event.at == entry && matches!(event.kind, Kind::TimerExpireEntry { .. });
+    if !window.events.iter().any(handles) {
+        let (tid, expires) = (a.thread.tid, Mono(due.0.saturating_add(a.slack.0)));
+        window.overdue.push(Overdue { tid, due, expires, woken: a.waking });
     }
 }
 

@@ -9,7 +9,7 @@ use lathunt_core::trace::event::{Event, Kind, Level};
 use lathunt_core::trace::syscall_names::SyscallTable;
 use lathunt_core::trace::window::Window;
 
-use super::evidence::{add_waking, Evidence};
+use super::evidence::{add_waking, note_overdue, Evidence};
 use crate::recorder::{self, Frozen};
 
 /// Third argument of a futex call if unknown.
@@ -36,6 +36,7 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     window.mappings.extend(pages.cloned());
     job.steps.iter().for_each(|a| faults_before(&mut window, a));
     job.steps.iter().for_each(|a| add_waking(&mut window, a));
+    job.steps.iter().for_each(|a| note_overdue(&mut window, a));
     job.steps.iter().for_each(|a| add_call(&mut window, a));
     let last = job.steps.last()?;
     let of = Interval { tid: last.thread.tid, cpu: last.cpu, begin: job.begin, end: job.end };

@@ -25,6 +25,7 @@ mod victim;
 mod waited_for;
 
 use super::caveats;
+use super::record::Record;
 use super::scene::CauseInput;
 use super::segment::{Explanation, Gap, WORTH_A_REMARK};
 use super::share::Share;
@@ -87,7 +88,7 @@ const WORTH_A_CLAUSE: f64 = 0.2;
 /// The explanation of a scene: its tree with main cause, sentence, advice and limits.
 #[must_use]
 pub fn conclude(scene: CauseInput, begin: Mono, end: Mono) -> Explanation {
-    let blames = blames(&scene);
+    let blames = blames(scene.record, &scene.shares);
     let gaps = scene.tree.all_gaps();
     let unexplained = scene.tree.total_unexplained();
     let main = blames.first().filter(|blame| blame.net >= unexplained && blame.net > Ns::ZERO);
@@ -132,11 +133,34 @@ fn amount(net: Ns, total: Ns) -> String {
     format!("{net} ({:.0} %)", 100.0 * net.share_of(total))
 }
 
+/// What one culprit took of a time, in words.
+pub struct Told {
+    /// [`Explanation::cause`].
+    pub cause: String,
+    /// What it did, as a clause; the amount is appended.
+    pub clause: String,
+    /// What to do about it.
+    pub advice: String,
+    /// Net time.
+    pub net: Ns,
+}
+
+/// What the culprits of `shares` took of `total`, largest first; without those that took too little to be named.
+#[must_use]
+pub fn tell(record: &Record, shares: &[Share], total: Ns) -> Vec<Told> {
+    let is_worth = |blame: &Blame| blame.net.share_of(total) >= WORTH_A_CLAUSE;
+    let told = |blame: Blame| {
+        let Cause { key, clause, advice, .. } = blame.cause;
+        Told { cause: key(&blame), clause: clause(&blame), advice: advice(&blame), net: blame.net }
+    };
+    blames(record, shares).into_iter().filter(is_worth).map(told).collect()
+}
+
 /// All shares by cause and culprit, largest first.
-fn blames<'s>(scene: &'s CauseInput) -> Vec<Blame<'s>> {
-    let preemption = scene.record.window.preemption.as_deref();
+fn blames<'s>(record: &'s Record, shares: &'s [Share]) -> Vec<Blame<'s>> {
+    let preemption = record.window.preemption.as_deref();
     let mut blames: Vec<Blame> = Vec::new();
-    for share in &scene.shares {
+    for share in shares {
         let Some(cause) = CAUSES.into_iter().find(|cause| (cause.matches)(share)) else { continue };
         let same = |blame: &&mut Blame| blame.cause.name == cause.name && blame.share.name == share.name;
         if let Some(blame) = blames.iter_mut().find(same) {

@@ -1,6 +1,6 @@
 //! Blocked time: the object that the thread waited for, and the time of the thread that provided it.
 
-use super::clauses::Weight;
+use super::clauses::{Weight, AMOUNT};
 use super::grace;
 use super::missing::TIMER_MISSING;
 use super::reason::{Asked, Reason};
@@ -60,6 +60,9 @@ impl Walk<'_, '_> {
         let (a, b) = (stretch.begin, stretch.end);
         if let Asked::Stopped(how) = &reason.what {
             return vec![self.stopped(thread, stretch, (how, reason.proof), depth)];
+        }
+        if let Some(sleep) = self.overdue(thread.tid, b) {
+            return self.overslept(thread, (a, b), sleep, &reason.text, depth);
         }
         let waker = self.waker(thread, stretch);
         if reason.what == Asked::Sleep && self.is_not_by_signal(thread, stretch, &waker) {
@@ -155,7 +158,7 @@ impl Walk<'_, '_> {
             }
             Waker::Interrupt { label, proof, .. } => {
                 let net = b.since(a);
-                let told = format!("{} waited {{}} for {label}", self.subject(thread, depth));
+                let told = format!("{} waited {AMOUNT} for {label}", self.subject(thread, depth));
                 let advice = format!(
                     "this is the time until {label} arrived: check the device or timer that raises it"
                 );
@@ -196,13 +199,13 @@ impl Walk<'_, '_> {
             (Asked::Futex { inherits: true, .. }, Waker::Thread(owner)) => {
                 let boost = self.boost(owner, stretch);
                 (
-                    format!("{subject} was blocked {{}}{}, held by {owner}{boost}", reason.text),
+                    format!("{subject} was blocked {AMOUNT}{}, held by {owner}{boost}", reason.text),
                     format!("PI mutex of {}", owner.comm),
                     format!("the cost of the critical section of {}: shorten it; inheritance already bounds the inversion", owner.comm),
                 )
             }
             (Asked::Futex { mutex: true, .. }, Waker::Thread(owner)) => (
-                format!("{subject} was blocked {{}}{}, a mutex without priority inheritance, held by {owner}{by}", reason.text),
+                format!("{subject} was blocked {AMOUNT}{}, a mutex without priority inheritance, held by {owner}{by}", reason.text),
                 format!("mutex of {}", owner.comm),
                 format!("give the mutex priority inheritance (PTHREAD_PRIO_INHERIT), and shorten what {} does while it holds it", owner.comm),
             ),
@@ -214,20 +217,20 @@ impl Walk<'_, '_> {
                     true => format!(", which ended there{by}"),
                     false => by,
                 };
-                (format!("{subject} was blocked {{}}{} (a lock, condition or semaphore without priority inheritance), {how} {owner}{by}", reason.text), String::new(), String::new())
+                (format!("{subject} was blocked {AMOUNT}{} (a lock, condition or semaphore without priority inheritance), {how} {owner}{by}", reason.text), String::new(), String::new())
             }
             (Asked::Lock, Waker::Thread(owner)) => {
                 let boost = self.boost(owner, stretch);
-                (format!("{subject} was blocked {{}}{}, held by {owner}{boost} until it woke it{by}", reason.text), String::new(), String::new())
+                (format!("{subject} was blocked {AMOUNT}{}, held by {owner}{boost} until it woke it{by}", reason.text), String::new(), String::new())
             }
             (Asked::End, Waker::Thread(other)) => {
-                (format!("{subject} was blocked {{}}{} until {other} woke it, which ended there", reason.text), String::new(), String::new())
+                (format!("{subject} was blocked {AMOUNT}{} until {other} woke it, which ended there", reason.text), String::new(), String::new())
             }
             (Asked::Page { place, .. }, Waker::Thread(other)) if self.provides_pages(stretch.ended_by) => {
-                (format!("{subject} was blocked {{}} in a page fault on {place}, until {other} provided the page (userfaultfd)"), String::new(), String::new())
+                (format!("{subject} was blocked {AMOUNT} in a page fault on {place}, until {other} provided the page (userfaultfd)"), String::new(), String::new())
             }
             (Asked::Page { place, is_file }, _) => (
-                format!("{subject} was blocked {{}} in a page fault on {place}"),
+                format!("{subject} was blocked {AMOUNT} in a page fault on {place}"),
                 "page fault".to_owned(),
                 match is_file {
                     Some(false) => "lock the memory (mlockall), so that it is not swapped out, and touch it before it is needed".to_owned(),
@@ -237,12 +240,12 @@ impl Walk<'_, '_> {
             ),
             (_, Waker::Thread(other)) if grace::drives(&other.comm) => {
                 let who = self.readers(stretch.begin, stretch.end).1;
-                (format!("{subject} was blocked {{}}{}, until the end of an RCU grace period, which {other} drives{who}", reason.text), String::new(), String::new())
+                (format!("{subject} was blocked {AMOUNT}{}, until the end of an RCU grace period, which {other} drives{who}", reason.text), String::new(), String::new())
             }
             (_, Waker::Thread(other)) => {
-                (format!("{subject} was blocked {{}}{} until {other} woke it{by}", reason.text), String::new(), String::new())
+                (format!("{subject} was blocked {AMOUNT}{} until {other} woke it{by}", reason.text), String::new(), String::new())
             }
-            _ => (format!("{subject} was blocked {{}}{}{by}", reason.text), String::new(), String::new()),
+            _ => (format!("{subject} was blocked {AMOUNT}{}{by}", reason.text), String::new(), String::new()),
         };
         self.say(Weight::Frame, net, text, cause, advice);
     }
@@ -267,7 +270,7 @@ impl Walk<'_, '_> {
             _ => None,
         };
         let on = continues.as_ref().map_or(String::new(), |other| format!(", until {other} continued it"));
-        let text = format!("{} was stopped {how}{by} for {{}}{on}", self.subject(thread, depth));
+        let text = format!("{} was stopped {how}{by} for {AMOUNT}{on}", self.subject(thread, depth));
         let advice = "find who stops it: a debugger or tracer, job control of a terminal, a supervisor, the freezer of its cgroup; and who continues it";
         let label = format!("{thread} is stopped {how}{by}{on}");
         // Follows a continuing thread only if it was delayed itself, or is a tracer; else it chose the time.

@@ -25,7 +25,7 @@ pub struct Clause {
     pub weight: Weight,
     /// Net time.
     pub net: Ns,
-    /// The text; `{}` is replaced by the amount, [`WHY`] by `why`.
+    /// The text; [`AMOUNT`] is replaced by the amount, [`WHY`] by `why`.
     pub text: String,
     /// A reason that is said once in a sentence.
     pub why: String,
@@ -51,8 +51,10 @@ impl Weight {
     }
 }
 
+/// Place of the amount in a text: no thread has such a name.
+pub const AMOUNT: &str = "\0amount";
 /// Place of the reason in a text.
-pub const WHY: &str = "{why}";
+pub const WHY: &str = "\0why";
 
 /// Minimum share of a clause, of the interval or of the time in which its thread did not sleep.
 const WORTH: f64 = 0.05;
@@ -312,7 +314,9 @@ fn said(clause: &Clause, with_why: bool, total: Ns) -> String {
     let amount = format!("{} ({})", clause.net, percent(clause.net, total));
     let often = hidden(&clause.hidden, clause.net).map_or_else(String::new, |(often, ..)| often);
     let why = if with_why { clause.why.as_str() } else { "" };
-    clause.text.replacen("{}", &amount, 1).replacen(WHY, why, 1) + &clause.hidden.in_call(clause.net) + &often
+    clause.text.replacen(AMOUNT, &amount, 1).replacen(WHY, why, 1)
+        + &clause.hidden.in_call(clause.net)
+        + &often
 }
 
 fn percent(net: Ns, total: Ns) -> String {
@@ -334,7 +338,7 @@ mod tests {
         Clause {
             weight,
             net: Ns::from_us(us),
-            text: format!("{cause} took {{}}"),
+            text: format!("{cause} took {AMOUNT}"),
             why,
             cause,
             advice,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::clauses::Weight;
+use super::clauses::{Weight, AMOUNT};
 use super::queued::Own;
 use super::rest::Rest;
 use super::stacked::is_stacked;
@@ -55,7 +55,7 @@ impl Walk<'_, '_> {
         if from < b {
             let label = format!("work item {function} (workqueue){by}, executed by worker {worker}");
             let text =
-                format!("work item {function}{by} took {{}} from queue to hand-over in worker {worker}");
+                format!("work item {function}{by} took {AMOUNT} from queue to hand-over in worker {worker}");
             self.say(Weight::Frame, b.since(from), text, String::new(), "");
             let inside = self.life(worker, from, b, depth + 1);
             let mut group = Segment::group(Kind::Blocked, label, from, b.since(from), inside);
@@ -137,7 +137,7 @@ impl Walk<'_, '_> {
         } else {
             let net = done.since(from);
             let others = self.others_on(dev, &[Some(thread.tid), owner.map(|owner| owner.tid)], from, done);
-            let text = format!("the {what} took {{}} until {irq} (block I/O){others}");
+            let text = format!("the {what} took {AMOUNT} until {irq} (block I/O){others}");
             let advice = match is_stacked(dev) {
                 _ if kind == "discard" => "the file system discards the blocks of deleted files at once: mount it without discard, and run fstrim when nothing waits for the device",
                 true => "this device passes its requests on to others: keep disk I/O out of the interval; block:* and workqueue:* would show what took this long",
@@ -264,7 +264,7 @@ impl Walk<'_, '_> {
         } else if let Some((index, sender)) = sender {
             let (a, sent_at) = rest.until(self.record.event(index).at);
             if sent_at > a {
-                let text = format!("the network packet it waited for came from {sender} over {device} (socket, softirq NET_RX) after {{}}");
+                let text = format!("the network packet it waited for came from {sender} over {device} (socket, softirq NET_RX) after {AMOUNT}");
                 self.say(Weight::Frame, sent_at.since(a), text, String::new(), "");
                 let did = format!("sends the packet over {device}");
                 let mut group = self.until(&sender, &did, (a, sent_at), depth);
@@ -278,7 +278,7 @@ impl Walk<'_, '_> {
             let (a, at) = rest.until(at);
             let net = at.since(a);
             let text = format!(
-                "{} waited {{}} for a network packet on {device} ({softirq})",
+                "{} waited {AMOUNT} for a network packet on {device} ({softirq})",
                 self.subject(thread, depth)
             );
             self.say(
@@ -345,7 +345,7 @@ impl Walk<'_, '_> {
         let (from, b) = rest.last();
         if from < b {
             let text = format!(
-                "{} waited {{}} for the function-call IPI {function} on CPU {cpu}",
+                "{} waited {AMOUNT} for the function-call IPI {function} on CPU {cpu}",
                 self.subject(thread, depth)
             );
             self.say(

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::clauses::Weight;
+use super::clauses::{Weight, AMOUNT};
 use super::wakers::Waker;
 use super::Walk;
 use crate::explain::segment::{Kind, Segment};
@@ -51,7 +51,7 @@ impl Walk<'_, '_> {
     ) -> Segment {
         let (boosted, who) = self.readers(a, b);
         let text = format!(
-            "the RCU grace period took {{}}: {driver} waited until all CPUs had switched and all preempted readers had \
+            "the RCU grace period took {AMOUNT}: {driver} waited until all CPUs had switched and all preempted readers had \
              finished{who}"
         );
         let advice = "keep what waits for RCU grace periods out of the interval (membarrier, changes of networks, cgroups, \
@@ -73,7 +73,7 @@ impl Walk<'_, '_> {
             return vec![self.quiescence(thread, (a, b), proof)];
         };
         let who = self.readers(a, b).1;
-        let text = format!("{} waited {{}} for an RCU grace period{who}", self.subject(thread, depth));
+        let text = format!("{} waited {AMOUNT} for an RCU grace period{who}", self.subject(thread, depth));
         self.say(Weight::Frame, b.since(a), text, String::new(), "");
         let inside = self.life(&driver, a, b, depth + 1);
         let label = format!("an RCU grace period and its callback, which wakes {thread}");

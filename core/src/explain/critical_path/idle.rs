@@ -1,6 +1,6 @@
 //! An idle CPU while a thread was runnable: leaving idle, not idle after all, or kept from running the thread.
 
-use super::clauses::Weight;
+use super::clauses::{Weight, AMOUNT};
 use super::throttled::{Throttled, OVER_BUDGET, OVER_QUOTA};
 use super::waiting::WORTH_MOVING;
 use super::Walk;
@@ -105,9 +105,9 @@ impl Walk<'_, '_> {
             throttled.filter(|held| held.explains_idle(share.net))
         {
             let text = if [OVER_BUDGET, OVER_QUOTA].contains(cause) {
-                format!("{subject} could not run for {{}}: {why}")
+                format!("{subject} could not run for {AMOUNT}: {why}")
             } else {
-                format!("{subject} was runnable for {{}} while CPU {cpu} idled: {why}")
+                format!("{subject} was runnable for {AMOUNT} while CPU {cpu} idled: {why}")
             };
             self.say(Weight::Blame, share.net, text, (*cause).to_owned(), *advice);
             return format!("CPU {cpu} {}: {why}", share.name);
@@ -118,7 +118,7 @@ impl Walk<'_, '_> {
                 _ => None,
             });
         let by = vector.map_or(String::new(), |name| format!(" by interrupt {name}"));
-        let text = format!("CPU {cpu} took {{}} to wake up from idle{by}");
+        let text = format!("CPU {cpu} took {AMOUNT} to wake up from idle{by}");
         self.say(Weight::Blame, share.net, text, "idle exit".to_owned(),
             "forbid deep idle states (0 in /dev/cpu_dma_latency); on a virtual machine the host wakes this CPU: idle=poll");
         format!("CPU {cpu} {}, woken up{by}", share.name)

@@ -25,6 +25,7 @@ mod known_timers;
 mod links;
 mod locks;
 mod missing;
+mod overdue;
 mod own;
 mod queued;
 mod reason;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::clauses::Weight;
+use super::clauses::{Weight, AMOUNT};
 use super::faults::Faults;
 use super::spins::Spin;
 use super::Walk;
@@ -101,10 +101,10 @@ impl Walk<'_, '_> {
             } else {
                 let label = self.source(&share, a, b);
                 if matches!(share.context, Context::Softirq(_)) && does_softirqs(&thread.comm) {
-                    let text = format!("{thread} did {label} for {{}}");
+                    let text = format!("{thread} did {label} for {AMOUNT}");
                     self.say(Weight::Blame, share.net, text, share.name.clone(), interrupt_advice(&share));
                 } else {
-                    let text = format!("{label} interrupted {} for {{}}", self.subject(thread, depth));
+                    let text = format!("{label} interrupted {} for {AMOUNT}", self.subject(thread, depth));
                     self.say(Weight::Blame, share.net, text, share.name.clone(), interrupt_advice(&share));
                 }
                 parts.push(share.leaf(label));
@@ -133,7 +133,7 @@ impl Walk<'_, '_> {
         part.evidence = vec![self.record.evidence(spin.proof)];
         part.inferred = true;
         let subject = self.subject(thread, depth);
-        let text = format!("{subject} spun {{}} in the kernel{call}, waiting for {what}{meanwhile}");
+        let text = format!("{subject} spun {AMOUNT} in the kernel{call}, waiting for {what}{meanwhile}");
         let advice = match holder {
             Some(holder) => format!("{} did not let CPU {} answer: keep it off that CPU, or shorten what it does there; or avoid the call at run time", holder.comm, spin.cpu),
             None => format!("keep threads of this process off CPU {} (each munmap, mprotect or exit has to notify all its CPUs), or avoid the call at run time", spin.cpu),
@@ -167,7 +167,7 @@ impl Walk<'_, '_> {
             put(&mut spin, pieces);
             let of = spin.label.split_once(" while ").map_or("its owner runs", |(_, of)| of);
             let text = format!(
-                "{} spun {{}} on the CPU for a priority-inheritance (PI) mutex while {of}",
+                "{} spun {AMOUNT} on the CPU for a priority-inheritance (PI) mutex while {of}",
                 self.subject(thread, depth)
             );
             self.say(
@@ -182,7 +182,7 @@ impl Walk<'_, '_> {
         for (what, mut spin) in self.spins_on_locks(thread, stretch) {
             let pieces = take(&spin.pieces);
             put(&mut spin, pieces);
-            let text = format!("{} spun {{}} on the CPU for {what}", self.subject(thread, depth));
+            let text = format!("{} spun {AMOUNT} on the CPU for {what}", self.subject(thread, depth));
             let advice = "another CPU holds this lock of the kernel: keep what it does there (the same file, pipe, memory or device) away from the interval";
             self.say(Weight::Blame, spin.duration_ns, text, "lock of the kernel".to_owned(), advice);
             parts.push(spin);
@@ -223,7 +223,7 @@ impl Walk<'_, '_> {
             });
             let found = found.map(|(clause, _)| clause);
             let handler = handler.or(unreturned).or(fault).or(in_call).or(found).unwrap_or_default();
-            let text = format!("{subject} ran {{}} itself{moved}{handler}");
+            let text = format!("{subject} ran {AMOUNT} itself{moved}{handler}");
             self.say(Weight::Own, rest, text, cause, advice);
         } else {
             let (root, other) = self.apart(thread);
@@ -234,7 +234,7 @@ impl Walk<'_, '_> {
                 calls.insert(call, net.min(rest));
                 wakings = self.wakings(thread, cpu, stretch.begin, stretch.end);
             }
-            let text = format!("{subject} ran for {{}}{moved}");
+            let text = format!("{subject} ran for {AMOUNT}{moved}");
             self.say(Weight::Blame, rest, text, format!("waited for: {}", thread.comm), advice);
         }
         let faults = self.faults_of(thread, stretch, faults);

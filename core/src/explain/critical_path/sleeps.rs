@@ -1,6 +1,6 @@
 //! Sleeps ended by the timer wheel: a timeout of the thread's call, or a sleep of the kernel on its behalf.
 
-use super::clauses::Weight;
+use super::clauses::{Weight, AMOUNT};
 use super::Walk;
 use crate::explain::segment::Segment;
 use crate::series::Thread;
@@ -41,13 +41,13 @@ impl Walk<'_, '_> {
         let mut whose = "its own timeout".to_owned();
         match self.why_asleep(thread.tid, a, b) {
             Sleep::Kernel(call) => {
-                let told = format!("the kernel slept {{}} in {call} of {subject}, and tried again");
+                let told = format!("the kernel slept {AMOUNT} in {call} of {subject}, and tried again");
                 let advice = format!("{call} takes no timeout: the kernel waits there in whole ticks for something that is not ready; see what {call} waits for");
                 self.say(Weight::Blame, net, told, format!("sleep of the kernel in {call}"), advice);
             }
             Sleep::Throttled(call) => {
                 whose = format!("a pause of the kernel in {call}");
-                let told = format!("the kernel paused {subject} for {{}} in {call}, as it does while too many pages of files are dirty (throttled writeback)");
+                let told = format!("the kernel paused {subject} for {AMOUNT} in {call}, as it does while too many pages of files are dirty (throttled writeback)");
                 let advice = format!("keep {call} to files out of the interval, or leave it to a thread that may wait; vm.dirty_bytes and vm.dirty_background_bytes set the limit, writeback:balance_dirty_pages would show it");
                 self.say(Weight::Blame, net, told, "throttled writeback".to_owned(), advice);
             }
@@ -57,18 +57,18 @@ impl Walk<'_, '_> {
                     false => ("between a call and the return from it", "throttled memory of the cgroup"),
                 };
                 whose = format!("a pause of the kernel {place}");
-                let told = format!("the kernel paused {subject} for {{}} {place}, as it does while the memory of its cgroup is above memory.high");
+                let told = format!("the kernel paused {subject} for {AMOUNT} {place}, as it does while the memory of its cgroup is above memory.high");
                 let advice = format!("raise memory.high of the cgroup of {comm}, or move it to one without (memory.events counts `high`); get and lock its memory before it is needed (mlockall)");
                 self.say(Weight::Blame, net, told, cause.to_owned(), advice);
             }
             Sleep::Requested if depth == 0 => {
                 self.clauses.slept(net);
-                let told = format!("{subject} waited {{}} for its own timeout");
+                let told = format!("{subject} waited {AMOUNT} for its own timeout");
                 let advice = "the thread waited as long as it requested";
                 self.say(Weight::Wanted, net, told, "its own timeout".to_owned(), advice);
             }
             Sleep::Requested => {
-                let told = format!("{subject} waited {{}} for its own timeout");
+                let told = format!("{subject} waited {AMOUNT} for its own timeout");
                 let (root, other) = self.apart(thread);
                 let advice = format!(
                     "{other} waits for its timeout while {root} waits for it: let it hand over first"

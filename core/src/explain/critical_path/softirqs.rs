@@ -1,7 +1,7 @@
 //! Softirqs deferred to a thread: ksoftirqd, and on PREEMPT_RT the threads of timers and interrupts. Such a thread is
 //! not a bystander: from the raising of the softirq until the thread ran, the softirq was pending.
 
-use super::clauses::Weight;
+use super::clauses::{Weight, AMOUNT};
 use super::Walk;
 use crate::explain::cpu::{Context, Slice};
 use crate::explain::record::describe::does_softirqs;
@@ -113,7 +113,8 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Segment {
         let Deferred { worker, name, raised, .. } = deferred;
-        let text = format!("{name} was deferred to {worker}, which took {{}} from the time it was raised");
+        let text =
+            format!("{name} was deferred to {worker}, which took {AMOUNT} from the time it was raised");
         self.say(Weight::Frame, b.since(from), text, String::new(), "");
         let inside = self.life(worker, from, b, depth + 1);
         let label = format!("{name}, deferred to {worker}");

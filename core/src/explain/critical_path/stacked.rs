@@ -1,7 +1,7 @@
 //! A request to a stacked device, such as a loop device: a worker serves it, by a request to the device below or from the cache
 //! of a file.
 
-use super::clauses::Weight;
+use super::clauses::{Weight, AMOUNT};
 use super::Walk;
 use crate::explain::record::describe::device;
 use crate::explain::segment::{Kind, Segment};
@@ -103,7 +103,7 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Segment {
         let Server { worker, function, start } = server;
-        let text = format!("the {what} took {{}}: work item {function} in worker {worker} served it");
+        let text = format!("the {what} took {AMOUNT}: work item {function} in worker {worker} served it");
         self.say(Weight::Frame, b.since(a), text, String::new(), "");
         let inside = self.life(worker, a, b, depth + 1);
         let label = format!("{what} is served by work item {function} in worker {worker} (stacked device)");
@@ -133,13 +133,13 @@ impl Walk<'_, '_> {
         let (issued_at, done_at) = (self.record.event(*issued).at.clamp(a, b), done.1.clamp(a, b));
         let on = device(*dev);
         let text = format!(
-            "the {what} took {{}}: work item {function} in worker {worker} served it by a request to device {on}"
+            "the {what} took {AMOUNT}: work item {function} in worker {worker} served it by a request to device {on}"
         );
         self.say(Weight::Frame, b.since(a), text, String::new(), "");
         let mut inside =
             vec![self.until(worker, &format!("issues the request to device {on}"), (a, issued_at), depth)];
         let request = format!("disk request of {sectors} sectors of device {on}");
-        let text = format!("the {request} took {{}} (block I/O)");
+        let text = format!("the {request} took {AMOUNT} (block I/O)");
         self.say(Weight::Blame, done_at.since(issued_at), text, format!("block I/O: device {on}"),
             "the device took this long: keep disk I/O out of the interval, or use a faster device or an I/O scheduler for it");
         let proofs = [Some(*issued), Some(done.0)];

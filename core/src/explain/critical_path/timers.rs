@@ -1,12 +1,13 @@
 //! A thread woken by a timer: its own sleep, or a timer armed by another context, and the lateness of the timer.
 
-use super::clauses::Weight;
+use super::clauses::{Weight, AMOUNT};
 use super::known_timers::known;
 use super::wakers::{OwnTimer, TimerOf, WheelTimer};
 use super::Walk;
+use crate::explain::causes;
 use crate::explain::lateness::{self, Firing};
 use crate::explain::segment::{Kind, Segment};
-use crate::explain::share::{tally, Phase};
+use crate::explain::share::{tally, Phase, Share};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns};
 use crate::trace::event::{Event, Kind as What};
@@ -81,9 +82,17 @@ impl Walk<'_, '_> {
     }
 
     /// Timer slack, which the kernel adds to the sleeps of SCHED_OTHER threads so that timers expire together.
-    fn slack(&mut self, thread: &Thread, (a, b): (Mono, Mono), armed: Option<u32>, depth: usize) -> Segment {
-        let text =
-            format!("{} slept {{}} longer than requested, by its timer slack", self.subject(thread, depth));
+    pub(super) fn slack(
+        &mut self,
+        thread: &Thread,
+        (a, b): (Mono, Mono),
+        armed: Option<u32>,
+        depth: usize,
+    ) -> Segment {
+        let text = format!(
+            "{} slept {AMOUNT} longer than requested, by its timer slack",
+            self.subject(thread, depth)
+        );
         let advice = "timer slack: prctl(PR_SET_TIMERSLACK, 1), or a real-time priority, which has none";
         self.say(Weight::Blame, b.since(a), text, "timer slack".to_owned(), advice);
         let label = format!("{thread} sleeps on: timer slack");
@@ -100,7 +109,7 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Segment {
         let clause = format!(
-            "{} slept {{}}{reason} until its own timer woke it: the lateness of the timer is not recorded",
+            "{} slept {AMOUNT}{reason} until its own timer woke it: the lateness of the timer is not recorded",
             self.subject(thread, depth)
         );
         let label = format!(
@@ -124,14 +133,16 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Segment {
         if let Some(later) = self.futex_timeout(thread.tid, span) {
-            let clause =
-                format!("{} waited {{}}{reason} until its own timeout: {later}", self.subject(thread, depth));
+            let clause = format!(
+                "{} waited {AMOUNT}{reason} until its own timeout: {later}",
+                self.subject(thread, depth)
+            );
             let label = format!("{thread} WAITS{reason} until its own timeout: {later}");
             let advice = "the wait ended by its timeout, not by a wake: find the thread that should have woken that futex, or that held the lock";
             return self.slept(thread, span, (label, clause), advice, proofs, depth);
         }
         let clause = format!(
-            "{} slept {{}} as requested{reason} (woken by its own timer)",
+            "{} slept {AMOUNT} as requested{reason} (woken by its own timer)",
             self.subject(thread, depth)
         );
         let label = format!("{thread} SLEEPS as requested{reason} (its own timer)");
@@ -147,7 +158,7 @@ impl Walk<'_, '_> {
 
     /// A sleep on its own timer: intended in the thread of the interval; in another thread it is a cause, because that
     /// one was waited for.
-    fn slept(
+    pub(super) fn slept(
         &mut self,
         thread: &Thread,
         (a, b): (Mono, Mono),
@@ -208,7 +219,7 @@ impl Walk<'_, '_> {
                 None => "it fired: its lateness is not recorded",
             };
             let text = format!(
-                "{} waited {{}} for a timer ({function}) {by}, until {until}",
+                "{} waited {AMOUNT} for a timer ({function}) {by}, until {until}",
                 self.subject(thread, depth)
             );
             let (text, cause, advice) = match (known(&function), &who) {
@@ -268,7 +279,7 @@ impl Walk<'_, '_> {
             }
         }
         if fired > set {
-            let text = format!("{what}{by} took {{}} until it expired");
+            let text = format!("{what}{by} took {AMOUNT} until it expired");
             let cause = match &who {
                 _ if known.is_some() => known.map_or("", |known| known.cause).to_owned(),
                 Some(who) => format!("timer armed by {}", who.comm),
@@ -320,24 +331,42 @@ impl Walk<'_, '_> {
                 inside,
             )];
         }
-        let parts = lateness::explain(self.record, thread.tid, due, firing, &mut self.shares);
+        let mut shares = Vec::new();
+        let parts = lateness::explain(self.record, thread.tid, due, firing, &mut shares);
         let late = b.since(due);
         let explained: Ns = parts.iter().map(Segment::total_explained).sum();
-        if self.lossy && explained.0 * 2 < late.0 {
-            return parts;
+        if !self.lossy || explained.0 * 2 >= late.0 {
+            let rest = format!(
+                "the timer interrupt of {} took {AMOUNT} from expiry to wake-up",
+                self.subject(thread, depth)
+            );
+            self.say_late(thread, &shares, late, rest, depth);
         }
-        let text = format!(
-            "the timer interrupt of {} took {{}} from expiry to wake-up",
-            self.subject(thread, depth)
-        );
-        self.say(
-            Weight::Blame,
-            late,
-            text,
-            "timer late".to_owned(),
-            "find the code that kept interrupts off on that CPU, or whether the hardware or the host was late",
-        );
+        self.shares.append(&mut shares);
         parts
+    }
+
+    /// Says what kept a timer of `thread` back, `late` in all: the culprits of `shares`, and what is left as `rest`.
+    pub(super) fn say_late(
+        &mut self,
+        thread: &Thread,
+        shares: &[Share],
+        late: Ns,
+        rest: String,
+        depth: usize,
+    ) {
+        let timer = match depth {
+            0 => "its timer came late".to_owned(),
+            _ => format!("the timer of {thread} came late"),
+        };
+        let mut left = late;
+        for told in causes::tell(self.record, shares, late) {
+            left = left.saturating_sub(told.net);
+            let text = format!("{timer}: {} for {AMOUNT}", told.clause);
+            self.say(Weight::Blame, told.net, text, told.cause, told.advice);
+        }
+        let advice = "find the code that kept interrupts off on that CPU, or whether the hardware or the host was late";
+        self.say(Weight::Blame, left, rest, "timer late".to_owned(), advice);
     }
 
     /// The contexts on `cpu` in `[a, b)`, while something was pending there.

@@ -7,7 +7,7 @@
 //!
 //! Where events are missing and one of them may have shown that a wait went on, nobody is said to have ended it.
 
-use super::clauses::Weight;
+use super::clauses::{Weight, AMOUNT};
 use super::missing::UNREPORTED;
 use super::reason::{Asked, Reason, FROZEN, STOPPED, TRACED};
 use super::wakers::{OwnTimer, TimerOf, Waker};
@@ -322,7 +322,7 @@ impl Walk<'_, '_> {
         }
         if !is_timer(&then) {
             let text = format!(
-                "{} was blocked {{}}{}, where {by} woke it{signal} in vain: it waited there again",
+                "{} was blocked {AMOUNT}{}, where {by} woke it{signal} in vain: it waited there again",
                 self.subject(thread, depth),
                 reason.text
             );

@@ -3,7 +3,7 @@
 use super::blocked::{fair_advice, Inherits};
 use super::changes::Moved;
 use super::classes::{by_deadline, is_deadline, LetIn};
-use super::clauses::{Clause, Weight, WHY};
+use super::clauses::{Clause, Weight, AMOUNT, WHY};
 use super::elsewhere::{Because, Elsewhere};
 use super::running::{interrupt_advice, Hidden};
 use super::throttled::Throttled;
@@ -136,7 +136,7 @@ impl Walk<'_, '_> {
                 }
                 _ => {
                     let label = self.source(&share, a, b);
-                    let text = format!("{label} kept {} waiting for {{}}", self.subject(thread, depth));
+                    let text = format!("{label} kept {} waiting for {AMOUNT}", self.subject(thread, depth));
                     self.say(Weight::Blame, share.net, text, share.name.clone(), interrupt_advice(&share));
                     label
                 }
@@ -239,7 +239,7 @@ impl Walk<'_, '_> {
         if let (Role::Keeps { .. } | Role::SharesFairly, Some(throttled)) = (share.role, throttled) {
             // One clause for all tasks that ran in between: they are not the cause.
             let Throttled { why, cause, advice, .. } = throttled;
-            let text = format!("{subject} could not run for {{}}: {why}");
+            let text = format!("{subject} could not run for {AMOUNT}: {why}");
             self.say(Weight::Blame, share.net, text, (*cause).to_owned(), *advice);
             let rank = if share.role == Role::SharesFairly { "" } else { ", lower in priority," };
             let short = why.split(';').next().unwrap_or_default();
@@ -251,12 +251,12 @@ impl Walk<'_, '_> {
                 let (not_preempted, advice) = self.not_preempted(holder, share, waiting_since);
                 let short = not_preempted.split(';').next().unwrap_or_default();
                 let label = format!("{holder}, lower in priority, runs: {short}");
-                (label, format!("{subject} waited {{}} for CPU {cpu}, where {holder}, of lower priority, ran: {not_preempted}{placed}"), advice)
+                (label, format!("{subject} waited {AMOUNT} for CPU {cpu}, where {holder}, of lower priority, ran: {not_preempted}{placed}"), advice)
             }
             Role::SharesFairly => {
                 let label = format!("{holder}, by fair scheduling{inversion}{elsewhere}");
                 let text = format!(
-                    "{subject} shared CPU {cpu} with {holder} and waited {{}} for it{inversion}{placed}"
+                    "{subject} shared CPU {cpu} with {holder} and waited {AMOUNT} for it{inversion}{placed}"
                 );
                 let advice = fair_advice(self.waits_for.last(), &inversion, &thread.comm);
                 (label, text, advice)
@@ -269,7 +269,7 @@ impl Walk<'_, '_> {
                 };
                 let label = format!("{holder}, {rank}, occupies CPU {cpu}{let_in}{inversion}{elsewhere}");
                 let text = format!(
-                    "{subject} waited {{}} for CPU {cpu}, occupied by {holder}{let_in}{inversion}{placed}"
+                    "{subject} waited {AMOUNT} for CPU {cpu}, occupied by {holder}{let_in}{inversion}{placed}"
                 );
                 let raise = format!("raise {} above {comm}, or keep {comm} off CPU {cpu}", thread.comm);
                 let advice = match (inversion.is_empty(), self.waits_for.last()) {
@@ -286,12 +286,12 @@ impl Walk<'_, '_> {
             }
             _ if self.changed.is_some() => (
                 format!("{holder}{elsewhere}"),
-                format!("{subject} waited {{}} for CPU {cpu}, where {holder} ran{placed}"),
+                format!("{subject} waited {AMOUNT} for CPU {cpu}, where {holder} ran{placed}"),
                 format!("find the task that changes the priority of {} while it waits", thread.comm),
             ),
             _ => (
                 format!("{holder}, priority not recorded"),
-                format!("{subject} waited {{}} for CPU {cpu}, where {holder} ran"),
+                format!("{subject} waited {AMOUNT} for CPU {cpu}, where {holder} ran"),
                 "record priorities (sched_switch) to judge it".to_owned(),
             ),
         };

@@ -3,6 +3,7 @@
 use super::notation;
 use super::wakers::expect;
 use crate::time::{Mono, Tid};
+use crate::trace::window::Overdue;
 
 /// `rt/50` takes a page fault and blocks 60 µs later; `between` stands between the two.
 fn behind_a_fault(between: &str) -> String {
@@ -51,6 +52,68 @@ fn a_page_fault_that_read_nothing_is_named_with_a_perhaps() {
     assert!(sentence.contains("in a page fault on memory") && !sentence.contains("perhaps"), "{sentence}");
     let told = expect(&behind_a_fault(read), (50, 800), &["in a page fault on memory"], &["perhaps"]);
     assert!(!told.limits.iter().any(|limit| limit.contains("system call")), "{:?}", told.limits);
+}
+
+#[test]
+fn who_ends_a_sleep_that_is_over_does_not_answer_for_its_late_timer() {
+    let events = "
+          0 c1 switch idle > rt/50@95
+          0 c0 switch idle > helper/60
+        100 c1 switch rt/50@95:S > hog/70
+        700 c0 waking rt/50@95
+        703 c0 signal rt/50@95 10
+        790 c1 vec+ local_timer
+        791 c1 timer+ hrtimer_wakeup 400
+        792 c1 timer-
+        795 c1 vec- local_timer
+        800 c1 switch hog/70:R > rt/50@95
+        900 c1 switch rt/50@95:S > idle
+        900 c0 switch helper/60:S > idle
+    ";
+    let mut window = notation::window(events);
+    let by_signal = super::told(&window, 50, 850).sentence;
+    assert!(by_signal.contains("600 µs") && by_signal.contains("helper/60"), "{by_signal}");
+    let at = |us: u64| Mono(us * 1_000);
+    window.overdue.push(Overdue { tid: Tid(50), due: at(390), expires: at(400), woken: at(700) });
+    let told = super::told(&window, 50, 850);
+    assert!(told.tree.adds_up() && !told.cause.contains("helper"), "{told:?}");
+    let said = ["slept 290 µs (36 %) as requested;", "overslept by 300 µs"];
+    assert!(said.iter().all(|said| told.sentence.contains(said)), "{}", told.sentence);
+    assert!(told.tree.all_gaps().iter().any(|gap| gap.label.contains("while hog/70")), "{:?}", told.tree);
+    let events = events.replace("792 c1 timer-", &format!("791 c1 stack hog/70 kernel {OFF}\n792 c1 timer-"));
+    let overdue = std::mem::replace(&mut window, notation::window(&events)).overdue;
+    window.overdue = overdue;
+    let told = super::told(&window, 50, 850);
+    let said =
+        "its timer came late: hog/70 (nice 0) kept interrupts off on CPU 1, in vnd_ioctl, for 300 µs (38 %)";
+    assert!(told.sentence.contains(said), "{}", told.sentence);
+    assert_eq!(told.cause, "irqs off: hog");
+}
+
+/// A stack with the place where interrupts came back on.
+const OFF: &str = "hrtimer_interrupt asm_sysvec_apic_timer_interrupt _raw_spin_unlock_irqrestore vnd_ioctl";
+
+#[test]
+fn what_kept_the_timer_of_a_sleep_back_is_named_whatever_its_name() {
+    let events = format!(
+        "
+          0 c1 switch idle > rt/50@95
+         90 c1 arm 390
+        100 c1 switch rt/50@95:S > a{{}}b/70
+        790 c1 vec+ local_timer
+        791 c1 timer+ hrtimer_wakeup 390
+        791 c1 stack a{{}}b/70 kernel {OFF}
+        792 c1 waking rt/50@95
+        793 c1 timer-
+        795 c1 vec- local_timer
+        800 c1 switch a{{}}b/70:R > rt/50@95
+        900 c1 switch rt/50@95:S > idle
+    "
+    );
+    let told = super::told(&notation::window(&events), 390, 850);
+    let said = "came late: a{}b/70 (nice 0) kept interrupts off on CPU 1, in vnd_ioctl, for 400 µs (87 %)";
+    assert!(told.sentence.contains(said), "{}", told.sentence);
+    assert_eq!(told.cause, "irqs off: a{}b");
 }
 
 /// `helper/60` wakes `rt/50`, followed by `signal`.
