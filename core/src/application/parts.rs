@@ -6,6 +6,7 @@
 
 use super::job::{Job, StartDelay};
 use super::point::{Class, Place};
+use crate::explain::causes::TIMER_LATE;
 use crate::explain::{Explanation, Kind, Segment};
 use crate::series::Thread;
 use crate::time::{Mono, Ns, Tid};
@@ -131,7 +132,7 @@ pub(super) fn step(
     if a.is_thawed() {
         push(parts, cursor, a.waking, What::Stopped, FROZEN.to_owned(), FROZEN.to_owned());
     } else if a.timer.is_some() {
-        let (label, cause) = ("its timer was late".to_owned(), "timer late".to_owned());
+        let (label, cause) = ("its timer was late".to_owned(), TIMER_LATE.to_owned());
         push(parts, cursor, a.waking, What::TimerLate, label, cause);
     }
     let (label, cause) = match a.before.tid {

@@ -82,6 +82,8 @@ pub struct Blame<'s> {
     pub preemption: Option<&'s str>,
 }
 
+/// The cause of a wake-up whose timer was late, if nothing is known to have kept it back.
+pub const TIMER_LATE: &str = "timer late";
 /// Minimum share of the total for a clause on a second cause.
 const WORTH_A_CLAUSE: f64 = 0.2;
 

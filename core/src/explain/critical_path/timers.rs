@@ -366,7 +366,7 @@ impl Walk<'_, '_> {
             self.say(Weight::Blame, told.net, text, told.cause, told.advice);
         }
         let advice = "find the code that kept interrupts off on that CPU, or whether the hardware or the host was late";
-        self.say(Weight::Blame, left, rest, "timer late".to_owned(), advice);
+        self.say(Weight::Blame, left, rest, causes::TIMER_LATE.to_owned(), advice);
     }
 
     /// The contexts on `cpu` in `[a, b)`, while something was pending there.
