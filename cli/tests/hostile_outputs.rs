@@ -193,6 +193,7 @@ fn database(path: &Path) {
                 no_evidence: Some(text()),
                 context: None,
                 during_action: false,
+                counted_as: None,
             };
             WindowSeries { key, histogram, lost: 0, peak: Some(peak), peak_at: Some(at(number)), held: None }
         });

@@ -33,6 +33,9 @@ pub struct Peak {
     /// An action on another late case (`--on-late`) ran at the same time and may have caused it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub during_action: bool,
+    /// Of a job: the cause that its activations show, by which it is counted in `late_causes` if it was late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_as: Option<String>,
 }
 
 impl Peak {
@@ -56,6 +59,7 @@ impl Peak {
             no_evidence: Some(why.to_owned()),
             context: None,
             during_action: false,
+            counted_as: None,
         }
     }
 

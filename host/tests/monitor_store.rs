@@ -59,6 +59,7 @@ fn window(number: i64) -> Window {
             no_evidence: Some("made for a test ".repeat(20)),
             context: None,
             during_action: false,
+            counted_as: None,
         };
         WindowSeries {
             key,

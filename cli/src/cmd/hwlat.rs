@@ -197,6 +197,7 @@ fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
         )),
         context: None,
         during_action: false,
+        counted_as: None,
     }));
     run
 }

@@ -69,6 +69,7 @@ fn late_run() -> Run {
         no_evidence: None,
         context: None,
         during_action: false,
+        counted_as: None,
     };
     run.peaks.insert(0, peak);
     let asked = Asked { is_application: true, deadline: Some(Ns::from_us(500)), ..Asked::default() };

@@ -44,7 +44,7 @@ pub use deadlines::{AppliedDeadline, Deadlines, Limit};
 pub use faulting::{FaultPlace, Faulting};
 pub use job::{Backlog, Job, StartDelay};
 pub use others::OTHERS;
-pub use parts::{explanation, main_cause, Part, What};
+pub use parts::{counted_cause, explanation, is_coarse, is_same_cause, main_cause, Part, What};
 pub use point::{Class, Place};
 pub use task::{
     policy as policy_name, Blocking, LateCause, OtherSpans, OtherStart, Period, SeveralJobs, SeveralWaits,

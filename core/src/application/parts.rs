@@ -24,6 +24,7 @@ const FAULT: Ns = Ns(5_000);
 const SLOW_FAULT: Ns = Ns(15_000);
 
 const PREEMPTED: &str = "preempted";
+const HELD_BY: &str = "CPU held by ";
 const OUT_OF_BUDGET: &str = "SCHED_DEADLINE budget used up, or preempted by an earlier deadline";
 const OUT_OF_QUOTA: &str = "CPU quota of its cgroup used up, or preempted";
 const WOKEN_OUT_OF_QUOTA: &str = "CPU quota of its cgroup used up, or CPU held by others";
@@ -148,11 +149,11 @@ pub(super) fn step(
         }
         _ if a.after_several => (
             format!("woken, waits for CPU {}, held by several tasks, last by {}", a.cpu, a.before.thread()),
-            "CPU held by several tasks".to_owned(),
+            format!("{HELD_BY}several tasks"),
         ),
         _ => (
             format!("woken, waits for CPU {}, last held by {}", a.cpu, a.before.thread()),
-            format!("CPU held by {}", a.before.comm.text()),
+            format!("{HELD_BY}{}", a.before.comm.text()),
         ),
     };
     push(parts, cursor, a.switched_in, What::WakeUp, label, cause);
@@ -269,6 +270,25 @@ pub(super) fn add_up(sums: &mut Vec<Part>, fresh: Vec<Part>) {
         sum.count = sum.count.saturating_add(1);
         sum.faults = sum.faults.saturating_add(part.faults);
     }
+}
+
+/// The cause of `job` by its activations alone, as in [`super::LateCause`].
+#[must_use]
+pub fn counted_cause(job: &Job, name: fn(Point) -> Option<&'static str>) -> Option<String> {
+    main_cause(&job.parts(name)).map(|(cause, _)| cause)
+}
+
+/// Whether an explanation from events may know more than `counted`, a cause by activations: these do not show what kept a
+/// timer or the CPU back, beside the task there.
+#[must_use]
+pub fn is_coarse(counted: &str) -> bool {
+    counted == TIMER_LATE || counted == PREEMPTED || counted.starts_with(HELD_BY)
+}
+
+/// Whether `cause`, from events, says no more than `counted`.
+#[must_use]
+pub fn is_same_cause(counted: &str, cause: &str) -> bool {
+    counted == cause || counted.strip_prefix(HELD_BY).is_some_and(|comm| cause == format!("thread: {comm}"))
 }
 
 /// The cause with the most time: its name and time.

@@ -171,6 +171,7 @@ fn late_peak() -> Peak {
         no_evidence: None,
         context: None,
         during_action: false,
+        counted_as: None,
     }
 }
 

@@ -51,6 +51,7 @@ fn run_of(end: End, quantity: Quantity, totals: &[(u64, u64)], counts: Counts, a
             no_evidence: Some("no events were recorded".into()),
             context: None,
             during_action: false,
+            counted_as: None,
         });
     }
     run

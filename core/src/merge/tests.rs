@@ -197,6 +197,7 @@ fn the_worst_cases_of_all_runs_are_kept_with_the_name_of_theirs() {
             no_evidence: None,
             context: None,
             during_action: false,
+            counted_as: None,
         };
         run.peaks = ns.iter().map(peak).collect();
         (name, run)

@@ -187,6 +187,7 @@ mod tests {
             no_evidence: Some("none was kept".into()),
             context: None,
             during_action: false,
+            counted_as: None,
         };
         let bytes = pack_peak(&peak).unwrap();
         let unpack = |bytes: &[u8]| unpack_peak(bytes, &mut Allowance::of(bytes.len()));

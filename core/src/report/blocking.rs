@@ -139,6 +139,7 @@ mod tests {
             no_evidence: None,
             context: None,
             during_action: false,
+            counted_as: None,
         }];
         let said = text(&run, 60);
         assert!(said.contains(" 20.000 ms  driver/7 (RT 1)\n"), "{said}");

@@ -136,6 +136,7 @@ mod tests {
             no_evidence: None,
             context: None,
             during_action: false,
+            counted_as: None,
         }
     }
 

@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::row;
-use crate::application::Task;
-use crate::explain::causes::TIMER_LATE;
-use crate::explain::{Kind, Segment};
+use crate::application::{is_coarse, is_same_cause, Task};
 use crate::judge::Pools;
 use crate::numbers::grouped;
 use crate::peak::Peak;
@@ -136,50 +134,42 @@ pub fn causes(run: &Run) -> Vec<LateRow> {
     let counts = |task: &Task| certain.is_empty() || certain.contains(&task.thread.tid);
     let judged = || run.tasks.iter().filter(|task| held_to(task, common).is_some() && counts(task));
     let several = judged().filter(|task| !task.late_causes.is_empty()).count() > 1;
-    let mut rows: Vec<(LateRow, Vec<Tid>)> = Vec::new();
+    let mut rows: Vec<(LateRow, &str, Vec<Tid>)> = Vec::new();
     for (task, of) in judged().flat_map(|task| task.late_causes.iter().map(move |of| (task, of))) {
         let cause = if several { format!("{}: {}", task.thread.comm, of.cause) } else { of.cause.clone() };
-        match rows.iter_mut().find(|(row, _)| row.cause == cause) {
-            Some((row, threads)) => {
+        match rows.iter_mut().find(|(row, ..)| row.cause == cause) {
+            Some((row, _, threads)) => {
                 (row.jobs, row.time_ns) = (row.jobs + of.jobs, row.time_ns + of.time_ns);
                 row.worst_ns = row.worst_ns.max(of.worst_ns);
                 threads.push(task.thread.tid);
             }
             None => {
                 let row = LateRow { cause, jobs: of.jobs, time_ns: of.time_ns, worst_ns: of.worst_ns };
-                rows.push((row, vec![task.thread.tid]));
+                rows.push((row, &of.cause, vec![task.thread.tid]));
             }
         }
     }
-    for (row, threads) in rows.iter_mut().filter(|(row, _)| row.cause.ends_with(TIMER_LATE)) {
-        row.cause.extend(behind_late_timers(run, threads));
-    }
-    let mut rows: Vec<LateRow> = rows.into_iter().map(|(row, _)| row).collect();
+    rows.iter_mut().for_each(|(row, counted, threads)| row.cause.extend(explained(run, counted, threads)));
+    let mut rows: Vec<LateRow> = rows.into_iter().map(|(row, ..)| row).collect();
     rows.sort_by(|a, b| (b.jobs, b.time_ns, &a.cause).cmp(&(a.jobs, a.time_ns, &b.cause)));
     rows
 }
 
-/// ` (irqs off: vnd in 9 of 10 explained)`: what most often kept the timers of the explained jobs of `threads` back. Sums do
-/// not know it.
-fn behind_late_timers(run: &Run, threads: &[Tid]) -> Option<String> {
-    let jobs = run.peaks.iter().filter(|peak| peak.quantity == Quantity::Response);
-    let told =
-        jobs.filter(|job| threads.contains(&job.victim.tid)).filter_map(|job| job.explanation.as_ref());
-    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
-    told.filter(|told| 2 * timer_late(&told.tree).0 > told.total_ns.0)
-        .for_each(|told| *count.entry(&told.cause).or_default() += 1);
-    let explained: usize = count.values().sum();
-    let (cause, jobs) =
-        count.into_iter().filter(|(cause, _)| *cause != TIMER_LATE).max_by_key(|(_, jobs)| *jobs)?;
-    Some(format!(" ({cause} in {jobs} of {explained} explained)"))
-}
-
-/// Time for which the timer was late.
-fn timer_late(tree: &Segment) -> Ns {
-    match tree.kind {
-        Kind::TimerLate => tree.duration_ns,
-        _ => tree.children.iter().map(timer_late).sum(),
+/// ` (irqs off: vnd in 9 of 10 explained)`: the cause that explains most of those jobs of `threads` that are counted as
+/// `counted`, if that says more.
+fn explained(run: &Run, counted: &str, threads: &[Tid]) -> Option<String> {
+    if !is_coarse(counted) {
+        return None;
     }
+    let counted_so =
+        |peak: &&Peak| peak.counted_as.as_deref() == Some(counted) && threads.contains(&peak.victim.tid);
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    for told in run.peaks.iter().filter(counted_so).filter_map(|peak| peak.explanation.as_ref()) {
+        *times.entry(&told.cause).or_default() += 1;
+    }
+    let (cause, most) = times.iter().max_by_key(|(_, times)| **times)?;
+    let all: usize = times.values().sum();
+    (!is_same_cause(counted, cause)).then(|| format!(" ({cause} in {most} of {all} explained)"))
 }
 
 impl Late<'_> {
@@ -219,7 +209,7 @@ mod tests {
     use super::*;
     use crate::application::{AppliedDeadline, LateCause, SeveralJobs};
     use crate::conditions::Conditions;
-    use crate::explain::Explanation;
+    use crate::explain::{Explanation, Kind, Segment};
     use crate::histogram::{Histogram, Layout};
     use crate::judge::{judge_recording, Asked};
     use crate::series::{Series, Thread};
@@ -275,6 +265,7 @@ mod tests {
             no_evidence: None,
             context: None,
             during_action: false,
+            counted_as: None,
         }];
         run.tasks = vec![logger, task];
         run.complete = true;
@@ -320,32 +311,33 @@ mod tests {
     }
 
     #[test]
-    fn what_kept_timers_back_is_told_beside_the_jobs_that_were_late_by_it() {
+    fn what_explains_late_jobs_is_told_beside_the_cause_by_which_they_are_counted() {
         let mut run = late_run();
-        let cause = run.tasks[1].late_causes[1].clone();
-        run.tasks[1].late_causes.push(LateCause { cause: "timer late".to_owned(), jobs: 7, ..cause });
+        let late = run.tasks[1].late_causes[1].clone();
+        let (timer, held) = ("timer late", "CPU held by hog");
+        let counted = [(timer, 7), (held, 6), ("preempted", 5)];
+        let late = counted.map(|(cause, jobs)| LateCause { cause: cause.to_owned(), jobs, ..late.clone() });
+        run.tasks[1].late_causes.splice(..0, late);
         let rows = |run: &Run| causes(run).into_iter().map(|row| row.cause).collect::<Vec<_>>();
-        assert_eq!(rows(&run)[0], "timer late");
-        let of = |kind, cause: &str, tid| {
-            let mut peak = late_run().peaks.remove(0);
-            let told = peak.explanation.as_mut().unwrap();
-            let part = Segment::leaf(kind, "part", Mono(0), told.total_ns);
-            told.tree = Segment::group(Kind::Passage, "job", Mono(0), told.total_ns, vec![part]);
-            cause.clone_into(&mut told.cause);
-            peak.victim.tid = Tid(tid);
+        assert_eq!(rows(&run)[..3], [timer, held, "preempted"].map(str::to_owned));
+        let job = |counted: &str, cause: &str, tid| {
+            let mut peak = run.peaks[0].clone();
+            cause.clone_into(&mut peak.explanation.as_mut().unwrap().cause);
+            (peak.victim.tid, peak.counted_as) = (Tid(tid), Some(counted.to_owned()));
             peak
         };
         let off = "irqs off: vnd";
         run.peaks = vec![
-            of(Kind::TimerLate, off, 7),
-            of(Kind::TimerLate, "timer late", 7),
-            of(Kind::TimerLate, off, 7),
-            of(Kind::Blocked, "mutex", 7),
-            of(Kind::TimerLate, "idle exit", 8),
+            job(timer, off, 7),
+            job(timer, timer, 7),
+            job(timer, off, 7),
+            job(held, "thread: hog", 7),
+            job("page fault", "page fault of a file", 7),
+            job("preempted", "softirq NET_RX", 8),
         ];
-        assert_eq!(rows(&run)[0], "timer late (irqs off: vnd in 2 of 3 explained)");
-        let others = ["mutex without inheritance, held by logger", "page fault"];
-        assert_eq!(rows(&run)[1..], others.map(str::to_owned));
+        let said = ["timer late (irqs off: vnd in 2 of 3 explained)", held, "preempted"];
+        assert_eq!(rows(&run)[..3], said.map(str::to_owned));
+        assert!(rows(&run).contains(&"page fault".to_owned()), "{:?}", rows(&run));
     }
 
     #[test]

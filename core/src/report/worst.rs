@@ -77,6 +77,7 @@ mod tests {
             no_evidence: None,
             context: Some(context),
             during_action: false,
+            counted_as: None,
         };
         let mut run = Run::new(Conditions::default());
         run.peaks = vec![peak; 9];

@@ -113,6 +113,7 @@ fn peak(cpu: u32, at: Ns, tree: Segment, sentence: String, advice: &str, cause: 
         no_evidence: None,
         context: None,
         during_action: false,
+        counted_as: None,
     }
 }
 
@@ -202,6 +203,7 @@ fn lost(cpu: u32) -> Peak {
         no_evidence: Some("the flight ring was being read out for an earlier peak".into()),
         context: None,
         during_action: false,
+        counted_as: None,
     }
 }
 

@@ -298,6 +298,7 @@ mod tests {
             no_evidence: None,
             context: None,
             during_action: false,
+            counted_as: None,
         };
         let series = vec![Series { lost: 1, ..Series::new(Quantity::Wakeup, None, histogram) }];
         let task = Task { thread, series, ..serde_json::from_value(bare()).unwrap() };

@@ -63,6 +63,7 @@ impl Evidence {
             explanation,
             context: None,
             during_action: false,
+            counted_as: None,
         })
     }
 }

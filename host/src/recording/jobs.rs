@@ -207,6 +207,7 @@ fn peak(case: &Case) -> Option<Peak> {
         explanation,
         context: None,
         during_action: false,
+        counted_as: application::counted_cause(&case.job, recorder::syscall_name),
     })
 }
 

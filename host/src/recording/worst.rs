@@ -198,6 +198,7 @@ impl Book {
             explanation: None,
             context: Some(context),
             during_action: false,
+            counted_as: None,
         }
     }
 

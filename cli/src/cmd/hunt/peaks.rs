@@ -242,6 +242,7 @@ impl Case {
             no_evidence: self.no_evidence.clone(),
             context: None,
             during_action: false,
+            counted_as: None,
         }
     }
 }

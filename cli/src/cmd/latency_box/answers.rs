@@ -248,6 +248,7 @@ impl PostBook {
                 no_evidence: Some(format!("{name}, stimulus {}: {NO_EVENTS}", case.sequence)),
                 context: None,
                 during_action: false,
+                counted_as: None,
             };
             if let Some(evidence) = evidence {
                 let explain = |rings| evidence.explain(rings, |window| explain_answer(window, &case.of));

@@ -153,6 +153,7 @@ fn peaks(chains: &[Chain], most: usize, recording: Option<&Recording>) -> Vec<Pe
                 no_evidence: Some(format!("{}, cycle {}: {NO_EVENTS}", level.step(), one.cycle)),
                 context: None,
                 during_action: false,
+                counted_as: None,
             };
             peaks.extend(level.worst().iter().map(|one| (number, u64::from(one.cycle), peak(one))));
             number += 1;

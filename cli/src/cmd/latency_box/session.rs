@@ -179,6 +179,7 @@ fn peak(options: &Options, victim: &Thread, trip: &lathunt_host::latency_box::ta
         no_evidence: Some(format!("{}, stimulus {}: {parts}; {NO_EVENTS}", options.name, sample.sequence)),
         context: None,
         during_action: false,
+        counted_as: None,
     }
 }
 

@@ -84,6 +84,9 @@ pub struct Blame<'s> {
 
 /// The cause of a wake-up whose timer was late, if nothing is known to have kept it back.
 pub const TIMER_LATE: &str = "timer late";
+/// Advice for a CPU that stood still although interrupts were on.
+pub const MEASURE_THE_HARDWARE: &str =
+    "measure the hardware and the host alone: `lathunt hwlat`; compare steal time and SMI counts";
 /// Minimum share of the total for a clause on a second cause.
 const WORTH_A_CLAUSE: f64 = 0.2;
 
@@ -189,20 +192,14 @@ fn unexplained_cause(scene: &CauseInput, gaps: &[&Gap], unexplained: Ns) -> (Str
     let late = largest.label.starts_with("timer late");
     let lost = largest.label.starts_with("events lost");
     let (key, advice) = if late {
-        (
-            "timer late, unexplained",
-            "measure the hardware and the host alone: `lathunt hwlat`; compare steal time and SMI counts",
-        )
+        ("timer late, unexplained", MEASURE_THE_HARDWARE)
     } else if largest.label.ends_with(BOTH) {
         (
             BOTH,
             "measure the hardware and the host alone: `lathunt hwlat`; else find what turns interrupts off: `record --potential irqsoff`",
         )
     } else if largest.label.contains(" stalled: ") {
-        (
-            "the CPU stood still",
-            "measure the hardware and the host alone: `lathunt hwlat`; compare steal time and SMI counts",
-        )
+        ("the CPU stood still", MEASURE_THE_HARDWARE)
     } else if lost {
         ("events lost", "events were lost: enlarge the flight ring, or record fewer events")
     } else if largest.label.starts_with("blocked") || largest.label.contains(" blocked") {

@@ -55,14 +55,14 @@ impl Walk<'_, '_> {
             .cpus()
             .filter_map(|cpu| record.events_on(cpu, b, record.until()).find(|(_, event)| is_it(event.kind)));
         let Some(expire) = later.min_by_key(|(_, event)| event.at) else {
-            self.say_late(thread, &[], b.since(a), rest, depth);
+            self.say_late(thread, (&[], &[]), b.since(a), rest, depth);
             let label = "timer late, on an unknown CPU: its handler is not recorded".to_owned();
             return Segment::unexplained(Kind::TimerLate, label, a, b.since(a));
         };
         let firing = Firing { waking: expire, handler: expire.1.at, expire: Some(expire) };
         let mut shares = Vec::new();
         let inside = lateness::late(record, thread.tid, a, b, &firing, &mut shares);
-        self.say_late(thread, &shares, b.since(a), rest, depth);
+        self.say_late(thread, (&shares, &inside), b.since(a), rest, depth);
         self.shares.append(&mut shares);
         let label = "timer late, until something else woke the thread";
         let mut part = Segment::group(Kind::TimerLate, label, a, b.since(a), inside);

@@ -340,17 +340,18 @@ impl Walk<'_, '_> {
                 "the timer interrupt of {} took {AMOUNT} from expiry to wake-up",
                 self.subject(thread, depth)
             );
-            self.say_late(thread, &shares, late, rest, depth);
+            self.say_late(thread, (&shares, &parts), late, rest, depth);
         }
         self.shares.append(&mut shares);
         parts
     }
 
-    /// Says what kept a timer of `thread` back, `late` in all: the culprits of `shares`, and what is left as `rest`.
+    /// Says what kept a timer of `thread` back, `late` in all: the culprits of `shares`, and what is left as `rest`, with its
+    /// gaps in `parts`.
     pub(super) fn say_late(
         &mut self,
         thread: &Thread,
-        shares: &[Share],
+        (shares, parts): (&[Share], &[Segment]),
         late: Ns,
         rest: String,
         depth: usize,
@@ -365,7 +366,12 @@ impl Walk<'_, '_> {
             let text = format!("{timer}: {} for {AMOUNT}", told.clause);
             self.say(Weight::Blame, told.net, text, told.cause, told.advice);
         }
-        let advice = "find the code that kept interrupts off on that CPU, or whether the hardware or the host was late";
+        let gaps = parts.iter().flat_map(Segment::all_gaps).filter(|gap| gap.is_stall());
+        let stalled: Ns = gaps.map(|gap| gap.duration_ns).sum();
+        let advice = match 2 * stalled.0 > left.0 {
+            true => causes::MEASURE_THE_HARDWARE,
+            false => "find the code that kept interrupts off on that CPU, or whether the hardware or the host was late",
+        };
         self.say(Weight::Blame, left, rest, causes::TIMER_LATE.to_owned(), advice);
     }
 

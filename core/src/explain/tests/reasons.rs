@@ -114,6 +114,13 @@ fn what_kept_the_timer_of_a_sleep_back_is_named_whatever_its_name() {
     let said = "came late: a{}b/70 (nice 0) kept interrupts off on CPU 1, in vnd_ioctl, for 400 µs (87 %)";
     assert!(told.sentence.contains(said), "{}", told.sentence);
     assert_eq!(told.cause, "irqs off: a{}b");
+    let in_user = events.replace(&format!("kernel {OFF}"), "user");
+    let told = super::told(&notation::window(&in_user), 390, 850);
+    assert_eq!(
+        (told.cause.as_str(), told.advice.contains("lathunt hwlat")),
+        ("timer late", true),
+        "{told:?}"
+    );
 }
 
 /// `helper/60` wakes `rt/50`, followed by `signal`.

@@ -143,6 +143,7 @@ fn peak() -> Peak {
         no_evidence: None,
         context: None,
         during_action: false,
+        counted_as: None,
     }
 }
 

@@ -29,6 +29,7 @@ fn window(max_us: u64, end: i64) -> Window {
         no_evidence: None,
         context: None,
         during_action: false,
+        counted_as: None,
     };
     let series = WindowSeries {
         key: KEY,

@@ -21,6 +21,7 @@ fn row(number: i64, cpu: u32, max_us: u64, victim: Option<&str>) -> Row {
         no_evidence: Some("for this test".to_owned()),
         context: None,
         during_action: false,
+        counted_as: None,
     });
     let end = UnixMs(number * 300_000);
     Row {

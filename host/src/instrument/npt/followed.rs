@@ -115,6 +115,7 @@ impl Lane {
             no_evidence: told.as_ref().err().map(|reason| (*reason).to_owned()),
             explanation: told.ok(),
             during_action: false,
+            counted_as: None,
         }
     }
 
