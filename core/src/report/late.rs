@@ -106,7 +106,10 @@ fn said(missed: &Missed) -> String {
     let Missed { task, deadline, max } = missed;
     let histogram = task.of(Quantity::Response).map(|series| &series.histogram);
     let jobs = histogram.map_or(0, |histogram| histogram.count());
-    let late = histogram.map_or(0, |histogram| histogram.count_from(*deadline + Ns(1))).max(1);
+    let surely = histogram.map_or(0, |histogram| histogram.count_from(*deadline + Ns(1)));
+    // Their causes also count those in the histogram's class of the deadline.
+    let caused = task.late_causes.iter().map(|of| of.jobs).fold(0, u64::saturating_add);
+    let late = surely.max(caused.min(jobs)).max(1);
     let (max, deadline) = max.told_apart(*deadline);
     format!(
         "{} missed its deadline of {deadline} in {} of {} jobs, worst {max}",
@@ -284,6 +287,15 @@ mod tests {
             assert!(!text.contains('…'), "nothing is cut off:\n{text}");
             insta::assert_snapshot!(format!("first_screen_{width}"), text);
         }
+    }
+
+    #[test]
+    fn late_jobs_in_the_class_of_the_deadline_are_counted() {
+        let mut run = late_run();
+        let task = &mut run.tasks[1];
+        task.series[0].histogram.record(Ns(500_300));
+        task.late_causes[1].jobs += 1;
+        assert!(of(&run).unwrap().headline.contains(" in 4 of 4 004 jobs"), "{}", of(&run).unwrap().headline);
     }
 
     #[test]
