@@ -8,6 +8,7 @@
 #include "hidden_ends.h"
 #include "hidden_halves.h"
 #include "hidden_stops.h"
+#include "hidden_held.h"
 #include "hidden_turns.h"
 #include "hidden_loops.h"
 
@@ -302,6 +303,7 @@ static const struct {
 	{"itimer", itimer}, {"loopmix", loopmix}, {"udphalf", udphalf}, {"shortgap", shortgap}, {"pollgap", pollgap},
 	{"alternate", alternate}, {"quietwait", quietwait}, {"clockspin", clockspin}, {"flagspin", flagspin},
 	{"mutexspin", mutexspin}, {"frozenwait", frozenwait}, {"stopsem", stopsem}, {"inturn", inturn}, {"prefetch", prefetch},
+	{"frozensem", frozensem}, {"forkheld", forkheld},
 };
 
 static void ignored(int signal) { (void)signal; }

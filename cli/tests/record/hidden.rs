@@ -11,7 +11,7 @@ pub(super) const DEADLINE: Ns = Ns::from_ms(40);
 const TRIES: usize = 4;
 
 /// Whose late jobs lie between two waits of a thread that tell where a job begins.
-const SEEN: [&str; 27] = [
+const SEEN: [&str; 28] = [
     "plain",
     "pool",
     "epollco",
@@ -38,11 +38,12 @@ const SEEN: [&str; 27] = [
     "longcall",
     "tracewait",
     "frozenwait",
+    "forkheld",
     "prefetch",
 ];
 
 /// Which show the kernel no begin of their late jobs, or several that may be one; and the thread that a doubt names.
-const UNSEEN: [(&str, &str); 35] = [
+const UNSEEN: [(&str, &str); 36] = [
     ("halfperiod", "halfperiod"),
     ("steps", "steps"),
     ("epollhalf", "epollhalf"),
@@ -58,6 +59,7 @@ const UNSEEN: [(&str, &str); 35] = [
     ("stopwait", "stopwait"),
     ("stoptimer", "stoptimer"),
     ("stopsem", "stopsem"),
+    ("frozensem", "frozensem"),
     ("relay", "secondhalf"),
     ("killed", "killed"),
     ("exechalf", "exechalf"),

@@ -11,6 +11,7 @@
 //! Memory is bounded: [`Tasks`] keeps a limited number of threads; one that has been idle for long is replaced by a new
 //! one, and all others are added up as [`OTHERS`] (`others`).
 
+mod advice;
 mod candidates;
 mod chain;
 mod cycles;

@@ -4,6 +4,7 @@
 //! explanation ([`explanation`]), even if the flight recorder no longer holds its events. The task on the CPU in the
 //! meantime, and what the holder of a lock did, need the flight recorder: `explain::explain_job`.
 
+use super::advice::advice;
 use super::job::{Job, StartDelay};
 use super::point::{Class, Place};
 use crate::explain::causes::TIMER_LATE;
@@ -25,11 +26,12 @@ const SLOW_FAULT: Ns = Ns(15_000);
 
 const PREEMPTED: &str = "preempted";
 const HELD_BY: &str = "CPU held by ";
-const OUT_OF_BUDGET: &str = "SCHED_DEADLINE budget used up, or preempted by an earlier deadline";
-const OUT_OF_QUOTA: &str = "CPU quota of its cgroup used up, or preempted";
-const WOKEN_OUT_OF_QUOTA: &str = "CPU quota of its cgroup used up, or CPU held by others";
+pub(super) const OUT_OF_BUDGET: &str = "SCHED_DEADLINE budget used up, or preempted by an earlier deadline";
+pub(super) const OUT_OF_QUOTA: &str = "CPU quota of its cgroup used up, or preempted";
+pub(super) const WOKEN_OUT_OF_QUOTA: &str = "CPU quota of its cgroup used up, or CPU held by others";
 const STOPPED: &str = "stopped in its wait, by a signal, a debugger or the freezer";
 const FROZEN: &str = "stopped in its sleep by the freezer of its cgroup";
+pub(super) const HELD_UP: &str = "page fault or lock of the kernel";
 const BEHIND: &str = "behind its own schedule";
 
 /// Kind of a part.
@@ -219,6 +221,13 @@ fn waits(
             format!("blocked in {} (a condition, a semaphore or a lock), until {by} woke it", place.name),
             format!("condition or lock, released by {who}"),
         ),
+        (Some(by), _) if before.point.held_up_in().is_some() => (
+            format!("blocked in {}, until {by} woke it", place.name),
+            format!("{HELD_UP}, until {who} woke it"),
+        ),
+        (None, _) if before.point.held_up_in().is_some() => {
+            (format!("blocked in {}, until an interrupt woke it", place.name), HELD_UP.to_owned())
+        }
         (_, Class::PageFault) => {
             ("blocked in a page fault, until its page was there".to_owned(), "page fault".to_owned())
         }
@@ -367,46 +376,6 @@ fn clause(part: &Part, net: Ns) -> String {
         What::WakeUp => format!("waited {net} for a CPU ({})", part.cause),
         What::Stopped => format!("was {} for {net}", part.label),
         What::Backlog | What::Behind => format!("{net} {}", part.label),
-    }
-}
-
-fn advice(part: &Part, thread: &Thread) -> String {
-    let comm = &thread.comm;
-    let by = part.by.as_ref().map_or("another thread", |by| by.comm.as_str());
-    match part.what {
-        What::Runs if part.cause.starts_with("page") => {
-            "lock and touch memory before it is needed (mlockall, MAP_POPULATE): each page that is touched first costs a fault".to_owned()
-        }
-        What::Runs => format!("the time is {comm}'s own: shorten what it does in a job"),
-        What::Preempted | What::WakeUp if [OUT_OF_QUOTA, WOKEN_OUT_OF_QUOTA].contains(&part.cause.as_str()) => {
-            format!("raise the CPU quota of {comm}'s cgroup (cpu.max, cpu.cfs_quota_us), or move {comm} to another one")
-        }
-        What::Preempted if part.cause == OUT_OF_BUDGET => {
-            format!("give {comm} a runtime (sched_setattr) that covers its longest job, or a shorter period")
-        }
-        What::Preempted => format!("raise the priority of {comm}, or keep other real-time tasks and interrupts off its CPU"),
-        What::Sleeps => format!("{comm} sleeps within its job: let it wait only once per job"),
-        What::Blocked if part.cause.starts_with("mutex without") => format!(
-            "give the mutex priority inheritance (PTHREAD_PRIO_INHERIT), and shorten what {by} does while it holds it"
-        ),
-        What::Blocked if part.cause.starts_with("mutex with") => {
-            format!("shorten what {by} does while it holds the mutex; inheritance already bounds the inversion")
-        }
-        What::Blocked if part.cause == "page fault" => {
-            "lock and touch the mapped file before it is needed (mlockall, MAP_POPULATE)".to_owned()
-        }
-        What::Blocked => format!("let another thread wait for this, and not {comm} within its job"),
-        What::Slack => format!(
-            "make {comm} a real-time thread, whose timers have no slack, or set its slack to 1 ns (prctl PR_SET_TIMERSLACK)"
-        ),
-        What::TimerLate | What::WakeUp => format!("see the wake-ups of {comm}: the task on its CPU, or the code that kept interrupts off there"),
-        What::Stopped => {
-            format!("do not stop {comm} while it has jobs, or do not count the jobs of that time")
-        }
-        What::Behind => format!(
-            "compute the first release of {comm} after its initialisation, and let it skip releases that have passed"
-        ),
-        What::Backlog => "a job that overran made the next ones late: see that job".to_owned(),
     }
 }
 

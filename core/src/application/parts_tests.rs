@@ -48,6 +48,17 @@ fn a_wait_for_a_mutex_names_its_kind_and_who_held_it() {
 }
 
 #[test]
+fn a_page_fault_in_a_sleep_is_a_wait_for_the_thread_that_ended_it_and_no_sleep() {
+    let held_up = Point { syscall: Point::HELD_UP - SLEEP.syscall, ..SLEEP };
+    let job = job(1_000, vec![step_of(1_000, 50, 50, held_up), step_of(1_551, 20, 20, SLEEP)]);
+    let told = explanation(&job, name, "no ring").unwrap();
+    assert_eq!(told.cause, "page fault or lock of the kernel, until low woke it");
+    let said = "was blocked 500 µs in a page fault or a lock of the kernel in clock_nanosleep, until low/9";
+    assert!(told.sentence.contains(said), "{}", told.sentence);
+    assert!(told.advice.starts_with("find what low did: a fork"), "{}", told.advice);
+}
+
+#[test]
 fn the_last_task_on_the_cpu_is_no_cause_if_others_had_it_for_longer() {
     let cause = |after_several| {
         let mut waited = Activation { after_several, ..step_of(1_000, 50, 50, SLEEP) };

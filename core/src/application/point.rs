@@ -62,6 +62,8 @@ pub struct Place {
 
 /// The thread was stopped from outside.
 const STOPPED: &str = "a stop by a signal, a debugger or the freezer";
+/// Not the wait of the call: the thread touched memory of the program in it, or needs a lock.
+const HELD_UP: &str = "a page fault or a lock of the kernel";
 /// Operation of glibc for semaphores and condition variables. A condition variable alternates between two words
 /// (__g_signals in nptl/pthread_cond_common.c) within eight aligned bytes: one place.
 const WAIT_BITSET: &str = "FUTEX_WAIT_BITSET";
@@ -149,6 +151,10 @@ impl Place {
     #[must_use]
     pub fn of(point: Point, name: fn(Point) -> Option<&'static str>) -> Place {
         let place = |class, form, name: &str| Place { class, form, name: name.to_owned() };
+        if let Some(call) = point.held_up_in() {
+            let call = name(call).unwrap_or("a system call");
+            return place(Class::Other, Form::Other, &format!("{HELD_UP} in {call}"));
+        }
         match point.syscall {
             Point::KERNEL => return place(Class::Other, Form::Other, "kernel code"),
             Point::STOPPED => return place(Class::Other, Form::Other, STOPPED),
@@ -278,6 +284,27 @@ fn operation(low_byte: u8) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_fault_in_a_sleep_is_no_sleep() {
+        let asleep = Point { syscall: 230, operation: 1, ..Point::default() };
+        let held_up = Point { syscall: Point::HELD_UP - 230, ..asleep };
+        assert_eq!((held_up.held_up_in(), asleep.held_up_in()), (Some(asleep), None));
+        let place = |point| {
+            Place::of(point, |point| {
+                assert_eq!(point.syscall, 230);
+                Some("clock_nanosleep")
+            })
+        };
+        assert!(place(asleep).is_absolute_sleep());
+        let held_up = place(held_up);
+        assert_eq!(held_up.class, Class::Other);
+        assert_eq!(held_up.name, "a page fault or a lock of the kernel in clock_nanosleep");
+        let first = Point { syscall: Point::HELD_UP, ..Point::default() };
+        assert_eq!(first.held_up_in().map(|call| call.syscall), Some(0), "read of x86-64");
+        let special = [Point::EXCEPTION, Point::KERNEL, Point::EXITS, Point::STOPPED];
+        assert!(special.iter().all(|&syscall| Point { syscall, ..asleep }.held_up_in().is_none()));
+    }
 
     #[test]
     fn a_wait_for_no_descriptor_at_all_is_not_one_for_several() {

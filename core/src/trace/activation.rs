@@ -77,6 +77,16 @@ impl Point {
     pub const EXITS: i16 = -3;
     /// `syscall` of a thread that was stopped in its code.
     pub const STOPPED: i16 = -4;
+    /// This minus a number: a thread that the kernel holds up in that call.
+    pub const HELD_UP: i16 = -16;
+
+    /// The system call in which the kernel holds the thread up, by a page fault or a lock of its own: it does not wait
+    /// there for what the call waits for.
+    #[must_use]
+    pub fn held_up_in(self) -> Option<Point> {
+        let is_it = self.syscall <= Point::HELD_UP;
+        is_it.then(|| Point { syscall: Point::HELD_UP.saturating_sub(self.syscall), ..self })
+    }
 }
 
 /// A thread as recorded; [`Thread`] is its form in reports.

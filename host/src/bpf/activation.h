@@ -16,6 +16,7 @@
 #define SYSCALL_NONE -1
 #define SYSCALL_EXITS -3 /* the thread is ending */
 #define SYSCALL_STOPPED -4 /* in no call: stopped by a signal, a debugger or the freezer */
+#define SYSCALL_HELD_UP -16 /* this minus the number of a call in which the kernel holds it up (held.h) */
 
 enum via { VIA_THREAD, VIA_TIMER, VIA_INTERRUPT };
 /* Flags in `via`. */

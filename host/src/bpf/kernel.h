@@ -120,6 +120,8 @@ struct task_struct {
 	__s32 wake_cpu; /* CPU it last ran on */
 	__u32 __state;	/* since 5.14 */
 	unsigned long nvcsw; /* number of times it blocked; incremented before sched_switch */
+	unsigned int in_iowait : 1; /* it waits for a device */
+	unsigned int frozen : 1; /* stopped, or frozen by cgroup v2; since 5.2, CONFIG_CGROUPS */
 	bool throttled; /* it waits for its group's quota; since 6.18, which throttles tasks one by one */
 	char comm[16];
 	void *stack;
@@ -129,7 +131,6 @@ struct task_struct {
 #define TASK_STOPPED 0x4 /* include/linux/sched.h */
 #define TASK_TRACED 0x8
 #define TASK_FROZEN 0x8000 /* since 6.1, as TASK_FREEZABLE */
-#define TASK_FREEZER 0x2001 /* TASK_INTERRUPTIBLE | TASK_FREEZABLE */
 #define PF_EXITING 0x00000004 /* include/linux/sched.h */
 #define PF_KTHREAD 0x00200000
 #define PF_IO_WORKER 0x00000010 /* threads of io_uring and vhost have no system call either */

@@ -8,6 +8,7 @@
 #include "flight.h"
 #include "wakings.h"
 #include "site.h"
+#include "held.h"
 #include "run.h"
 #include "due.h"
 #include "wakeup.h"
@@ -35,6 +36,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	}
 	windows_end(b);
 	at = bpf_ktime_get_ns();
+	state = state_left(prev, state);
 	renamed = flight_renamed(b, prev);
 	flight_switch(b, at, preempt, prev, next, state);
 	if (renamed)

@@ -143,11 +143,12 @@ static __always_inline void activation_ends(struct cpu_block *b, struct activati
 	a->blocks = p->nvcsw + jobs;
 	named_in_the_end(a, p);
 	blocking_point(b, a, p, current);
-	/* The freezer of cgroup v2 makes it sleep as many calls do, but page faults do not. */
-	if (a->syscall == SYSCALL_NONE && (is_stop(state) || (state & TASK_FREEZER) == TASK_FREEZER))
-		a->syscall = SYSCALL_STOPPED;
-	if (is_stop(state) || a->syscall == SYSCALL_STOPPED)
+	if (a->syscall >= 0 && !(a->flags & ACT_COMPAT) && is_held_up(p, a->syscall, state))
+		a->syscall = SYSCALL_HELD_UP - a->syscall;
+	if (is_stop(state)) {
 		a->via |= LEFT_STOPPED;
+		a->syscall = a->syscall == SYSCALL_NONE ? SYSCALL_STOPPED : a->syscall;
+	}
 	publish(&a->stamp, b->activations + 1);
 	count_up(&b->activations);
 }

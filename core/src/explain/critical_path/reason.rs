@@ -162,11 +162,19 @@ impl Walk<'_, '_> {
             _ => match fault {
                 Some(fault) => fault,
                 None => self.frozen(tid, stretch).filter(|_| !self.lossy).unwrap_or(Reason {
-                    text: String::new(),
+                    text: self.held_up(bits).to_owned(),
                     what: Asked::Unknown,
                     proof: None,
                 }),
             },
+        }
+    }
+
+    /// Where the calls in which a thread blocks are recorded, it is in none.
+    fn held_up(&self, bits: u32) -> &'static str {
+        match self.record.window.only_blocking_calls && bits & UNINTERRUPTIBLE != 0 {
+            true => " in the kernel, by a page fault or a lock",
+            false => "",
         }
     }
 
