@@ -23,8 +23,46 @@ pub(super) struct Change {
     pub new: Prio,
     /// For sentences: `after X had lowered it from RT 95 to nice 0 (sched_setscheduler)`.
     pub how: String,
-    /// The thread that lowered it and thus prolonged the wait; `itself`.
-    pub lowered_by: Option<String>,
+    /// Who lowered it and thus prolonged the wait.
+    pub lowered_by: Option<By>,
+}
+
+/// The thread that lowered a priority.
+#[derive(Clone)]
+pub(super) enum By {
+    /// The thread of that priority.
+    Itself,
+    /// Another one.
+    Thread(String),
+    /// The call is not recorded.
+    Unknown,
+}
+
+impl By {
+    /// `priority lowered by helper`.
+    pub fn cause(&self) -> String {
+        match self {
+            By::Itself => "priority lowered by itself".to_owned(),
+            By::Thread(by) => format!("priority lowered by {by}"),
+            By::Unknown => "priority lowered".to_owned(),
+        }
+    }
+
+    /// What to do about it, where `thread` has that priority.
+    pub fn advice(&self, thread: &str) -> String {
+        match self {
+            By::Itself => {
+                format!("let {thread} not lower its own priority here, or only when it does not have to run")
+            }
+            By::Thread(by) => {
+                format!("find why {by} lowers the priority of {thread}, or do it when {thread} does not have to run")
+            }
+            By::Unknown => format!(
+                "find which thread lowers the priority of {thread} (sched_setscheduler, setpriority): `lathunt trace` \
+                 records these calls"
+            ),
+        }
+    }
 }
 
 /// How a write to a cpuset moves a thread.
@@ -109,8 +147,17 @@ impl Walk<'_, '_> {
                             self.missing.push(format!(
                                 "{thread} got another priority while it waited; sched_pi_setprio, or sys_enter of sched_setscheduler, would show who changed it"
                             ));
-                            let how = format!(", its priority having changed from {old} to {new} meanwhile");
-                            changes.push(Change { at: None, new, how, lowered_by: None });
+                            let lowered = changes.pop_if(|change| change.lowered_by.is_some() && new < old);
+                            let (how, lowered_by) = match lowered {
+                                Some(first) => {
+                                    (format!("{} and raised to {new} meanwhile", first.how), first.lowered_by)
+                                }
+                                None => (
+                                    format!(", its priority having changed from {old} to {new} meanwhile"),
+                                    None,
+                                ),
+                            };
+                            changes.push(Change { at: None, new, how, lowered_by });
                             return changes;
                         }
                     }
@@ -122,7 +169,7 @@ impl Walk<'_, '_> {
             }
             let (verb, lower) = if new > old { ("lowered", true) } else { ("raised", false) };
             let who = by.as_ref().map_or("an interrupt".to_owned(), ToString::to_string);
-            let lowered_by = by.filter(|_| lower).map(|by| by.comm);
+            let lowered_by = by.filter(|_| lower).map(|by| By::Thread(by.comm));
             let how = format!(", after {who} had {verb} it from {old} to {new} ({how})");
             changes.push(Change { at: Some(at.max(stretch.begin)), new, how, lowered_by });
             old = new;
@@ -175,12 +222,23 @@ impl Walk<'_, '_> {
         if rival <= old && !would_share {
             return None;
         }
-        let (_, call, by) = self.set_by_call(thread.tid, (since, until))?;
-        let (who, lowered_by) = match by.tid == thread.tid {
-            true => ("it had lowered itself".to_owned(), "itself".to_owned()),
-            false => (format!("{by} had lowered it"), by.comm),
+        let (how, lowered_by) = match self.set_by_call(thread.tid, (since, until)) {
+            Some((_, call, by)) if by.tid == thread.tid => {
+                (format!(", after it had lowered itself from {old} to {new} ({call})"), By::Itself)
+            }
+            Some((_, call, by)) => {
+                let how = format!(", after {by} had lowered it from {old} to {new} ({call})");
+                (how, By::Thread(by.comm))
+            }
+            // Elsewhere the call is in the record, or was lost.
+            None if self.record.window.only_blocking_calls && !self.lossy => {
+                let how = format!(
+                    ", after its priority had been lowered from {old} to {new} (by whom is not recorded)"
+                );
+                (how, By::Unknown)
+            }
+            None => return None,
         };
-        let how = format!(", after {who} from {old} to {new} ({call})");
         Some(Change { at: Some(stretch.begin), new, how, lowered_by: Some(lowered_by) })
     }
 

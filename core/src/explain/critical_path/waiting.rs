@@ -307,14 +307,7 @@ impl Walk<'_, '_> {
             false => (text, advice),
         };
         let advice = match (&lowered_by, share.role) {
-            (Some(by), Role::Wins | Role::SharesFairly) if by == "itself" => format!(
-                "let {} not lower its own priority here, or only when it does not have to run",
-                thread.comm
-            ),
-            (Some(by), Role::Wins | Role::SharesFairly) => format!(
-                "find why {by} lowers the priority of {}, or do it when {} does not have to run",
-                thread.comm, thread.comm
-            ),
+            (Some(by), Role::Wins | Role::SharesFairly | Role::Unranked) => by.advice(&thread.comm),
             (None, Role::Wins | Role::SharesFairly) => match moved.filter(|moved| moved.cause().is_some()) {
                 Some(moved) => moved.advice(&thread.comm, comm),
                 None => advice,
@@ -325,8 +318,9 @@ impl Walk<'_, '_> {
             let moved = moved
                 .and_then(Moved::cause)
                 .filter(|_| matches!(share.role, Role::Wins | Role::SharesFairly));
-            let cause = match lowered_by.filter(|_| matches!(share.role, Role::Wins | Role::SharesFairly)) {
-                Some(by) => format!("priority lowered by {by}"),
+            let is_why = matches!(share.role, Role::Wins | Role::SharesFairly | Role::Unranked);
+            let cause = match lowered_by.filter(|_| is_why) {
+                Some(by) => by.cause(),
                 None if moved.is_some() => moved.unwrap_or_default(),
                 None if inversion.is_empty() => format!("thread: {comm}"),
                 None => format!("priority inversion: {comm}"),

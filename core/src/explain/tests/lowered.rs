@@ -1,6 +1,9 @@
 //! A thread that lowers its own priority.
 
+use super::notation;
+use super::told;
 use super::wakers::expect;
+use crate::trace::window::Window;
 
 /// sched_setscheduler and setpriority of 0: the caller itself.
 #[test]
@@ -52,4 +55,38 @@ fn a_thread_that_lowered_itself_is_told_so() {
         &["shared CPU 0 with hog/80 (nice 0)", "after it had lowered itself from nice 0"],
         &[],
     );
+}
+
+/// In a record without the calls that set priorities, the priorities at the switches show it.
+#[test]
+fn a_priority_that_was_lowered_by_an_unrecorded_call_is_the_cause_of_the_wait() {
+    let lowered = "
+          0 c0 switch idle > rt/50@80
+        100 c0 waking hog/80@60 c0
+        110 c0 switch rt/50@-20:R > hog/80@60
+        700 c0 switch hog/80@60:S > rt/50@-20
+        800 c0 switch rt/50@-20:S > idle
+    ";
+    let told_of = |events: &str| {
+        let window = Window { only_blocking_calls: true, ..notation::window(events) };
+        told(&window, 50, 790)
+    };
+    let explanation = told_of(lowered);
+    let said = "occupied by hog/80 (RT 60), after its priority had been lowered from RT 80 to nice";
+    assert!(explanation.sentence.contains(said), "{}", explanation.sentence);
+    assert_eq!(explanation.cause, "priority lowered");
+    assert!(explanation.advice.contains("which thread lowers the priority of rt"), "{}", explanation.advice);
+    // And was raised again while it waited.
+    let raised = lowered.replace("hog/80@60:S > rt/50@-20", "hog/80@60:S > rt/50@80");
+    let explanation = told_of(&raised);
+    assert!(explanation.sentence.contains("been lowered from RT 80 to nice"), "{}", explanation.sentence);
+    assert!(explanation.sentence.contains("and raised to RT 80 meanwhile"), "{}", explanation.sentence);
+    assert_eq!(explanation.cause, "priority lowered");
+    // By the end of a boost, it is not.
+    let boosted = lowered.replace("100 c0 waking", "90 c0 setprio rt/50 back 80\n100 c0 waking");
+    assert_eq!(notation::window(&boosted).events.len(), notation::window(lowered).events.len() + 1);
+    assert!(!told_of(&boosted).sentence.contains("lowered"), "{}", told_of(&boosted).sentence);
+    // The other one would have had the CPU anyway.
+    let above = lowered.replace("hog/80@60", "hog/80@90");
+    assert_eq!(told_of(&above).cause, "thread: hog");
 }
