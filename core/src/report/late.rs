@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::row;
-use crate::application::{is_coarse, is_same_cause, Task};
+use crate::application::{is_coarse, is_same_cause, SeveralJobs, Task};
 use crate::judge::Pools;
 use crate::numbers::grouped;
 use crate::peak::Peak;
@@ -56,7 +56,7 @@ pub fn of(run: &Run) -> Option<Late<'_>> {
     let worst = missed.first()?;
     let peak = peak_of(run, worst);
     let explanation = peak.and_then(|peak| peak.explanation.as_ref());
-    let begin = format!("{} took {}", worst.task.thread, worst.max);
+    let begin = format!("{} took {}", worst.task.thread, worst.certain_worst());
     let why = explanation.map(|told| {
         let rest = told.sentence.strip_prefix(&begin).map(|rest| rest.trim_start_matches([':', ',', ' ']));
         rest.unwrap_or(&told.sentence).to_owned()
@@ -86,7 +86,7 @@ fn missed(run: &Run) -> Vec<Missed<'_>> {
         (max > deadline && !pools.leave_in_doubt(task, deadline)).then_some(Missed { task, deadline, max })
     };
     let mut missed: Vec<Missed> = run.tasks.iter().filter_map(of_task).collect();
-    missed.sort_by_key(|one| std::cmp::Reverse(one.max.saturating_sub(one.deadline)));
+    missed.sort_by_key(|one| std::cmp::Reverse(one.certain_worst().saturating_sub(one.deadline)));
     missed
 }
 
@@ -110,13 +110,35 @@ fn said(missed: &Missed) -> String {
     // Their causes also count those in the histogram's class of the deadline.
     let caused = task.late_causes.iter().map(|of| of.jobs).fold(0, u64::saturating_add);
     let late = surely.max(caused.min(jobs)).max(1);
-    let (max, deadline) = max.told_apart(*deadline);
+    let doubtful = doubtful(task);
+    let (certain, worst) = match doubtful {
+        Some(doubtful) => (late.saturating_sub(doubtful.turns).max(1), missed.certain_worst()),
+        None => (late, *max),
+    };
+    let least = if worst < *max { "at least " } else { "" };
+    let more = doubtful.map_or(String::new(), |SeveralJobs { turns, longest_ns, .. }| {
+        format!("; {} more took up to {longest_ns}, but may be several jobs each", grouped(turns))
+    });
+    let (worst, deadline) = worst.told_apart(*deadline);
     format!(
-        "{} missed its deadline of {deadline} in {} of {} jobs, worst {max}",
+        "{} missed its deadline of {deadline} in {} of {} jobs, worst {least}{worst}{more}",
         task.thread,
-        grouped(late),
+        grouped(certain),
         grouped(jobs)
     )
+}
+
+/// The late jobs of a thread that may be several jobs each, beside others that are certain.
+fn doubtful(task: &Task) -> Option<SeveralJobs> {
+    task.several_jobs.filter(|several| several.turns > 0 && several.turns < several.late)
+}
+
+impl Missed<'_> {
+    /// The longest response time, or a lower limit of it if the longest may be of several jobs.
+    fn certain_worst(&self) -> Ns {
+        let doubtful = doubtful(self.task).filter(|doubtful| doubtful.longest_ns >= self.max);
+        doubtful.map_or(self.max, |doubtful| doubtful.certain_ns.max(self.deadline + Ns(1)).min(self.max))
+    }
 }
 
 /// Sorts cases of threads with a deadline before others, if threads have their own deadlines.
@@ -210,7 +232,7 @@ pub fn cause_lines(run: &Run, width: usize) -> (String, Vec<Vec<String>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::application::{AppliedDeadline, LateCause, SeveralJobs};
+    use crate::application::{AppliedDeadline, LateCause};
     use crate::conditions::Conditions;
     use crate::explain::{Explanation, Kind, Segment};
     use crate::histogram::{Histogram, Layout};
@@ -350,6 +372,35 @@ mod tests {
         let said = ["timer late (irqs off: vnd in 2 of 3 explained)", held, "preempted"];
         assert_eq!(rows(&run)[..3], said.map(str::to_owned));
         assert!(rows(&run).contains(&"page fault".to_owned()), "{:?}", rows(&run));
+    }
+
+    #[test]
+    fn late_jobs_that_may_be_several_are_counted_apart_and_are_not_the_worst() {
+        let headline = |several: Option<SeveralJobs>| {
+            let mut run = late_run();
+            run.tasks[1].several_jobs = several;
+            let late = of(&run).unwrap();
+            (late.headline.clone(), late.why.clone().unwrap())
+        };
+        let several = |turns, longest_us, late| {
+            let [longest_ns, certain_ns] = [longest_us, 650].map(Ns::from_us);
+            headline(Some(SeveralJobs { turns, longest_ns, certain_ns, late }))
+        };
+        let (all, why) = headline(None);
+        assert!(all.ends_with("in 3 of 4 003 jobs, worst 2.247 ms"), "{all}");
+        assert!(!why.contains("took 2.247 ms"), "{why}");
+        let (one, why) = several(1, 2_247, 3);
+        let said = "in 2 of 4 003 jobs, worst at least 650 µs; 1 more took up to 2.247 ms, but may be several jobs each";
+        assert!(one.ends_with(said), "{one}");
+        assert!(why.contains("took 2.247 ms"), "of which job it speaks: {why}");
+        let (short, _) = several(1, 700, 3);
+        assert!(
+            short.ends_with(
+                "in 2 of 4 003 jobs, worst 2.247 ms; 1 more took up to 700 µs, but may be several jobs each"
+            ),
+            "{short}"
+        );
+        assert_eq!(several(0, 0, 3).0, all);
     }
 
     #[test]
