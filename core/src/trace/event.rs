@@ -222,8 +222,9 @@ pub enum Kind {
     SignalGenerate { sig: i32, task: TaskRef, code: i32, result: i32 },
     /// `signal_deliver`: taken by the current thread.
     SignalDeliver { sig: i32, code: i32 },
-    /// An interrupt found the current thread in this system call; `None`: in its own code or a page fault.
-    InCall { call: Option<i32> },
+    /// An interrupt found the current thread in this system call; `None`: in none, and if `at_fault`, at an instruction
+    /// that had caused a page fault: in that fault, most likely.
+    InCall { call: Option<i32>, at_fault: bool },
     /// `cpuhp_enter`, `cpuhp_multi_enter`: a step of taking `cpu` online, or offline (`down`).
     Hotplug { cpu: Cpu, down: bool },
     /// `softirq_raise`.
@@ -235,6 +236,12 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// [`Kind::InCall`] as the recorder writes it: a number; -1: in no call; -2: in none, at a page fault.
+    #[must_use]
+    pub fn found_in(id: i32) -> Kind {
+        Kind::InCall { call: Some(id).filter(|&call| call >= 0), at_fault: id == -2 }
+    }
+
     /// The kernel's name of the event; one for all vectors, for idle and for losses; empty for [`Kind::Other`].
     #[must_use]
     pub fn name(&self) -> &'static str {

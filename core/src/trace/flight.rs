@@ -243,7 +243,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
                 Kind::SignalGenerate { sig, task, code: 0, result: 0 }
             }
             26 => Kind::SignalDeliver { sig: i32::try_from(word).ok()?, code: 0 },
-            27 => Kind::InCall { call: Some(word as i32).filter(|&call| call >= 0) },
+            27 => Kind::found_in(word as i32),
             23 => Kind::Rename { tid, comm: task().comm },
             _ => return None,
         })

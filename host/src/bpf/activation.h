@@ -110,7 +110,7 @@ struct pt_regs___syscall {
 	__u64 sp, orig_x0;
 	__s32 syscallno;
 #else
-	unsigned long orig_ax, di, si, dx, bx, cx, sp;
+	unsigned long orig_ax, di, si, dx, bx, cx, sp, ip;
 #endif
 } CORE;
 /* Where the registers are on a thread's stack; 0: not known yet. */

@@ -117,6 +117,8 @@ static __always_inline int begins(enum level level, __u32 kind, enum irqs irqs, 
 	return 0;
 }
 
+#define AT_FAULT -2 /* in no call, at an instruction that caused a page fault: in that, or just after it */
+
 /* An interrupt shows in which system call a measured thread is, if in any. */
 static __always_inline void note_call(void)
 {
@@ -132,6 +134,8 @@ static __always_inline void note_call(void)
 	call = BPF_CORE_READ(r, syscallno);
 #else
 	call = r->orig_ax;
+	if (call < 0 && b->faults && r->ip == b->fault_ip)
+		call = AT_FAULT;
 #endif
 	flight_word(b, bpf_ktime_get_ns(), K_IN_CALL, IRQS_OFF, call);
 }

@@ -206,6 +206,9 @@ int BPF_PROG(on_page_fault, unsigned long address, struct pt_regs *registers, un
 	if (!b || (ordinary_left_out() && !b->run_tid))
 		return 0;
 	b->fault_address = address;
+#if !defined(__TARGET_ARCH_arm64)
+	b->fault_ip = ((struct pt_regs___syscall *)registers)->ip;
+#endif
 	/* Bit 0: a page that is there, bit 1: a write (arch/x86/include/asm/trap_pf.h). */
 	if (error_code & 2)
 		__sync_fetch_and_add(error_code & 1 ? &b->copies : &b->first_writes, 1);

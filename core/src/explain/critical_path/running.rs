@@ -207,12 +207,14 @@ impl Walk<'_, '_> {
             if call.is_some() || self.may_have_spun(thread, stretch) {
                 self.clauses.may_spin();
             }
-            let found = self.interrupted_call(thread, stretch).filter(|_| call.is_none());
+            let found = self.interrupted(thread, stretch).filter(|_| call.is_none());
+            let is_in_faults = found.as_ref().is_some_and(|found| found.call.is_none());
             let (cause, advice) = match (&handler, &fault) {
                 _ if unreturned.is_some() => ("signal handler or its own code".to_owned(), "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it; the end of a handler is not recorded, so the rest may be the thread's own code".to_owned()),
                 (None, Some(_)) => ("page fault or its own code".to_owned(), "touch the memory before it is needed (mlockall and a first write, MAP_POPULATE), and do not fork after that; the end of a fault is not recorded, so the rest may be the thread's own code".to_owned()),
                 (Some(_), _) => ("its own signal handler".to_owned(), "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it".to_owned()),
-                (None, None) => self.own_doing(call.as_ref(), found.as_ref().map(|(_, call)| call.as_str())),
+                (None, None) if is_in_faults => ("page faults or its own code".to_owned(), "lock and touch the memory before it is needed (mlockall and a first write, MAP_POPULATE), and do not fork after that; how long the faults took is not recorded".to_owned()),
+                (None, None) => self.own_doing(call.as_ref(), found.as_ref().and_then(|found| found.call.as_deref())),
             };
             let in_call = call.map(|(call, net)| {
                 let other = self.changes_mappings_too(thread, stretch, &call);
@@ -221,7 +223,7 @@ impl Walk<'_, '_> {
                 });
                 format!(", {} of it in the system call {call}{other}", net.min(rest))
             });
-            let found = found.map(|(clause, _)| clause);
+            let found = found.map(|found| found.said);
             let handler = handler.or(unreturned).or(fault).or(in_call).or(found).unwrap_or_default();
             let text = format!("{subject} ran {AMOUNT} itself{moved}{handler}");
             self.say(Weight::Own, rest, text, cause, advice);

@@ -11,27 +11,38 @@ use crate::series::Thread;
 use crate::time::Ns;
 use crate::trace::event::Kind as What;
 
+/// Where interrupts found a thread.
+pub(super) struct Interrupted {
+    /// For sentences: `; each of 3 interrupts found it in the system call mmap`.
+    pub said: String,
+    /// The system call; `None`: a page fault.
+    pub call: Option<String>,
+}
+
 impl Walk<'_, '_> {
-    /// Clause and name of the system call in which most interrupts found `thread`.
-    pub(super) fn interrupted_call(&self, thread: &Thread, stretch: &Stretch) -> Option<(String, String)> {
-        let mut calls: BTreeMap<i32, u32> = BTreeMap::new();
+    /// In what most interrupts found `thread`.
+    pub(super) fn interrupted(&self, thread: &Thread, stretch: &Stretch) -> Option<Interrupted> {
+        let mut found: BTreeMap<Option<i32>, u32> = BTreeMap::new();
         let mut all = 0;
         for (_, event) in self.record.events_on(stretch.cpu?, stretch.begin, stretch.end) {
-            let What::InCall { call } = event.kind else { continue };
+            let What::InCall { call, at_fault } = event.kind else { continue };
             if event.current == Some(thread.tid) {
                 all += 1;
-                *calls.entry(call.unwrap_or(-1)).or_default() += 1;
+                *found.entry(call).or_default() += u32::from(call.is_some() || at_fault);
             }
         }
-        let (&call, &count) =
-            calls.iter().filter(|(call, _)| **call >= 0).max_by_key(|(_, count)| **count)?;
-        let name = self.record.call_name(call);
+        let (&call, &count) = found.iter().max_by_key(|(_, count)| **count)?;
         let said = match (count, all) {
             (1, 1) => "the only interrupt meanwhile".to_owned(),
             (count, all) if count == all => format!("each of {all} interrupts"),
             (count, all) => format!("{count} of {all} interrupts"),
         };
-        (count * 2 > all).then(|| (format!("; {said} found it in the system call {name}"), name))
+        let call = call.map(|call| self.record.call_name(call));
+        let place = match &call {
+            Some(name) => format!("in the system call {name}"),
+            None => "at an instruction that caused a page fault".to_owned(),
+        };
+        (count * 2 > all).then(|| Interrupted { said: format!("; {said} found it {place}"), call })
     }
 
     /// Handlers of one signal that took half of the span, if they took all of the time since they started.

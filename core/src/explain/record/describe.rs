@@ -144,8 +144,11 @@ fn more(record: &Record, kind: &Kind) -> String {
             format!("signal_generate sig={sig} {}", record.task_text(task))
         }
         Kind::SignalDeliver { sig, .. } => format!("signal_deliver sig={sig}"),
-        Kind::InCall { call: Some(call) } => format!("interrupted in {}", record.call_name(call)),
-        Kind::InCall { call: None } => "interrupted outside system calls".to_owned(),
+        Kind::InCall { call: Some(call), .. } => format!("interrupted in {}", record.call_name(call)),
+        Kind::InCall { at_fault: true, .. } => {
+            "interrupted at an instruction that caused a page fault".to_owned()
+        }
+        Kind::InCall { .. } => "interrupted outside system calls".to_owned(),
         Kind::Hotplug { cpu, down } => {
             format!("cpuhp_enter cpu={cpu}, on its way {}", if down { "offline" } else { "online" })
         }

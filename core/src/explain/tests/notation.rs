@@ -21,7 +21,7 @@
 //! | `received 5 eth0` | netif_receive_skb of the packet at an address |
 //! | `call 202 4096 6`, `ret 202 -4` | sys_enter with its first (up to three) arguments, sys_exit with its result |
 //! | `ipis 0,70` | ipi_send_cpumask |
-//! | `handler 10`, `in-call 16`, `in-call` | signal_deliver; an interrupt in a system call, or in none |
+//! | `handler 10`, `in-call 16`, `in-call`, `in-call -2` | signal_deliver; an interrupt in a system call, in none, or at a page fault |
 //! | `rename 60 tool` | task_rename |
 //! | `lock+ 1 32`, `lock- 1` | contention_begin of a lock with its flags, contention_end |
 //! | `fault 8192` | page_fault_user at an address |
@@ -204,7 +204,7 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         "idle+" => Kind::IdleEnter { state: irq },
         "idle-" => Kind::IdleExit,
         "handler" => Kind::SignalDeliver { sig: number(0).unwrap() as i32, code: 0 },
-        "in-call" => Kind::InCall { call: number(0).map(|call| call as i32) },
+        "in-call" => Kind::found_in(rest.first().map_or(-1, |call| call.parse().unwrap())),
         "csd+" => Kind::CsdEntry { function: name(strings, 0), csd: 1 },
         "csd-" => Kind::CsdExit { csd: 1 },
         "disk+" => {

@@ -34,6 +34,21 @@ fn interrupts_show_the_system_call_of_the_threads_own_time() {
 }
 
 #[test]
+fn interrupts_show_page_faults_where_the_threads_own_time_was() {
+    let tick = |at: u32, what: &str| {
+        format!("{at} c1 vec+ local_timer\n{} c1 {what}\n{} c1 vec- local_timer\n", at + 1, at + 3)
+    };
+    let in_faults = tick(1_000, "in-call -2") + &tick(2_000, "in-call -2");
+    let (sentence, advice, cause) = ran(&in_faults);
+    let said = "itself; each of 2 interrupts found it at an instruction that caused a page fault";
+    assert!(sentence.contains(said), "{sentence}");
+    assert!(advice.contains("mlockall") && cause == "page faults or its own code", "{cause}: {advice}");
+    // Half of them are not most.
+    let (sentence, _, cause) = ran(&(tick(1_000, "in-call -2") + &tick(2_000, "in-call")));
+    assert!(!sentence.contains("page fault") && cause == "its own running", "{cause}: {sentence}");
+}
+
+#[test]
 fn a_handler_without_a_recorded_end_is_possible_and_not_certain() {
     let (sentence, _, cause) = ran("600 c1 handler 10\n");
     let said = "ran 3.000 ms (100 %) itself, up to 2.500 ms of it in the handler of signal 10 (SIGUSR1), whose end is not recorded";

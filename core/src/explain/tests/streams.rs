@@ -63,7 +63,7 @@ fn interrupt() -> impl Strategy<Value = Kind> {
         Just(Kind::TimerExpireExit { timer: 1 }),
         Just(Kind::CsdEntry { function: None, csd: 1 }),
         Just(Kind::CsdExit { csd: 1 }),
-        proptest::option::of(0i32..9).prop_map(|call| Kind::InCall { call }),
+        (-2i32..9).prop_map(Kind::found_in),
         (0i32..20).prop_map(|sig| Kind::SignalDeliver { sig, code: 0 }),
         (0u32..4).prop_map(|state| Kind::IdleEnter { state }),
         Just(Kind::IdleExit),

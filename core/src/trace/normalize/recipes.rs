@@ -95,7 +95,7 @@ const FLIGHT: &[Row] = &[
     (&["sched_switch"], &[&["prev_pid"], &["prev_prio"], &["preempted"], &["next_pid"], &["next_prio"], &["next_comm"], &["prev_state"]], flight_switch),
     (&["hrtimer_expire_entry"], &[&["hrtimer"], &["function"], &["expires"], &["slack"]], flight_expire),
     (&["host_steal"], &[&["taken"], &["since"]], |_, f| Some(Kind::HostSteal { taken: Ns(f.bits(0)?), since: Mono(f.bits(1)?) })),
-    (&["interrupted_call"], &[&["id"]], |_, f| Some(Kind::InCall { call: f.int(0).filter(|&call| call >= 0) })),
+    (&["interrupted_call"], &[&["id"]], |_, f| f.int(0).map(Kind::found_in)),
     (&["page_fault"], &[&["address"], &["count"], &["read"], &["written"], &["copied"]], flight_fault),
 ];
 
