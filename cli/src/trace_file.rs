@@ -204,11 +204,11 @@ fn unknown(error: OpenError, bytes: &[u8]) -> OpenError {
     let what = match foreign::named(&text) {
         Some(named) => named,
         None if import::read(&text, Unit::Guess).is_ok() => {
-            "results of a measurement, without events: `lathunt import` reads them"
+            "results of a measurement, without events: `lathunt import` reads them".to_owned()
         }
-        None => "no trace.dat, CTF directory, perf.data, flight recording or text of ftrace",
+        None => "no trace.dat, CTF directory, perf.data, flight recording or text of ftrace".to_owned(),
     };
-    OpenError::Foreign(what.into())
+    OpenError::Foreign(what)
 }
 
 /// The kernel's recording in the directory of `lathunt trace`, even while it runs or after it was killed.

@@ -5,21 +5,89 @@ const SEARCHED: usize = 1 << 16;
 
 /// The tool that wrote `text`, and the step that gives events; `None` if unknown.
 #[must_use]
-pub fn named(text: &str) -> Option<&'static str> {
+pub fn named(text: &str) -> Option<String> {
     let end = (0..=SEARCHED.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     let text = &text[..end];
-    let has = |parts: &[&str]| parts.iter().all(|part| text.contains(part));
     const RECORD: &str =
         "text of bpftrace or bcc, which has no events: `lathunt trace` or `lathunt record` records them";
-    Some(match () {
-        () if has(&["sch delay", "run time"]) => "the table of perf sched timehist, which does not show who woke whom: name the perf.data itself, or print it with `perf script`",
-        () if has(&["Switches", "Max delay"]) => "the table of perf sched latency, which has no events: name the perf.data itself, or print it with `perf script`",
-        () if has(&["Attaching ", " probe"]) || has(&["usecs", ": count", "distribution"]) => RECORD,
-        () if has(&[" ms): "]) && has(&[") = "]) => "text of perf trace, which has no switches: record with `lathunt trace`, or `perf record -e 'sched:*'`",
-        () if has(&["# Overhead", "Command"]) => "the table of perf report, which has no times: name the perf.data itself, or print it with `perf script`",
-        () if has(&["Call Trace:"]) || has(&["Call trace:"]) => "a stack of the kernel (oops, warning, hung task), without events",
-        () => return None,
-    })
+    const PERF: &str = "name the perf.data itself, or print it with `perf script`";
+    let table = |what: &str| Some(format!("{what}: {PERF}"));
+    let all = |parts: &[&str]| parts.iter().all(|part| text.contains(part));
+    match () {
+        () if all(&["sch delay", "run time"]) => {
+            table("the table of perf sched timehist, which does not show who woke whom")
+        }
+        () if all(&["Switches", "Max delay"]) => table("the table of perf sched latency, which has no events"),
+        () if is_map(text) => {
+            table("the table of perf sched map, which has no wake-ups: it shows only which thread each CPU ran")
+        }
+        () if all(&["# Overhead", "Command"]) => table("the table of perf report, which has no times"),
+        () if all(&["Percent", "Disassembly of section"]) => table("text of perf annotate, which has no times"),
+        () if all(&["contended", "total wait"]) => table("the table of perf lock, which has no events"),
+        () if all(&["Performance counter stats for"]) => {
+            Some("the counters of perf stat, which have no events: record with `lathunt trace`, or `perf record -e 'sched:*'`".to_owned())
+        }
+        () if all(&["Attaching ", " probe"]) || all(&["usecs", ": count", "distribution"]) || is_histogram(text) => {
+            Some(RECORD.to_owned())
+        }
+        () if all(&[" ms): "]) && all(&[") = "]) => Some("text of perf trace, which has no switches: record with `lathunt trace`, or `perf record -e 'sched:*'`".to_owned()),
+        () if all(&["# event histogram"]) || all(&["# trigger info:", "Totals:"]) => {
+            Some("a histogram of the kernel's events (hist trigger), which has no single events: record them with `lathunt trace`".to_owned())
+        }
+        () if all(&["Function", "Hit", "Time", "Avg"]) => {
+            Some("the function profile of ftrace (trace_stat), which has no single calls: record the function_graph tracer, and paste /sys/kernel/tracing/trace".to_owned())
+        }
+        () if all(&["Depth", "Size", "Location"]) => {
+            Some("the deepest stack of the stack tracer, which has no times".to_owned())
+        }
+        () if all(&["{ cpu_id = "]) || all(&["] (+", "}, {"]) => {
+            Some("text of babeltrace, which prints LTTng's traces: name the directory of the trace itself".to_owned())
+        }
+        () if all(&["Local timer interrupts"]) || all(&["IPI0:"]) => {
+            Some("counts of interrupts (/proc/interrupts), which have no times: record the interrupts with `lathunt trace`".to_owned())
+        }
+        () if all(&["runnable tasks:", "switches"]) || all(&["cfs_rq[", ".nr_running"]) => {
+            Some("the state of the scheduler (/proc/sched_debug), which has no events: record them with `lathunt trace`".to_owned())
+        }
+        () if all(&["PID", "COMMAND", "%CPU"]) => {
+            Some("the table of top or ps, which has no events: record them with `lathunt trace`".to_owned())
+        }
+        () if all(&["Call Trace:"]) || all(&["Call trace:"]) => {
+            Some("a stack of the kernel (oops, warning, hung task), without events".to_owned())
+        }
+        () if is_of_strace(text) => {
+            Some("text of strace, which has no switches: record with `lathunt trace`, which has system calls, too (--events full)".to_owned())
+        }
+        () if text.trim_start().starts_with("cpus=") => {
+            Some("a text of trace-cmd report without an event: was the recording empty, or filtered?".to_owned())
+        }
+        () => None,
+    }
+}
+
+/// `  *A0   995.347121 secs A0 => migration/0:18` of perf sched map.
+fn is_map(text: &str) -> bool {
+    let is_row =
+        |line: &&str| line.contains(" secs") && line.split_whitespace().any(|word| word.starts_with('*'));
+    text.lines().filter(is_row).take(2).count() == 2
+}
+
+/// `[4, 8)   12 |@@@@   |` of bpftrace.
+fn is_histogram(text: &str) -> bool {
+    let is_row = |line: &&str| line.starts_with('[') && line.contains(") ") && line.trim_end().ends_with('|');
+    text.lines().filter(is_row).take(2).count() == 2
+}
+
+/// `clock_nanosleep(CLOCK_MONOTONIC, …) = 0`
+fn is_of_strace(text: &str) -> bool {
+    let is_call = |line: &&str| {
+        let Some((head, _)) = line.split_once('(') else { return false };
+        let name = head.split_whitespace().next_back().unwrap_or_default();
+        let is_name = !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        is_name && line.contains(") = ")
+    };
+    text.lines().filter(is_call).take(3).count() == 3
 }
 
 #[cfg(test)]
@@ -28,10 +96,30 @@ mod tests {
 
     #[test]
     fn tables_without_events_are_named() {
-        let timehist =
-            "           time    cpu  task name                       wait time  sch delay   run time\n";
-        assert!(named(timehist).is_some_and(|name| name.contains("perf sched timehist")));
-        assert!(named("Attaching 5 probes...\n@usecs:\n").is_some_and(|name| name.contains("bpftrace")));
+        let tables = [
+            (
+                "           time    cpu  task name                       wait time  sch delay   run time\n",
+                "perf sched timehist",
+            ),
+            ("Attaching 5 probes...\n@usecs:\n", "bpftrace"),
+            ("@usecs:\n[4, 8)   12 |@@@@    |\n[8, 16)   1 |@       |\n", "bpftrace"),
+            (
+                "  *A0     995.347121 secs A0 => migration/0:18\n   A0 *B0  995.347149 secs B0 => a:9\n",
+                "perf sched map",
+            ),
+            ("# event histogram\n#\n# trigger info: hist:keys=pid\n", "hist trigger"),
+            ("  Function      Hit    Time            Avg             s^2\n", "function profile"),
+            (
+                "[10:11:12.123456789] (+0.000001) a sched_switch: { cpu_id = 1 }, { prev_tid = 1 }\n",
+                "babeltrace",
+            ),
+            ("           CPU0       CPU1\nLOC:   12   13   Local timer interrupts\n", "/proc/interrupts"),
+            (&"1.0 read(3, \"\", 4) = 0\n".repeat(3), "strace"),
+            ("cpus=2\n", "trace-cmd report"),
+        ];
+        for (text, name) in tables {
+            assert!(named(text).is_some_and(|named| named.contains(name)), "{name}: {:?}", named(text));
+        }
         assert_eq!(named("words of no tool\n"), None);
         assert_eq!(named(&"ä".repeat(1 << 16)), None);
     }
