@@ -38,7 +38,7 @@ const AFTER: &str = "Without a query, explain prints the summary of a directory 
 
 In a tree, ~ marks a part that is inferred from other events, not recorded (`inferred` in the JSON).
 
-Exit status: 0 answered, also if intervals reach --threshold or none was found; 1 error or invalid arguments; 3 inconclusive: the trace is damaged (missing intervals may be worse), an interval over lost events, or without a start or an end, may be longer than the worst, only one end of each wake-up is recorded, or the trace lacks the events that the query needs.";
+Exit status: 0 answered, also if intervals reach --threshold or none was found; 1 error or invalid arguments; 3 inconclusive: the trace is damaged, or a text was cut, filtered or not fully understood (missing intervals may be worse), an interval over lost events, or without a start or an end, may be longer than the worst, only one end of each wake-up is recorded, or the trace lacks the events that the query needs.";
 
 /// Explain latencies in a recorded trace: where the time went, and the cause.
 #[derive(Debug, clap::Args)]
@@ -261,13 +261,14 @@ fn obvious(source: &dyn Source, whose: &Whose) -> (Question, String, Found) {
 
 /// Explains the text output of a tracer.
 fn tracer(args: &ExplainArgs, report: tracers::Report) -> Result<ExitCode> {
+    let is_doubtful = report.is_doubtful;
     let answers = Answers::of_tracer(args.trace.display().to_string(), report);
     let text = match args.json {
         true => serde_json::to_string_pretty(&answers)? + "\n",
         false => answers.to_text(Options { evidence: args.evidence, stacks: true }),
     };
     out::print(&text)?;
-    Ok(answered(answers.intervals.is_empty()))
+    Ok(answered(is_doubtful || answers.intervals.is_empty()))
 }
 
 /// Exit code of an answered query.

@@ -172,7 +172,9 @@ impl Answers {
         if found.is_call_unseen {
             limits.push("no event of this system call is in the trace: was it recorded?".to_owned());
         }
-        let is_lossy = found.lost > 0 || found.lost_uncounted > 0;
+        // The text itself says what was left out of it.
+        let uncounted = found.lost_uncounted.saturating_sub(found.left_out);
+        let is_lossy = found.lost > 0 || uncounted > 0;
         if is_lossy && found.is_damaged {
             limits.push(
                 "events are missing: lost by the recorder, or in an unreadable part of the file".to_owned(),
@@ -180,7 +182,7 @@ impl Answers {
         } else if is_lossy {
             let places =
                 |count| if count == 1 { "at one place".to_owned() } else { format!("at {count} places") };
-            let lost = match (found.lost, found.lost_uncounted) {
+            let lost = match (found.lost, uncounted) {
                 (lost, 0) => format!("{lost} events"),
                 (0, count) => format!("events {}, an unknown number", places(count)),
                 (lost, count) => format!("{lost} events, and {} an unknown number more", places(count)),

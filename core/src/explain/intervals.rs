@@ -145,7 +145,8 @@ struct Search<'s> {
 
 impl<'s> Search<'s> {
     fn new(source: &'s dyn Source, question: &'s Question, whose: &'s Whose) -> Self {
-        let mut found = Found { is_damaged: !source.info().damage.is_empty(), ..Found::default() };
+        let (is_damaged, left_out) = (!source.info().damage.is_empty(), source.info().left_out);
+        let mut found = Found { is_damaged, left_out, ..Found::default() };
         let matchers = paired::matchers(source, question, &mut found);
         let feeding = match question {
             Question::IrqToThread(line, _) => {

@@ -8,7 +8,9 @@
 //!
 //! Text has function names instead of addresses: names get artificial addresses, which `Symbols` resolves.
 
+pub(crate) mod cut;
 mod fields;
+mod filtered;
 pub mod foreign;
 pub(crate) mod line;
 mod lines;
@@ -90,27 +92,35 @@ impl<'t> FtraceText<'t> {
             Cow::Owned(text) => (Cow::Owned(text), None),
         };
         recognise(&text)?;
+        let starts_within = cut::starts_within(&String::from_utf8_lossy(&text[..text.len().min(AT_ONCE)]));
         let mut reading = Reading::default();
         let mut lines = Lines::within(&text, 0, text.len());
         let mut released = 0;
         while let Some((begin, line)) = lines.next() {
             let (end, is_last) = (lines.at(), lines.at() == text.len());
             // Cut off at any place, it may end within a number.
-            let is_cut = is_last && !text.ends_with(b"\n") && reading.lacks_more_than_one();
-            if !is_cut {
-                reading.line(&line, begin, end);
+            let is_open = is_last && !text.ends_with(b"\n");
+            match is_open {
+                true if reading.lacks_more_than_one() => {}
+                true if cut::ends_within(&tail(&text)) => reading.foreign(&line, begin),
+                _ => reading.line(&line, begin, end),
             }
             if end - released >= AT_ONCE || is_last {
                 release.iter().for_each(|release| release.release(&text[released..end]));
                 released = end;
             }
         }
-        Ok(reading.finish(text, release))
+        Ok(reading.finish(text, release, starts_within))
     }
 
     fn ground(&self) -> Ground<'_> {
         Ground { text: &self.text, about: &self.about, shapes: &self.shapes, release: self.release }
     }
+}
+
+/// The last lines.
+fn tail(text: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&text[text.len().saturating_sub(AT_ONCE)..])
 }
 
 impl fmt::Debug for FtraceText<'_> {
@@ -177,11 +187,11 @@ mod tests {
         assert!(damage(&whole).is_empty(), "{:?}", damage(&whole));
         let less = whole.strip_suffix(line).unwrap();
         assert!(damage(less)[0].contains("announces 2 events, but there are 1 lines"), "{:?}", damage(less));
-        // Within a line it is no event, unless all others are there: pasted texts may lack the last end of a line.
+        // Within a line it is not an event, unless it has all fields: pasted texts may lack the last end of a line.
         let within = |text: &str| events(&FtraceText::open(&text.as_bytes()[..text.len() - 17]).unwrap());
         let more = whole.replace("2/2", "4/4") + line;
         assert!(more[..more.len() - 17].ends_with("prio=12"));
-        assert_eq!((within(&more), within(&whole)), (2, 2));
+        assert_eq!((within(&more), within(&whole)), (2, 1));
         assert!(damage(&more[..more.len() - 17])[0].contains("announces 4 events, but there are 2 lines"));
         assert!(damage(whole.trim_end()).is_empty());
     }

@@ -61,6 +61,8 @@ pub struct Info {
     pub notes: Vec<String>,
     /// Caveats for every answer from it: lost packets, events without a time.
     pub limits: Vec<String>,
+    /// Number of losses that are not the recorder's: lines left out of a text, the time between two recordings in it.
+    pub left_out: u64,
 }
 
 /// Common part of every opened trace.

@@ -136,6 +136,8 @@ pub struct Found {
     pub lost: u64,
     /// Number of losses of unknown size: packets, or the end of a truncated file.
     pub lost_uncounted: u64,
+    /// Number of those that are not the recorder's: lines left out of a text, the time between two recordings in it.
+    pub left_out: u64,
     /// The file is damaged: not all missing events were lost by the recorder.
     pub is_damaged: bool,
     /// Intervals whose start was lost.

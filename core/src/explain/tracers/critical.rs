@@ -201,7 +201,9 @@ pub(super) fn wakeup(text: &str, heading: &Heading) -> Report {
         limits.push("the switch to the woken thread is not in the text: it was cut".to_owned());
     }
     limits.extend(of_lines(&steps, heading));
-    finish(heading, steps::entries(&steps), victim, cpu, begin, explanation(tree, told, limits))
+    let is_open = heading.latency.is_none() && (woken.is_none() || switched.is_none());
+    let report = finish(heading, steps::entries(&steps), victim, cpu, begin, explanation(tree, told, limits));
+    Report { is_doubtful: is_open, ..report }
 }
 
 fn told_wakeup(
@@ -364,6 +366,7 @@ pub(super) fn finish(
         count: 1,
         worst: Some(Finding { thread, cpu, begin, explanation }),
         limits: heading.missing(lines).into_iter().collect(),
+        is_doubtful: false,
     }
 }
 
@@ -376,6 +379,7 @@ pub(super) fn finish_without(heading: &Heading, steps: &[Step], why: &str) -> Re
         count: 0,
         worst: None,
         limits: vec![why.to_owned()],
+        is_doubtful: false,
     }
 }
 

@@ -168,7 +168,7 @@ impl Calls {
         }
         let worst = worst.map(|call| finding(&call));
         let question = "longest call in the function graph".to_owned();
-        Report { format, question, lines: self.lines, count: self.count, worst, limits }
+        Report { format, question, lines: self.lines, count: self.count, worst, limits, is_doubtful: false }
     }
 }
 

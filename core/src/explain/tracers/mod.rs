@@ -8,6 +8,7 @@
 
 mod advice;
 mod critical;
+mod doubts;
 mod function;
 mod graph;
 mod heading;
@@ -59,6 +60,8 @@ pub struct Report {
     pub worst: Option<Finding>,
     /// Caveats.
     pub limits: Vec<String>,
+    /// A line that was not read may have a longer latency, or another culprit.
+    pub is_doubtful: bool,
 }
 
 /// The report of a tracer in `text`; if there are several, that with the largest latency. `None` for any other text.
@@ -78,8 +81,9 @@ pub fn read(text: &str) -> Option<Report> {
     let mut reports: Vec<Report> = texts.into_iter().filter_map(read_one).collect();
     let total = |report: &Report| report.worst.as_ref().map(|worst| worst.explanation.total_ns);
     let largest = (0..reports.len()).max_by_key(|at| total(&reports[*at]))?;
-    let count = reports.len();
+    let (count, is_doubtful) = (reports.len(), reports.iter().any(|report| report.is_doubtful));
     let mut report = reports.swap_remove(largest);
+    report.is_doubtful = is_doubtful;
     if count > 1 {
         report.limits.push(format!("the text has {count} reports of tracers: that of the largest latency is explained here, put the others in files of their own"));
     }
@@ -103,11 +107,20 @@ fn is_known(tracer: &str) -> bool {
 /// Lines of a tracer without their heading, if they can be of no other.
 fn read_bare(text: &str) -> Option<Report> {
     let of = |tracer: &str| Heading { tracer: tracer.to_owned(), ..Heading::default() };
-    match () {
-        () if critical::is_bare(text) => Some(critical::wakeup(text, &of("wakeup"))),
-        () if graph::is_bare(text) => Some(graph::read(text, &of("function_graph"))),
-        () => None,
-    }
+    let (mut report, heading) = match () {
+        () if critical::is_bare(text) => (critical::wakeup(text, &of("wakeup")), of("wakeup")),
+        () if graph::is_bare(text) => (graph::read(text, &of("function_graph")), of("function_graph")),
+        () if doubts::is_headless(text) => {
+            let mut report = function::read(text, &of("function"));
+            let limit = "the heading is missing: the tracer, its latency and its victim are unknown";
+            report.limits.push(limit.to_owned());
+            report.is_doubtful = true;
+            (report, of("function"))
+        }
+        () => return None,
+    };
+    doubts::add(&mut report, text, &heading);
+    Some(report)
 }
 
 /// Whether wake-ups and switches are recorded beside functions: they answer more than the functions.
@@ -125,7 +138,7 @@ fn is_old_wakeup(text: &str) -> bool {
 
 fn read_one(text: &str) -> Option<Report> {
     let heading = Heading::read(text)?;
-    let report = match heading.tracer.as_str() {
+    let mut report = match heading.tracer.as_str() {
         "wakeup" | "wakeup_rt" | "wakeup_dl" => critical::wakeup(text, &heading),
         "irqsoff" | "preemptoff" | "preemptirqsoff" => section::read(text, &heading),
         // The latency tracer of -rt patches before 2.6.27 uses one name for both.
@@ -138,6 +151,7 @@ fn read_one(text: &str) -> Option<Report> {
         "function" => function::read(text, &heading),
         _ => return None,
     };
+    doubts::add(&mut report, text, &heading);
     Some(report)
 }
 

@@ -58,7 +58,10 @@ pub(super) fn start_and_duration(text: &str) -> Option<(Mono, Ns)> {
     let (seconds, nanos) = start.trim().split_once('.')?;
     let nanos = format!("{nanos:0<9}").parse::<u64>().ok()?;
     let start = seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)?;
-    Some((Mono(start), Ns(rest.split_whitespace().next()?.parse().ok()?)))
+    let mut words = rest.split_whitespace();
+    let net = words.next()?.parse().ok()?;
+    // Without its unit, the number may be cut.
+    words.next().filter(|unit| *unit == "ns").map(|_| (Mono(start), Ns(net)))
 }
 
 /// Difference between the starts in the lines and the times of the lines, which count from the start of the buffer in

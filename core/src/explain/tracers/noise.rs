@@ -49,7 +49,15 @@ pub(super) fn hwlat(text: &str, heading: &Heading) -> Report {
         Finding { thread: Thread { comm: "hwlat".to_owned(), ..Thread::default() }, cpu, begin: at, explanation: explanation(tree, told, Vec::new()) }
     });
     let count = samples.len() as u64;
-    report(heading, "largest gap of the hwlat tracer", count, count, finding)
+    // With the verbose option, the number in brackets is not the CPU.
+    let is_without_cpu =
+        worst.is_some_and(|(line, sample)| sample.cpu.is_none() && steps::read(line).is_empty());
+    let mut report = report(heading, "largest gap of the hwlat tracer", count, count, finding);
+    if is_without_cpu {
+        report.limits.push("the CPU of the largest gap is not in the text".to_owned());
+        report.is_doubtful = true;
+    }
+    report
 }
 
 /// A period of osnoise: `1000000 185773 81.42270 10081 934 0 283 0 227`.
@@ -60,8 +68,8 @@ struct Period {
     counts: [u64; 5],
 }
 
-fn period(step: &Step) -> Option<Period> {
-    let words: Vec<&str> = step.what.split_whitespace().collect();
+fn period(what: &str) -> Option<Period> {
+    let words: Vec<&str> = what.split_whitespace().collect();
     let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
     words.get(2)?.parse::<f64>().ok()?;
     let mut counts = [0; 5];
@@ -71,10 +79,16 @@ fn period(step: &Step) -> Option<Period> {
     Some(Period { runtime: number(0)?, noise: number(1)?, single: number(3)?, counts })
 }
 
+/// Whether the line of a period is whole.
+pub(super) fn is_period(what: &str) -> bool {
+    period(what).is_some()
+}
+
 /// The longest single noise: from a `sample_threshold` event, or from the table of a period.
 pub(super) fn osnoise(text: &str, heading: &Heading) -> Report {
     let steps = steps::read(text);
-    let periods: Vec<(&Step, Period)> = steps.iter().filter_map(|step| Some((step, period(step)?))).collect();
+    let periods: Vec<(&Step, Period)> =
+        steps.iter().filter_map(|step| Some((step, period(&step.what)?))).collect();
     let single = steps.iter().enumerate().filter_map(|(place, step)| Some((place, noise_at(step)?)));
     let singles: Vec<_> = single.collect();
     let single = singles.iter().copied().max_by_key(|(_, (_, length))| *length);
@@ -207,5 +221,5 @@ fn report(heading: &Heading, question: &str, lines: u64, count: u64, worst: Opti
         limits.push(format!("the text has no line of the tracer: {question} is unknown"));
     }
     let format = format!("text of the {} tracer{}", heading.tracer, heading.on());
-    Report { format, question: question.to_owned(), lines, count, worst, limits }
+    Report { format, question: question.to_owned(), lines, count, worst, limits, is_doubtful: false }
 }

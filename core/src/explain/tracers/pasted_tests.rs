@@ -288,3 +288,45 @@ fn a_function_trace_with_wake_ups_is_asked_for_these() {
     );
     assert!(read(&events).is_none());
 }
+
+#[test]
+fn lines_that_were_not_read_are_counted_and_make_the_answer_doubtful() {
+    let line = |at: u32, what: &str| format!("  dd-7  [001] d.h1.  1.0000{at}: {what}\n");
+    let functions: String = (10..30).map(|at| line(at, "f <-g")).collect();
+    let of = |text: &str| {
+        let report = read(text).unwrap();
+        (report.is_doubtful, report.limits.join("; "))
+    };
+    let text = format!("# tracer: function\n#\n{functions}");
+    assert_eq!(of(&text), (false, String::new()));
+    let (is_doubtful, limits) =
+        of(&text.replace("  dd-7  [001] d.h1.  1.000015", "  dd-7;[001];d.h1.;1.000015"));
+    assert!(
+        is_doubtful && limits.contains("a line is not understood") && limits.contains("'dd-7;[001]"),
+        "{limits}"
+    );
+    assert!(of(&text.replace("1.000015", "1.000011")).1.contains("time goes back"));
+    assert!(of(&text[..text.len() - 9]).1.contains("within a line"), "{}", of(&text[..text.len() - 9]).1);
+    assert!(
+        of(&format!("# tracer: function\n# entries-in-buffer/entries-written: 90/90   #P:2\n{functions}")).0
+    );
+    // Samples are numbered.
+    let sample =
+        |number: u32| line(10 + number, &format!("#{number} context    irq timer_latency     13{number} ns"));
+    let samples = |numbers: [u32; 3]| "# tracer: timerlat\n".to_owned() + &numbers.map(sample).concat();
+    assert!(!of(&samples([1, 2, 3])).0);
+    assert!(of(&samples([1, 2, 4])).1.contains("between #2 and #4"));
+    let unfinished = samples([1, 2, 3]).replace("irq timer_latency     133 ns", "irq timer_la");
+    assert!(of(&unfinished).1.contains("a line is not understood"));
+}
+
+/// The end of a text: the figure, the victim and the start are in the part that is missing.
+#[test]
+fn functions_in_the_latency_format_without_a_heading_are_a_doubt() {
+    let text = "      dd-874       1dn.h3..   87us+: _raw_spin_unlock_irqrestore <-try_to_wake_up
+      dd-874       1dn.h1..  142us : irq_exit_rcu <-sysvec_apic_timer_interrupt
+rcu_pree-17        1d...2..  216us :   17: 98:I ==> [001]      28: 98:R ktimers/1
+";
+    let report = read(text).unwrap();
+    assert!(report.is_doubtful && report.limits[0].contains("heading is missing"), "{:?}", report.limits);
+}

@@ -33,7 +33,7 @@ pub fn of_source(source: &dyn Source) -> Option<Report> {
     if !classes.iter().any(|class| TRACERS.iter().any(|(event, _)| class.name == *event)) {
         return None;
     }
-    let (text, seen) = text_of(source);
+    let (text, seen, is_lossy, last) = text_of(source);
     let (_, tracer) = TRACERS.into_iter().find(|(event, _)| seen.iter().any(|name| name == event))?;
     let heading = Heading { tracer: tracer.to_owned(), ..Heading::default() };
     let is_scheduled = seen.iter().any(|name| name == "sched_switch");
@@ -48,17 +48,39 @@ pub fn of_source(source: &dyn Source) -> Option<Report> {
     report.format = format!("{}, events of the {tracer} tracer", source.info().format);
     if text.len() >= LONGEST {
         report.limits.push("the recording is long: only its beginning was read".to_owned());
+        report.is_doubtful = true;
     }
+    // Times of a text may count from its start.
+    let total = report.worst.as_ref().map(|worst| worst.explanation.total_ns);
+    if total.is_some_and(|total| total.0 > last) && source.info().format != "ftrace text" {
+        report.limits.push(
+            "the latency is longer than the clock of the trace has run: the file is damaged".to_owned(),
+        );
+        report.is_doubtful = true;
+    }
+    report.is_doubtful |= is_lossy;
+    if is_lossy {
+        report.limits.push(
+            "events are missing: lost by the recorder, or in an unreadable part of the file".to_owned(),
+        );
+    }
+    report
+        .limits
+        .extend(source.info().damage.iter().take(5).map(|damage| format!("the file is damaged at {damage}")));
     Some(report)
 }
 
-/// Its lines, and the names of their events.
-fn text_of(source: &dyn Source) -> (String, Vec<String>) {
+/// Its lines, the names of their events, whether others are missing, and the time of the last.
+fn text_of(source: &dyn Source) -> (String, Vec<String>, bool, u64) {
     let classes = source.catalogue().classes();
     let (mut text, mut seen) = (String::new(), Vec::<String>::new());
+    let mut last = 0;
+    let mut is_lossy = !source.info().damage.is_empty();
     let mut walk = source.events(Span::ALL);
     while let Some(item) = walk.next() {
+        is_lossy |= !matches!(item, Item::Event(_));
         let Item::Event(record) = item else { continue };
+        last = record.at.0;
         let Some(class) = classes.get(record.class as usize) else { continue };
         if !seen.contains(&class.name) {
             seen.push(class.name.clone());
@@ -68,7 +90,7 @@ fn text_of(source: &dyn Source) -> (String, Vec<String>) {
             break;
         }
     }
-    (text, seen)
+    (text, seen, is_lossy, last)
 }
 
 /// Prints one event like the kernel (kernel/trace/trace_output.c); `None` for events that are not of a tracer.

@@ -177,6 +177,7 @@ fn analysis(text: &str) -> Report {
         count: u64::from(worst.is_some()),
         worst,
         limits,
+        is_doubtful: false,
     }
 }
 
@@ -230,5 +231,6 @@ fn table(text: &str, is_hist: bool) -> Report {
         count: 0,
         worst: None,
         limits,
+        is_doubtful: false,
     }
 }

@@ -55,6 +55,11 @@ fn sample(what: &str) -> Option<Sample> {
     })
 }
 
+/// Whether the line of a sample is whole.
+pub(super) fn is_sample(what: &str) -> bool {
+    sample(what).is_some()
+}
+
 /// The worst sample of the text; the last one if tracing stopped at it.
 pub(super) fn read(text: &str, heading: &Heading) -> Report {
     let steps = steps::read(text);
@@ -81,6 +86,7 @@ pub(super) fn read(text: &str, heading: &Heading) -> Report {
         count,
         worst,
         limits,
+        is_doubtful: false,
     }
 }
 

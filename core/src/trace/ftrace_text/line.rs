@@ -80,6 +80,14 @@ pub(crate) fn parse(line: &str) -> Option<Line<'_>> {
     is_timeless(trimmed).then_some(Line::Timeless)
 }
 
+/// Whether an event starts here, even if its time is not in the line.
+pub(crate) fn begins(line: &str) -> bool {
+    let is_hex = |word: &str| word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let words = || line.split_whitespace();
+    let is_verbose = || words().zip(words().skip(1)).skip(2).take(4).any(|(a, b)| is_hex(a) && is_hex(b));
+    cpus_in_brackets(line).any(|(who, ..)| thread(who).is_some()) || is_verbose()
+}
+
 /// Without the place in the file that `trace-cmd report --debug` adds: ` [36598:0x20c:36]`.
 fn without_place(line: &str) -> &str {
     let Some((before, place)) = line.strip_suffix(']').and_then(|line| line.rsplit_once(" [")) else {

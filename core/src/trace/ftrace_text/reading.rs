@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::cut::Cut;
 use super::fields::{FieldValue, Fields};
+use super::filtered::Filtered;
 use super::line::{self, EventLine, Line};
 use super::lines::Lines;
 use super::pieces::{fields_of, Cutter};
@@ -82,6 +84,8 @@ pub(super) struct Reading {
     last_omission: Option<usize>,
     first_omission: Option<usize>,
     kallsyms: String,
+    cut: Cut,
+    filtered: Filtered,
     not_understood: u64,
     /// The damage that reports the first of them.
     first_foreign: Option<usize>,
@@ -109,6 +113,7 @@ impl Reading {
     /// The next line, and the bytes that it takes.
     pub(super) fn line(&mut self, text: &str, begin: usize, end: usize) {
         self.lines += u64::from(!text.starts_with('#') && !text.trim_ascii().is_empty());
+        self.cut.line(text);
         match line::parse(text) {
             Some(Line::Event(event)) if event.at <= Mono::LATEST.0 => self.event(text, &event, begin, end),
             Some(Line::Lost { cpu, count }) => {
@@ -138,9 +143,10 @@ impl Reading {
     /// The events before and after this place do not follow one another, on any CPU.
     fn gap(&mut self, begin: usize) {
         self.gaps = (self.gaps.0 + 1, begin);
+        self.filtered.gap();
     }
 
-    fn foreign(&mut self, text: &str, begin: usize) {
+    pub(super) fn foreign(&mut self, text: &str, begin: usize) {
         self.not_understood += 1;
         if self.not_understood == 1 {
             let shown: String = text.chars().take(60).collect();
@@ -161,6 +167,7 @@ impl Reading {
         if lacks_its_thread(&name, &fields) {
             self.foreign(text, begin);
         }
+        self.filtered.event(event.cpu, &name, &fields);
         self.call(event);
         self.cutter.event(begin, end, event.at);
         self.last = event.at;
@@ -178,6 +185,7 @@ impl Reading {
         let before = std::mem::replace(&mut reach.last, event.at);
         if std::mem::replace(&mut reach.gaps, gaps) < gaps {
             self.has_restarted |= self.restart == Some(self.gaps.1);
+            self.about.info.left_out += 1;
             self.losses.push(LossLine { at: event.at, line: self.gaps.1, cpu: event.cpu, count: None });
         }
         if event.at < before && !self.backwards {
@@ -213,6 +221,7 @@ impl Reading {
         mut self,
         text: Cow<'t, [u8]>,
         release: Option<&'t dyn Release>,
+        starts_within: bool,
     ) -> FtraceText<'t> {
         let info = &mut self.about.info;
         let first = self.first_foreign.and_then(|index| info.damage.get_mut(index));
@@ -237,6 +246,16 @@ impl Reading {
             let what = format!("the heading announces {announced} events, but there are {lines} lines: the text was cut or filtered");
             info.damage.push(Damage::new(0, what));
         }
+        let seen = |cpu: u32| self.reach.contains_key(&cpu);
+        let start =
+            starts_within.then(|| "the text starts within a line: events before it are missing".to_owned());
+        let doubts = self
+            .cut
+            .found()
+            .into_iter()
+            .chain(start)
+            .chain(self.filtered.found(seen, !self.losses.is_empty()));
+        info.damage.extend(doubts.map(|what| Damage::new(0, what)));
         // Until the last CPU's first event the record has gaps.
         let begins = self.started.or(self.first_cpu).filter(|_| self.overwritten > 0);
         if let Some((cpu, at)) = begins.and_then(|cpu| Some((cpu, self.reach.get(&cpu)?.first))) {

@@ -1,14 +1,17 @@
-//! Removes artifacts of pasting from a text: byte order marks, UTF-16, carriage returns, quoting, Markdown, colours,
-//! quoted-printable mail, and the time stamps of consoles and logs before each line.
+//! Removes artifacts of pasting from a text: encodings, markup, colours, quoting, Markdown, quoted-printable mail, wrapped
+//! lines, and the numbers, file names and time stamps that editors, grep, consoles and logs put before each line.
 //!
-//! Only if the first lines have no event and no heading of a tracer: a readable text is not changed.
+//! A readable text is not changed.
 
+mod characters;
 mod prefixes;
+mod wrapped;
 
 use std::borrow::Cow;
 
 use super::line::{parse, Line};
-use prefixes::{bare, is_logged, numbering, prefix, quoted, without_shape};
+use characters::wide;
+use prefixes::{bare, is_logged, prefix, quoted, without_shape, Style};
 
 /// Number of lines examined.
 const LOOKED_AT: usize = 2_000;
@@ -19,45 +22,57 @@ const LARGEST_PASTED: usize = 1 << 20;
 /// `bytes` as readable text.
 #[must_use]
 pub fn text(bytes: &[u8]) -> Cow<'_, str> {
-    let text = out_of_page(spaced(printable_decoded(entities_decoded(decoded(bytes)))));
+    let text = characters::columns(out_of_page(characters::plain(bytes)));
+    let text = match Style::of(&text) {
+        Some(style) => Cow::Owned(style.without(&text)),
+        None => text,
+    };
+    match repaired(&text) {
+        Some(repaired) => Cow::Owned(repaired),
+        None => text,
+    }
+}
+
+/// `text` without prefixes, prose and line breaks that pasting added; `None` if it needs no repair.
+fn repaired(text: &str) -> Option<String> {
     let first = || text.lines().take(LOOKED_AT);
+    let is_short = text.len() < LARGEST_PASTED;
     let plainly = first().filter(|line| is_known(line) && quoted(line.trim_start()).is_none()).count();
-    let cleaned = first().filter(|line| is_known(&bare(line))).count();
-    let is_pasted = text.len() < LARGEST_PASTED && plainly > 0;
-    let is_prose = |line: &str| is_pasted && is_around(line);
+    let cleaned = known(text);
+    let is_prose = |line: &str| is_short && plainly > 0 && is_around(line);
     let last = first().filter(|line| is_known(line)).last();
     let has_prose_after = last.is_some_and(|last| {
         let after = first().skip_while(|line| !std::ptr::eq(*line, last)).skip(1);
         after.skip_while(|line| !line.trim().is_empty()).any(is_prose)
     });
     let has_prose = first().take_while(|line| !is_known(line)).any(is_prose) || has_prose_after;
-    let is_bare = !has_prose && !first().any(is_fence);
-    let is_broken = text.len() < LARGEST_PASTED && is_broken(&text);
     let before = prefix(first());
     let is_stamped = 2 * first().filter(|line| is_known(line) && is_logged(line)).count() > plainly;
-    let is_numbered = numbering(first());
-    let is_plain = is_bare && !is_broken && !is_stamped && !is_numbered && before.is_none();
-    if plainly >= cleaned && is_plain {
-        return text;
+    let has_marks =
+        has_prose || is_stamped || before.is_some() || first().any(is_fenced) || first().any(is_of_pager);
+    if !is_short && plainly >= cleaned && !has_marks {
+        return None;
     }
-    if cleaned == 0 {
-        return text;
+    let without = |line| before.as_ref().map_or(line, |before| without_shape(line, before));
+    let lines = text.lines().map(bare).map(without).filter(|line| !is_of_pager(line));
+    let mut lines: Vec<Cow<str>> = lines.map(Cow::Borrowed).collect();
+    let count = lines.len();
+    if is_short {
+        lines = wrapped::joined(lines);
     }
-    let unnumbered = |line| match is_numbered {
-        true => prefixes::numbered(line).unwrap_or(line),
-        false => line,
-    };
-    let without = |line| match &before {
-        Some(before) => without_shape(bare(line), before),
-        None => bare(line),
-    };
-    let mut lines: Vec<Cow<str>> = text.lines().map(unnumbered).map(without).collect();
+    let is_wrapped = lines.len() < count;
+    let is_broken = is_short && (is_wrapped || is_broken(text));
+    if plainly >= cleaned && !has_marks && !is_broken || cleaned == 0 && !is_wrapped {
+        return None;
+    }
+    lines.iter_mut().for_each(unfence);
     blank_around(&mut lines);
     let mut tidy = String::with_capacity(text.len());
     let mut is_open = false; // the previous line may continue
     for line in lines {
         let goes_on = continues(&line)
             || is_broken
+                && !is_wrapped
                 && tidy.trim_end().len() > tidy.trim_end().rfind('\n').unwrap_or(0) + 50
                 && (is_remnant(&line) || tidy.trim_end().ends_with(':') && !is_known(&line));
         if is_open && goes_on {
@@ -70,7 +85,15 @@ pub fn text(bytes: &[u8]) -> Cow<'_, str> {
         }
         tidy.push('\n');
     }
-    Cow::Owned(tidy)
+    if !text.ends_with('\n') {
+        tidy.pop();
+    }
+    Some(tidy)
+}
+
+/// Number of known lines among the first.
+fn known(text: &str) -> usize {
+    text.lines().take(LOOKED_AT).filter(|line| is_known(bare(line))).count()
 }
 
 /// As [`text`], but borrows input that needs no repair, even with invalid UTF-8. For more than a mebibyte, the first mebibyte
@@ -93,23 +116,13 @@ pub(super) fn bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Old line ends, and the blanks that word processors put.
-fn spaced(text: Cow<'_, str>) -> Cow<'_, str> {
-    let has_old_ends = text.contains('\r') && !text.contains('\n');
-    if !has_old_ends && !text.contains('\u{a0}') {
-        return text;
-    }
-    let ends = if has_old_ends { "\n" } else { "\r" };
-    Cow::Owned(text.replace('\u{a0}', " ").replace('\r', ends))
-}
-
 /// Whether a mail program has wrapped lines: the rest of a line follows an event or a heading.
 fn is_broken(text: &str) -> bool {
     let lines = || text.lines().take(LOOKED_AT);
-    let is_event = |line: &str| matches!(parse(&bare(line)), Some(Line::Event(_)));
+    let is_event = |line: &str| matches!(parse(bare(line)), Some(Line::Event(_)));
     lines().zip(lines().skip(1)).any(|(line, next)| {
         let next = bare(next);
-        continues(&next) && (is_event(line) || is_open_heading(&bare(line)))
+        continues(next) && (is_event(line) || is_open_heading(bare(line)))
     })
 }
 
@@ -163,42 +176,6 @@ fn out_of_page(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(trace)
 }
 
-/// Decodes the markup of a web page, from which the text was copied: `==&gt;` is `==>`.
-fn entities_decoded(text: Cow<'_, str>) -> Cow<'_, str> {
-    let is_page = text.trim_start().starts_with("<");
-    if is_page || !["==&gt;", "&lt;idle&gt;", "&lt;...&gt;", "&lt;-"].iter().any(|mark| text.contains(mark)) {
-        return text;
-    }
-    let plain = text.replace("&gt;", ">").replace("&lt;", "<").replace("&quot;", "\"");
-    Cow::Owned(plain.replace("&#39;", "'").replace("&amp;", "&"))
-}
-
-/// Decodes quoted-printable mail (RFC 2045, 6.7): `=3D>` is `=>`, and a line that ends in `=` continues.
-fn printable_decoded(text: Cow<'_, str>) -> Cow<'_, str> {
-    // Thread names may start with 3D: requires an encoded arrow, or several encoded blanks.
-    if !["=3D> ", "=3D=3D>", "=C2=A0=C2=A0"].iter().any(|arrow| text.contains(arrow)) {
-        return text;
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = behind;
-        let digit = |at: usize| char::from(*behind.get(at)?).to_digit(16);
-        match (byte, behind) {
-            (b'=', [b'\n', behind @ ..] | [b'\r', b'\n', behind @ ..]) => rest = behind,
-            (b'=', _) => match (digit(0), digit(1)) {
-                (Some(high), Some(low)) => {
-                    bytes.push((high * 16 + low) as u8);
-                    rest = &behind[2..];
-                }
-                _ => bytes.push(byte),
-            },
-            _ => bytes.push(byte),
-        }
-    }
-    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
-}
-
 /// Whether a line is the rest of a wrapped event: it has fields, and no time.
 fn continues(line: &str) -> bool {
     if is_rest(line) {
@@ -215,31 +192,69 @@ fn blank_around(lines: &mut [Cow<'_, str>]) {
     let Some(first) = lines.iter().position(|line| is_known(line)) else { return };
     let last = lines.iter().rposition(|line| is_known(line)).unwrap_or(first);
     let is_fenced = lines.iter().any(|line| is_fence(line));
+    let starts_with_event = matches!(parse(&lines[first]), Some(Line::Event(_)));
+    let is_other = |line: &&Cow<'_, str>| !line.trim().is_empty() && !line.trim_start().starts_with("=>");
+    let is_at_start = lines[..first].iter().filter(is_other).count() == 1;
     // Prose after the trace is another paragraph.
     let mut is_after = false;
     for (place, line) in lines.iter_mut().enumerate() {
         is_after |= place > last && (is_fenced || line.trim().is_empty());
-        let is_outside = place < first || is_after && !continues(line);
+        let is_fragment = is_at_start && place < first && starts_with_event && is_fragment(line);
+        let is_outside = place < first && !is_fragment || is_after && !continues(line);
         if is_fence(line) || is_outside && is_around(line) && !is_rest(line) {
             *line = Cow::Borrowed("");
         }
     }
 }
 
+/// Whether the first line of a text may be the end of a line that was cut: no sentence.
+fn is_fragment(line: &str) -> bool {
+    !line.trim_end().ends_with([':', '.', ',', '!', '?'])
+}
+
+/// Whether a line is prose beside a trace.
+pub(crate) fn is_prose(line: &str) -> bool {
+    is_around(line) && !line.contains("<-") || line.trim().is_empty()
+}
+
 /// Whether it is prose: no CPU, stack or heading.
 fn is_around(line: &str) -> bool {
     let line = line.trim();
     let has_cpu = line.contains('[') && line.contains(']');
-    let is_words = line.starts_with(|c: char| c.is_alphabetic()) || line.starts_with(['-', '*']);
-    is_words && !has_cpu && !line.contains(['=', '|']) && !has_latency_time(line)
+    let is_item = line.starts_with(['-', '*']) && line.contains(|c: char| c.is_alphanumeric());
+    let is_words = line.starts_with(|c: char| c.is_alphabetic()) || is_item;
+    is_words && !has_cpu && !line.contains(['=', '|']) && !line.contains("*/") && !has_latency_time(line)
 }
 
 /// Whether it has `12us:`, `12us+:` or `12us :` of the latency format.
-fn has_latency_time(line: &str) -> bool {
+pub(crate) fn has_latency_time(line: &str) -> bool {
     line.match_indices("us").any(|(at, _)| {
         let is_number = line[..at].ends_with(|c: char| c.is_ascii_digit());
         is_number && line[at + 2..].trim_start_matches([' ', '+', '!', '#', '*', '@', '$']).starts_with(':')
     })
+}
+
+/// `--More--(12%)`, `lines 1-24`, `(END)` of pagers.
+fn is_of_pager(line: &str) -> bool {
+    let line = line.trim();
+    let is_of_less = line.strip_prefix("lines ").is_some_and(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_digit()) && rest.contains('-') && line.len() < 40
+    });
+    line.starts_with("--More--") || line == "(END)" || is_of_less
+}
+
+/// Whether it is a fence, or has one at its start or end.
+fn is_fenced(line: &str) -> bool {
+    is_fence(line) || line.trim_end().ends_with("```")
+}
+
+/// Removes a fence from the line of an event.
+fn unfence(line: &mut Cow<'_, str>) {
+    let bare = line.trim_start().strip_prefix("```").unwrap_or(line);
+    let bare = bare.trim_end().strip_suffix("```").unwrap_or(bare);
+    if bare.len() < line.len() && is_known(bare) {
+        *line = Cow::Owned(bare.to_owned());
+    }
 }
 
 fn is_fence(line: &str) -> bool {
@@ -247,26 +262,6 @@ fn is_fence(line: &str) -> bool {
     let is_markup = ["<pre>", "</pre>", "<code>", "</code>", "[code]", "[/code]"].contains(&line);
     let is_block = ["{code", "{noformat"].iter().any(|start| line.starts_with(start)) && line.ends_with('}');
     line.starts_with("```") || line.starts_with("~~~") || is_markup || is_block
-}
-
-fn decoded(bytes: &[u8]) -> Cow<'_, str> {
-    match wide(bytes) {
-        Some(text) => Cow::Owned(text),
-        None => String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)),
-    }
-}
-
-/// The text of `bytes` if they are UTF-16.
-fn wide(bytes: &[u8]) -> Option<String> {
-    let (of, bytes): (fn([u8; 2]) -> u16, _) = match bytes {
-        [0xff, 0xfe, rest @ ..] => (u16::from_le_bytes, rest),
-        [0xfe, 0xff, rest @ ..] => (u16::from_be_bytes, rest),
-        [1..=255, 0, 1..=255, 0, ..] => (u16::from_le_bytes, bytes),
-        [0, 1..=255, 0, 1..=255, ..] => (u16::from_be_bytes, bytes),
-        _ => return None,
-    };
-    let units = bytes.chunks_exact(2).map(|pair| of([pair[0], pair[1]]));
-    Some(char::decode_utf16(units).map(|c| c.unwrap_or('\u{fffd}')).collect())
 }
 
 /// Whether it is an event, or the heading of a tracer or of rtla.

@@ -1,8 +1,6 @@
 //! What pasting put before each line: quoting, numbers of lines, time stamps of consoles and logs.
 
-use std::borrow::Cow;
-
-use super::{is_known, parse, Line};
+use super::{is_known, known, parse, Line, LOOKED_AT};
 
 /// Whether a console or a log put its time before an event: with it the name of the thread would be another one.
 pub(super) fn is_logged(line: &str) -> bool {
@@ -23,7 +21,7 @@ pub(super) fn prefix<'t>(lines: impl Iterator<Item = &'t str>) -> Option<String>
 }
 
 /// The line without a prefix of the shape of `before`: the same characters, with any digits for digits.
-pub(super) fn without_shape<'t>(line: Cow<'t, str>, before: &str) -> Cow<'t, str> {
+pub(super) fn without_shape<'t>(line: &'t str, before: &str) -> &'t str {
     let shape = before.trim_end();
     let Some(head) = line.get(..shape.len()) else { return line };
     let same = |(a, b): (u8, u8)| {
@@ -38,23 +36,12 @@ pub(super) fn without_shape<'t>(line: Cow<'t, str>, before: &str) -> Cow<'t, str
     let blanks = before.len() - shape.len();
     let rest = &line[shape.len()..];
     let start = rest.bytes().take(blanks).take_while(|byte| *byte == b' ').count();
-    match line {
-        Cow::Borrowed(line) => Cow::Borrowed(&line[shape.len() + start..]),
-        Cow::Owned(_) => Cow::Owned(rest[start..].to_owned()),
-    }
+    &rest[start..]
 }
 
 /// The line without pasted prefixes.
-pub(super) fn bare(line: &str) -> Cow<'_, str> {
-    let line = line.trim_end_matches('\r');
-    let plain = match line.contains('\u{1b}') {
-        true => Cow::Owned(without_colours(line)),
-        false => Cow::Borrowed(line),
-    };
-    match plain {
-        Cow::Borrowed(line) => Cow::Borrowed(without_prefix(line)),
-        Cow::Owned(line) => Cow::Owned(without_prefix(&line).to_owned()),
-    }
+pub(super) fn bare(line: &str) -> &str {
+    without_prefix(line.trim_end_matches('\r'))
 }
 
 fn without_prefix(line: &str) -> &str {
@@ -79,16 +66,82 @@ pub(super) fn quoted(line: &str) -> Option<&str> {
     line.strip_prefix(['>', '|']).filter(|rest| !line.starts_with("||") && !rest.starts_with('='))
 }
 
+/// What a tool put before, or around, every line.
+pub(super) enum Style {
+    /// The file, and with grep's `-n` the number of the line: `trace.txt:12:`, and `trace.txt-12-` beside a match.
+    File(String),
+    /// The number of the line, of editors, `cat -n`, `nl`, grep: `  12 `.
+    Number,
+    /// The number of equal lines, of `uniq -c`.
+    Count,
+    /// A frame: `| … |`.
+    Frame,
+}
+
+/// Columns of the number that `uniq -c` prints.
+const COUNT: usize = 7;
+
+impl Style {
+    /// The style of most lines; `None` if there is none, or if fewer lines are known without it.
+    pub fn of(text: &str) -> Option<Style> {
+        let lines = || text.lines().take(LOOKED_AT).filter(|line| !line.trim().is_empty());
+        let all = lines().count();
+        let is_most = |style: &Style| {
+            let with = lines().filter(|line| style.of_line(line).is_some()).count();
+            with > 1 && with * 20 >= all * 19
+        };
+        let file = || {
+            let head = lines().find_map(|line| line.split_once(':')).map(|(head, _)| head)?;
+            // `kworker/u8:1-12` is a thread.
+            let name = head.rsplit('/').next().unwrap_or_default();
+            let is_name = name.contains(|c: char| c.is_ascii_alphabetic() && c != 'u');
+            let is_file = is_name && head.contains(['.', '/', '_']) && !head.contains(char::is_whitespace);
+            (is_file && head.len() < 200).then(|| Style::File(head.to_owned()))
+        };
+        let numbers = || numbering(lines()).then_some(Style::Number);
+        let styles = [file(), numbers(), Some(Style::Count), Some(Style::Frame)];
+        let style = styles.into_iter().flatten().find(|style| match style {
+            Style::Number => true,
+            style => is_most(style),
+        })?;
+        // A table may have ascending numbers at its start, and then a heading without one.
+        let is_table = matches!(style, Style::Number) && lines().any(|line| line.starts_with('#'));
+        let head: String = lines().flat_map(|line| [line, "\n"]).collect();
+        let without = known(&style.without(&head));
+        (without > 0 && without >= known(&head) && !is_table).then_some(style)
+    }
+
+    /// `text` without it.
+    pub fn without(&self, text: &str) -> String {
+        let bare = |line: &'_ str| self.of_line(line).unwrap_or(line).to_owned() + "\n";
+        text.lines().map(bare).collect()
+    }
+
+    fn of_line<'t>(&self, line: &'t str) -> Option<&'t str> {
+        match self {
+            Style::File(file) => {
+                let rest = line.strip_prefix(file.as_str())?.strip_prefix([':', '-'])?;
+                let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+                let behind = rest[digits..].strip_prefix([':', '-']).filter(|_| digits > 0);
+                Some(behind.unwrap_or(rest))
+            }
+            Style::Number => line_number(line).map(|(_, rest)| rest),
+            Style::Count => {
+                let (number, rest) = (line.get(..COUNT)?, line.get(COUNT..)?.strip_prefix(' ')?);
+                let number = number.trim_start();
+                let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+                is_number.then_some(rest)
+            }
+            Style::Frame => line.trim().strip_prefix('|')?.strip_suffix('|'),
+        }
+    }
+}
+
 /// Whether most lines have their number before them, each one more than the line before.
-pub(super) fn numbering<'t>(lines: impl Iterator<Item = &'t str>) -> bool {
-    let number = |line: &'t str| {
-        numbered(line)?;
-        let line = line.trim_start();
-        line[..line.find(|c: char| !c.is_ascii_digit())?].parse::<u32>().ok()
-    };
+fn numbering<'t>(lines: impl Iterator<Item = &'t str>) -> bool {
     let (mut all, mut ascending, mut before) = (0, 0, None);
-    for line in lines.filter(|line| !line.trim().is_empty()) {
-        let number = number(line);
+    for line in lines {
+        let number = line_number(line).map(|(number, _)| number);
         all += 1;
         ascending += u32::from(before.is_some() && number == before);
         before = number.map(|number| number.saturating_add(1));
@@ -96,8 +149,21 @@ pub(super) fn numbering<'t>(lines: impl Iterator<Item = &'t str>) -> bool {
     2 * ascending > all
 }
 
+/// The number of a line, and the line.
+fn line_number(line: &str) -> Option<(u32, &str)> {
+    let line = line.trim_start();
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = &line[digits..];
+    let number = line[..digits].parse().ok()?;
+    let behind = match rest.is_empty() {
+        true => rest,
+        false => rest.strip_prefix([':', '-', '\t', '|']).or_else(|| rest.strip_prefix(' '))?,
+    };
+    Some((number, behind))
+}
+
 /// `   12  ` and `12: ` of editors and of grep.
-pub(super) fn numbered(line: &str) -> Option<&str> {
+fn numbered(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let is_number = rest.len() < line.len() && line.len() - rest.len() <= 7;
@@ -160,25 +226,21 @@ fn stamped(line: &str) -> Option<&str> {
     if MONTHS.contains(&first) {
         let (_, rest) = rest.trim_start().split_once(' ')?;
         let (clock, rest) = rest.split_once(' ')?;
-        return is_clock(clock).then(|| rest.split_once("kernel: ").map_or(rest, |(_, rest)| rest));
+        return is_clock(clock)
+            .then(|| behind_host(rest.split_once("kernel: ").map_or(rest, |(_, rest)| rest)));
     }
     None
 }
 
-/// Without the `host kernel: ` of a journal.
+/// Without the `host kernel: ` or `host cat[1234]: ` of a journal.
 fn behind_host(rest: &str) -> &str {
-    let words = rest.trim_start().split_once(' ');
-    words.and_then(|(_, rest)| rest.strip_prefix("kernel: ")).unwrap_or(rest)
-}
-
-fn without_colours(line: &str) -> String {
-    let mut plain = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some((before, behind)) = rest.split_once('\u{1b}') {
-        plain.push_str(before);
-        let end = behind.find(|c: char| c.is_ascii_alphabetic()).map_or(behind.len(), |at| at + 1);
-        rest = if behind.starts_with('[') { &behind[end..] } else { behind };
-    }
-    plain.push_str(rest);
-    plain
+    let behind = rest.trim_start().split_once(' ').and_then(|(_, rest)| {
+        let (program, behind) = rest.split_once(": ")?;
+        let number = program.strip_suffix(']').and_then(|program| program.rsplit_once('['));
+        let is_number = number.is_some_and(|(name, number)| {
+            !name.is_empty() && !name.contains(' ') && number.bytes().all(|byte| byte.is_ascii_digit())
+        });
+        (program == "kernel" || is_number).then_some(behind)
+    });
+    behind.unwrap_or(rest)
 }

@@ -174,3 +174,77 @@ fn words_that_mail_has_broken_off_a_marker_are_its_own() {
         "{text}"
     );
 }
+
+/// The CPU of a hwlat line is before the break, and its figures after it.
+#[test]
+fn wrapped_lines_of_any_form_are_joined() {
+    let lines = [
+        "# tracer: hwlat",
+        "#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION",
+        "           <...>-1729    [001] d..1.   678.473449: #1     inner/outer(us):   11/12    ts:1480603.123456789 count:3 nmi-total:8 nmi-count:1",
+        "           <...>-1729    [001] d..1.   689.556542: #2     inner/outer(us):   16/9     ts:1480614.123456789 count:1",
+    ];
+    let single = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let whole: Vec<String> = lines.iter().map(|line| single(line)).collect();
+    for width in [60, 72, 76, 80, 100] {
+        let hard: String = lines
+            .iter()
+            .flat_map(|line| line.as_bytes().chunks(width))
+            .map(|part| String::from_utf8_lossy(part).into_owned() + "\n")
+            .collect();
+        let soft = |line: &&str| {
+            let mut rows = vec![String::new()];
+            for word in line.split(' ') {
+                let last = rows.last_mut().unwrap();
+                match last.len() + 1 + word.len() > width && !last.trim().is_empty() {
+                    true => rows.push(word.to_owned()),
+                    false => *last += &format!(" {word}"),
+                }
+            }
+            rows.iter().map(|row| format!("> {}\n", row.strip_prefix(' ').unwrap_or(row))).collect::<String>()
+        };
+        let soft: String = lines.iter().map(soft).collect();
+        for broken in [hard, soft] {
+            let tidy = text(broken.as_bytes()).into_owned();
+            assert_eq!(tidy.lines().map(single).collect::<Vec<_>>(), whole, "{width}: {broken}");
+        }
+    }
+    let prose = format!("{EVENT}\nAny idea what this may be?\n");
+    assert_eq!(text(prose.as_bytes()).lines().next(), Some(EVENT), "prose is not the rest of a line");
+}
+
+#[test]
+fn tabs_and_runs_of_blanks_separate_columns_like_blanks() {
+    let lines = "          dd-7       [001] d.h1.  3469.824588: a_function <-b\n          dd-7       [001] d.h1.  3469.824589: c <-d\n";
+    for (from, to) in [("  ", "\t"), (" ", "\t"), (" ", "  ")] {
+        let tidy = text(lines.replace(from, to).as_bytes()).into_owned();
+        let events: Vec<_> = tidy.lines().map(parse).collect();
+        let Some(Line::Event(event)) = events[0] else { panic!("{to:?}: {tidy}") };
+        assert_eq!(
+            (event.comm, event.tid, event.cpu, event.fields),
+            ("dd", 7, 1, "a_function <-b"),
+            "{to:?}"
+        );
+    }
+}
+
+#[test]
+fn names_of_files_and_counts_before_lines_are_taken_away() {
+    let lines = ["# tracer: nop", "#", EVENT, EVENT, " => schedule"];
+    let whole: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let forms: [fn(usize, &str) -> String; 6] = [
+        |_, line| format!("trace.txt:{line}"),
+        |at, line| format!("a/trace.txt:{}:{line}", at + 8),
+        |at, line| format!("{}{}{line}", at + 8, if at % 2 == 0 { '-' } else { ':' }),
+        |at, line| format!("{:3} {line}", at + 8),
+        |_, line| format!("      1 {line}"),
+        |_, line| format!("|{line}|"),
+    ];
+    for form in forms {
+        let pasted: String = lines.iter().enumerate().map(|(at, line)| form(at, line) + "\n").collect();
+        assert_eq!(text(pasted.as_bytes()), whole, "{pasted}");
+    }
+    // The threads of one kworker, without a heading.
+    let named = "kworker/0:1-12      [000] d.h1.  3469.824588: softirq_entry: vec=9 [action=RCU]\n".repeat(3);
+    assert_eq!(text(named.as_bytes()), named);
+}
