@@ -177,7 +177,10 @@ fn no_program_with_late_work_passes_and_what_is_seen_of_it_has_its_size() {
         assert_ne!(told.outcome, Some(Outcome::Pass), "{mode}: {:?}", told.reasons);
         // A kernel that hides switches may have hidden these, and a busy machine the worst.
         let right = |told: &Told| {
-            told.outcome == Some(Outcome::Fail) && told.longest.0.abs_diff(told.max.0) * 20 <= told.max.0
+            // Threads without a deadline may take longer than the late one.
+            let sizes = [told.longest, told.judged];
+            let is_size = |size: Ns| size.0.abs_diff(told.max.0) * 20 <= told.max.0;
+            told.outcome == Some(Outcome::Fail) && sizes.into_iter().any(is_size)
         };
         let tries = (1..TRIES).map(|_| recorded(&program, place.path(), &[mode]));
         let told = std::iter::once(told).chain(tries);

@@ -2,8 +2,9 @@
 #pragma once
 /* Threads that the kernel holds up where they wait for their next job, so that its release ends no wait. */
 #include "hidden.h"
+#include <sys/resource.h>
 
-enum { AREAS = 40000, PAGE = 4096 };
+enum { AREAS = 60000, PAGE = 4096, STACK = 1 << 20 };
 static ns held_up_from;
 
 /* Starts a fork just before each third release. */
@@ -11,6 +12,7 @@ static void *forking(void *unused)
 {
 	init("forking");
 	fifo(0);
+	setpriority(PRIO_PROCESS, 0, -20);
 	pin(0);
 	for (ns k = 0, r = held_up_from; r < truth->end; k++, r += PERIOD) {
 		if (k % 3 != 1)
@@ -27,24 +29,28 @@ static void *forking(void *unused)
 static void *held_by_fork(void *unused)
 {
 	init("forkheld");
-	for (ns r = held_up_from; r < truth->end; r += PERIOD) {
+	for (ns k = 0, r = held_up_from; r < truth->end; k++, r += PERIOD) {
 		until(r);
-		work(MS);
+		work(k % 3 == 1 ? LATE / 2 : MS);
 		job(r);
 	}
 	return unused;
 }
 
-/* Its stack is write-protected by a fork, which takes long because there are many areas after it: on its way out of the
- * sleep the kernel writes to its stack (rseq), and has to wait. */
+/* Its stack is write-protected by a fork, which takes long because there are many areas at higher addresses: on its way out of
+ * the sleep the kernel writes to its stack (rseq), and has to wait. */
 static void *forkheld(void *unused)
 {
 	pid_t child = fork();
 	pthread_t held, by;
 
 	if (!child) {
-		char *areas = mmap(0, AREAS * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		char *stack = mmap(0, STACK + AREAS * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		char *areas = stack + STACK;
+		pthread_attr_t below;
 
+		pthread_attr_init(&below);
+		pthread_attr_setstack(&below, stack, STACK);
 		for (long i = 0; i < AREAS; i++) {
 			areas[i * PAGE] = 1;
 			if (i % 2)
@@ -53,7 +59,7 @@ static void *forkheld(void *unused)
 		held_up_from = now() + PERIOD;
 		truth->end = held_up_from + 12 * PERIOD;
 		pthread_create(&by, 0, forking, 0);
-		pthread_create(&held, 0, held_by_fork, 0);
+		pthread_create(&held, &below, held_by_fork, 0);
 		pthread_join(held, 0);
 		_exit(0);
 	}

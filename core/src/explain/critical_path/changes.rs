@@ -233,7 +233,7 @@ impl Walk<'_, '_> {
             // Elsewhere the call is in the record, or was lost.
             None if self.record.window.only_blocking_calls && !self.lossy => {
                 let how = format!(
-                    ", after its priority had been lowered from {old} to {new} (by whom is not recorded)"
+                    ", after its priority had been lowered from {old} to {new} (by a call that is not recorded)"
                 );
                 (how, By::Unknown)
             }
