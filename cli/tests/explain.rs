@@ -153,6 +153,28 @@ fn a_tracers_text_is_answered_without_a_question_and_a_trace_without_switches_en
 }
 
 #[test]
+fn a_text_that_was_not_read_in_whole_ends_with_3_and_a_table_is_refused_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("text");
+    let line = |at: u32| format!("  dd-7  [001] d.h1.  1.0000{at}: f <-g\n");
+    let functions: String = (10..30).map(line).collect();
+    let answer = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        let output = explain(&[path.to_str().unwrap()]);
+        let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), said)
+    };
+    let text = format!("# tracer: function\n#\n{functions}");
+    assert_eq!(answer(&text).0, Some(0));
+    assert_eq!(answer(&text.replace("  ", "\t")).0, Some(0), "tabs are blanks");
+    let (code, said) = answer(&text.replace("[001] d.h1.  1.000015", "(001)"));
+    assert!(code == Some(3) && said.contains("a line is not understood"), "{said}");
+    let map = "  *A0     995.347121 secs A0 => migration/0:18\n   A0 *B0  995.347149 secs B0 => a:9\n";
+    let (code, said) = answer(map);
+    assert!(code == Some(1) && said.contains("perf sched map") && said.contains("perf script"), "{said}");
+}
+
+#[test]
 fn options_that_a_question_would_pass_over_are_refused() {
     let trace = case("fsync");
     let place = tempfile::tempdir().unwrap();

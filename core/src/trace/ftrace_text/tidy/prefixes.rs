@@ -114,7 +114,12 @@ impl Style {
     /// `text` without it.
     pub fn without(&self, text: &str) -> String {
         let bare = |line: &'_ str| self.of_line(line).unwrap_or(line).to_owned() + "\n";
-        text.lines().map(bare).collect()
+        let mut plain: String = text.lines().map(bare).collect();
+        // Where the text was cut, it has no last end of a line.
+        if !text.ends_with('\n') {
+            plain.pop();
+        }
+        plain
     }
 
     fn of_line<'t>(&self, line: &'t str) -> Option<&'t str> {

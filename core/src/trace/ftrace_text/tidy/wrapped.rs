@@ -30,6 +30,8 @@ struct Pair {
     /// Least characters of both if the first word of the next one had stayed.
     more: usize,
     is_prose: bool,
+    /// A blank is at the break: a mail program removes it.
+    is_at_blank: bool,
 }
 
 impl Pair {
@@ -44,6 +46,7 @@ impl Pair {
             length,
             more: length + 1 + word.chars().count(),
             is_prose: is_around(next),
+            is_at_blank: line.ends_with(' ') || next.starts_with(' '),
         })
     }
 
@@ -98,7 +101,8 @@ fn width(lines: &[Cow<'_, str>]) -> Option<Width> {
     let full = there().map(|pair| pair.raw).max()?;
     let cut = there().filter(|pair| pair.raw == full).count();
     let is_widest = lines.iter().all(|line| line.chars().count() <= full);
-    let is_hard = is_widest && cut * 10 >= there().count() * 9 && (cut > 1 || TERMINALS.contains(&full));
+    let is_certain = cut > 3 || TERMINALS.contains(&full) || cut > 1 && there().any(|pair| pair.is_at_blank);
+    let is_hard = is_widest && cut * 10 >= there().count() * 9 && is_certain;
     Some(Width { columns: if is_hard { full } else { columns }, is_hard })
 }
 
