@@ -101,7 +101,7 @@ fn width(lines: &[Cow<'_, str>]) -> Option<Width> {
     let full = there().map(|pair| pair.raw).max()?;
     let cut = there().filter(|pair| pair.raw == full).count();
     let is_widest = lines.iter().all(|line| line.chars().count() <= full);
-    let is_certain = cut > 3 || TERMINALS.contains(&full) || cut > 1 && there().any(|pair| pair.is_at_blank);
+    let is_certain = cut > 2 || TERMINALS.contains(&full) || cut > 1 && there().any(|pair| pair.is_at_blank);
     let is_hard = is_widest && cut * 10 >= there().count() * 9 && is_certain;
     Some(Width { columns: if is_hard { full } else { columns }, is_hard })
 }
