@@ -57,9 +57,9 @@ fn the_minimum_is_that_of_a_plain_loop_in_c() {
     assert!((ours - peer).abs() <= (peer * 0.1).max(1.0), "MONOTONIC: {ours} ns, in C {peer} ns");
     if cfg!(target_arch = "x86_64") {
         let [.., ours, peer] = best;
-        // Nor is one step of the counter, which some processors advance by two ticks at once.
-        let step = 2.01 * tick_ns;
-        assert!((ours - peer).abs() <= (peer * 0.1).max(step), "rdtsc: {ours} ns, in C {peer} ns");
+        // Nor are two steps of the counter, which some processors advance by two ticks at once.
+        let steps = 4.02 * tick_ns;
+        assert!((ours - peer).abs() <= (peer * 0.1).max(steps), "rdtsc: {ours} ns, in C {peer} ns");
     }
 }
 

@@ -65,8 +65,9 @@ fn an_integrator_finds_the_holder_of_the_mutex() {
     let (text, _) =
         shell.types("lathunt record --deadline 1ms ./app 3", &["lathunt record --deadline 1ms -- ./app"]);
     assert!(text.contains("lathunt record --deadline 1ms -- ./app 3"), "{text}");
+    // The logger of the example holds the mutex for 0.7 to 1.5 ms, by the machine.
     let (text, code) = shell
-        .types("lathunt record --deadline 1ms -- ./app 3", &["lathunt record --deadline 1ms -- ./app 3"]);
+        .types("lathunt record --deadline 500us -- ./app 3", &["lathunt record --deadline 1ms -- ./app 3"]);
     assert_eq!(code, Some(2), "{text}");
     let said = on_one_line(&text);
     assert!(said.contains("FAIL") && said.contains("logger") && said.contains("mutex"), "{text}");

@@ -4,7 +4,18 @@
 #include <sys/wait.h>
 
 static volatile int handled;
-static void on_signal(int number) { (void)number; handled = 1; for (volatile int i = 0; i < 3000000; i++) {} }
+
+/* Works for 20 ms. */
+static void on_signal(int number)
+{
+    struct timespec from, now;
+    (void)number;
+    handled = 1;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec < 20000000L);
+}
 
 static int deep(int level) { volatile char bytes[4096]; bytes[0] = (char)level; return level + deep(level + 1) + bytes[0]; }
 static void *overflow(void *unused) { printf("%d\n", deep(0)); return unused; }
