@@ -46,7 +46,7 @@ impl Walk<'_, '_> {
     /// `[due, b)`, in which the handler of the timer did not run.
     fn held_back(&mut self, thread: &Thread, due: Mono, (a, b): (Mono, Mono), depth: usize) -> Segment {
         let subject = self.subject(thread, depth);
-        let rest =
+        let whole =
             format!("{subject} overslept by {AMOUNT}: its timer had not come when something else woke it");
         let record = self.record;
         let is_it =
@@ -55,14 +55,14 @@ impl Walk<'_, '_> {
             .cpus()
             .filter_map(|cpu| record.events_on(cpu, b, record.until()).find(|(_, event)| is_it(event.kind)));
         let Some(expire) = later.min_by_key(|(_, event)| event.at) else {
-            self.say_late(thread, (&[], &[]), b.since(a), rest, depth);
+            self.say_late(thread, (&[], &[]), b.since(a), whole, depth);
             let label = "timer late, on an unknown CPU: its handler is not recorded".to_owned();
             return Segment::unexplained(Kind::TimerLate, label, a, b.since(a));
         };
         let firing = Firing { waking: expire, handler: expire.1.at, expire: Some(expire) };
         let mut shares = Vec::new();
         let inside = lateness::late(record, thread.tid, a, b, &firing, &mut shares);
-        self.say_late(thread, (&shares, &inside), b.since(a), rest, depth);
+        self.say_late(thread, (&shares, &inside), b.since(a), whole, depth);
         self.shares.append(&mut shares);
         let label = "timer late, until something else woke the thread";
         let mut part = Segment::group(Kind::TimerLate, label, a, b.since(a), inside);

@@ -336,34 +336,34 @@ impl Walk<'_, '_> {
         let late = b.since(due);
         let explained: Ns = parts.iter().map(Segment::total_explained).sum();
         if !self.lossy || explained.0 * 2 >= late.0 {
-            let rest = format!(
+            let whole = format!(
                 "the timer interrupt of {} took {AMOUNT} from expiry to wake-up",
                 self.subject(thread, depth)
             );
-            self.say_late(thread, (&shares, &parts), late, rest, depth);
+            self.say_late(thread, (&shares, &parts), late, whole, depth);
         }
         self.shares.append(&mut shares);
         parts
     }
 
-    /// Says what kept a timer of `thread` back, `late` in all: the culprits of `shares`, and what is left as `rest`, with its
-    /// gaps in `parts`.
+    /// Says what kept a timer of `thread` back, `late` in all: the culprits of `shares`, and what is left, with its gaps in
+    /// `parts`. `whole`: the clause if no culprit is named.
     pub(super) fn say_late(
         &mut self,
         thread: &Thread,
         (shares, parts): (&[Share], &[Segment]),
         late: Ns,
-        rest: String,
+        whole: String,
         depth: usize,
     ) {
         let timer = match depth {
-            0 => "its timer came late".to_owned(),
-            _ => format!("the timer of {thread} came late"),
+            0 => "its timer".to_owned(),
+            _ => format!("the timer of {thread}"),
         };
         let mut left = late;
         for told in causes::tell(self.record, shares, late) {
             left = left.saturating_sub(told.net);
-            let text = format!("{timer}: {} for {AMOUNT}", told.clause);
+            let text = format!("{timer} came late: {} for {AMOUNT}", told.clause);
             self.say(Weight::Blame, told.net, text, told.cause, told.advice);
         }
         let gaps = parts.iter().flat_map(Segment::all_gaps).filter(|gap| gap.is_stall());
@@ -372,7 +372,11 @@ impl Walk<'_, '_> {
             true => causes::MEASURE_THE_HARDWARE,
             false => "find the code that kept interrupts off on that CPU, or whether the hardware or the host was late",
         };
-        self.say(Weight::Blame, left, rest, causes::TIMER_LATE.to_owned(), advice);
+        let text = match left < late {
+            true => format!("{timer} was late by {AMOUNT} more"),
+            false => whole,
+        };
+        self.say(Weight::Blame, left, text, causes::TIMER_LATE.to_owned(), advice);
     }
 
     /// The contexts on `cpu` in `[a, b)`, while something was pending there.

@@ -90,7 +90,7 @@ fn who_ends_a_sleep_that_is_over_does_not_answer_for_its_late_timer() {
     assert_eq!(told.cause, "irqs off: hog");
 }
 
-/// A stack with the place where interrupts came back on.
+/// Kernel stack of a timer interrupt that came when `vnd_ioctl` enabled interrupts again.
 const OFF: &str = "hrtimer_interrupt asm_sysvec_apic_timer_interrupt _raw_spin_unlock_irqrestore vnd_ioctl";
 
 #[test]
@@ -121,6 +121,36 @@ fn what_kept_the_timer_of_a_sleep_back_is_named_whatever_its_name() {
         ("timer late", true),
         "{told:?}"
     );
+}
+
+#[test]
+fn beside_a_named_cause_the_rest_of_the_lateness_of_a_timer_has_its_own_size() {
+    let events = "
+          0 c1 switch idle > rt/50@95
+         90 c1 arm 390
+        100 c1 switch rt/50@95:S > hog/70
+        390 c1 irq+ 25 eth0
+        630 c1 irq- 25
+        630 c1 irq+ 26 eth1
+        690 c1 irq- 26
+        690 c1 irq+ 27 eth2
+        750 c1 irq- 27
+        750 c1 irq+ 28 eth3
+        790 c1 irq- 28
+        790 c1 vec+ local_timer
+        791 c1 timer+ hrtimer_wakeup 390
+        792 c1 waking rt/50@95
+        793 c1 timer-
+        795 c1 vec- local_timer
+        800 c1 switch hog/70:R > rt/50@95
+        900 c1 switch rt/50@95:S > idle
+    ";
+    let told = super::told(&notation::window(events), 390, 850).sentence;
+    assert!(
+        told.contains("its timer came late: hard IRQ 25 (eth0) ran on CPU 1 for 240 µs (52 %)"),
+        "{told}"
+    );
+    assert!(told.contains("; its timer was late by 162 µs (35 %) more"), "{told}");
 }
 
 /// `helper/60` wakes `rt/50`, followed by `signal`.
