@@ -11,7 +11,8 @@ use super::causes;
 use super::facts::{facts, Fact};
 use super::figures::{mean, quantities, Figures};
 use super::lanes;
-use super::late::{self, Late, LateRow};
+use super::late::{self, Late};
+use super::late_causes::{self, LateRow};
 use super::plot::{Plot, Wanted};
 use super::plot_view::PlotView;
 use super::svg;
@@ -56,7 +57,7 @@ pub fn report(run: &Run) -> Result<String, askama::Error> {
             + &worst::text(run, THREADS_WIDTH, false)
             + &blocking::text(run, THREADS_WIDTH),
         thread_rows: run.tasks.iter().map(|task| ThreadRow::of(task, deadline)).collect(),
-        late_causes: late::causes(run),
+        late_causes: late_causes::causes(run),
         reasons: match (&late, &run.verdict) {
             (Some(_), Some(verdict)) => verdict.split().1,
             (None, Some(verdict)) => &verdict.reasons,

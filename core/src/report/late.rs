@@ -1,22 +1,19 @@
-//! Summary of deadline misses of an application: threads, counts, the cause of the worst case in one sentence, how to
-//! fix it, and the causes of all late jobs.
+//! Summary of deadline misses of an application: threads, counts, the cause of the worst case in one sentence, and how to
+//! fix it.
 
-use std::collections::BTreeMap;
-
-use super::row;
-use crate::application::{is_coarse, is_same_cause, SeveralJobs, Task};
+use crate::application::{SeveralJobs, Task};
 use crate::judge::Pools;
 use crate::numbers::grouped;
 use crate::peak::Peak;
 use crate::printable::hanging;
 use crate::run::Run;
 use crate::series::Quantity;
-use crate::time::{Ns, Tid};
+use crate::time::Ns;
 use crate::verdict::{JudgedBy, Outcome};
 
 /// A thread that missed its deadline.
-struct Missed<'r> {
-    task: &'r Task,
+pub(super) struct Missed<'r> {
+    pub(super) task: &'r Task,
     deadline: Ns,
     max: Ns,
 }
@@ -35,18 +32,6 @@ pub struct Late<'r> {
     pub others: Vec<String>,
     /// Other reasons of the FAIL than response times.
     pub more: Vec<String>,
-}
-
-/// A row of the causes.
-pub struct LateRow {
-    /// `mutex without inheritance, held by logger`; prefixed with the name of the thread if there are several.
-    pub cause: String,
-    /// Number of late jobs.
-    pub jobs: u64,
-    /// Its total time in them.
-    pub time_ns: Ns,
-    /// The longest response time of them.
-    pub worst_ns: Ns,
 }
 
 /// `None`: the run is not of an application that missed a deadline.
@@ -74,7 +59,7 @@ pub fn of(run: &Run) -> Option<Late<'_>> {
 }
 
 /// Threads that missed their deadlines for certain, the largest lateness first. Whoever is late by doubt alone is in the doubts.
-fn missed(run: &Run) -> Vec<Missed<'_>> {
+pub(super) fn missed(run: &Run) -> Vec<Missed<'_>> {
     let verdict = run.verdict.as_ref().filter(|verdict| {
         verdict.outcome == Some(Outcome::Fail) && verdict.judged_by == Some(JudgedBy::Application)
     });
@@ -90,7 +75,7 @@ fn missed(run: &Run) -> Vec<Missed<'_>> {
     missed
 }
 
-fn held_to(task: &Task, common: Option<Ns>) -> Option<Ns> {
+pub(super) fn held_to(task: &Task, common: Option<Ns>) -> Option<Ns> {
     task.held_to.map_or(common, |held| held.deadline_ns)
 }
 
@@ -151,52 +136,6 @@ pub(super) fn judged_first(run: &Run, mut cases: Vec<usize>) -> Vec<usize> {
     cases
 }
 
-/// Causes of the late jobs of all judged threads, the most frequent first. If some are late for certain: of these.
-#[must_use]
-pub fn causes(run: &Run) -> Vec<LateRow> {
-    let common = run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns);
-    let certain: Vec<Tid> = missed(run).iter().map(|missed| missed.task.thread.tid).collect();
-    let counts = |task: &Task| certain.is_empty() || certain.contains(&task.thread.tid);
-    let judged = || run.tasks.iter().filter(|task| held_to(task, common).is_some() && counts(task));
-    let several = judged().filter(|task| !task.late_causes.is_empty()).count() > 1;
-    let mut rows: Vec<(LateRow, &str, Vec<Tid>)> = Vec::new();
-    for (task, of) in judged().flat_map(|task| task.late_causes.iter().map(move |of| (task, of))) {
-        let cause = if several { format!("{}: {}", task.thread.comm, of.cause) } else { of.cause.clone() };
-        match rows.iter_mut().find(|(row, ..)| row.cause == cause) {
-            Some((row, _, threads)) => {
-                (row.jobs, row.time_ns) = (row.jobs + of.jobs, row.time_ns + of.time_ns);
-                row.worst_ns = row.worst_ns.max(of.worst_ns);
-                threads.push(task.thread.tid);
-            }
-            None => {
-                let row = LateRow { cause, jobs: of.jobs, time_ns: of.time_ns, worst_ns: of.worst_ns };
-                rows.push((row, &of.cause, vec![task.thread.tid]));
-            }
-        }
-    }
-    rows.iter_mut().for_each(|(row, counted, threads)| row.cause.extend(explained(run, counted, threads)));
-    let mut rows: Vec<LateRow> = rows.into_iter().map(|(row, ..)| row).collect();
-    rows.sort_by(|a, b| (b.jobs, b.time_ns, &a.cause).cmp(&(a.jobs, a.time_ns, &b.cause)));
-    rows
-}
-
-/// ` (irqs off: vnd in 9 of 10 explained)`: the cause that explains most of those jobs of `threads` that are counted as
-/// `counted`, if that says more.
-fn explained(run: &Run, counted: &str, threads: &[Tid]) -> Option<String> {
-    if !is_coarse(counted) {
-        return None;
-    }
-    let counted_so =
-        |peak: &&Peak| peak.counted_as.as_deref() == Some(counted) && threads.contains(&peak.victim.tid);
-    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
-    for told in run.peaks.iter().filter(counted_so).filter_map(|peak| peak.explanation.as_ref()) {
-        *times.entry(&told.cause).or_default() += 1;
-    }
-    let (cause, most) = times.iter().max_by_key(|(_, times)| **times)?;
-    let all: usize = times.values().sum();
-    (!is_same_cause(counted, cause)).then(|| format!(" ({cause} in {most} of {all} explained)"))
-}
-
 impl Late<'_> {
     /// The lines below the headline: cause and fix.
     #[must_use]
@@ -214,23 +153,9 @@ impl Late<'_> {
     }
 }
 
-/// The causes as a table, with its heading; empty without late jobs.
-#[must_use]
-pub fn cause_lines(run: &Run, width: usize) -> (String, Vec<Vec<String>>) {
-    let name = width.saturating_sub(33).min(56);
-    let cause_row = |row: &LateRow| {
-        let LateRow { cause, jobs, time_ns, worst_ns } = row;
-        let figures =
-            format!("{:>8} {:>10} {:>10}", grouped(*jobs), time_ns.to_string(), worst_ns.to_string());
-        row::named(cause, name, &figures)
-    };
-    let heading =
-        format!("{:<1$} {2:>8} {3:>10} {4:>10}", "Why jobs were late", name + 2, "jobs", "time", "worst job");
-    (heading, causes(run).iter().map(cause_row).collect())
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use super::super::late_causes::causes;
     use super::*;
     use crate::application::{AppliedDeadline, LateCause};
     use crate::conditions::Conditions;
@@ -238,9 +163,9 @@ mod tests {
     use crate::histogram::{Histogram, Layout};
     use crate::judge::{judge_recording, Asked};
     use crate::series::{Series, Thread};
-    use crate::time::{Cpu, Mono, Prio};
+    use crate::time::{Cpu, Mono, Prio, Tid};
 
-    fn late_run() -> Run {
+    pub fn late_run() -> Run {
         let task = serde_json::json!({
             "thread": { "tid": 7, "comm": "control", "prio": 19 }, "process": 7, "policy": "SCHED_FIFO",
             "waits_in": null, "timer_driven": true, "activations": 4001, "period": null, "series": [],
@@ -342,36 +267,6 @@ mod tests {
         assert_eq!((late.others.len(), causes(&run)[0].jobs), (0, 2));
         run.tasks[2].several_jobs = None;
         assert!(of(&run).unwrap().headline.starts_with("pool/9"));
-    }
-
-    #[test]
-    fn what_explains_late_jobs_is_told_beside_the_cause_by_which_they_are_counted() {
-        let mut run = late_run();
-        let late = run.tasks[1].late_causes[1].clone();
-        let (timer, held) = ("timer late", "CPU held by hog");
-        let counted = [(timer, 7), (held, 6), ("preempted", 5)];
-        let late = counted.map(|(cause, jobs)| LateCause { cause: cause.to_owned(), jobs, ..late.clone() });
-        run.tasks[1].late_causes.splice(..0, late);
-        let rows = |run: &Run| causes(run).into_iter().map(|row| row.cause).collect::<Vec<_>>();
-        assert_eq!(rows(&run)[..3], [timer, held, "preempted"].map(str::to_owned));
-        let job = |counted: &str, cause: &str, tid| {
-            let mut peak = run.peaks[0].clone();
-            cause.clone_into(&mut peak.explanation.as_mut().unwrap().cause);
-            (peak.victim.tid, peak.counted_as) = (Tid(tid), Some(counted.to_owned()));
-            peak
-        };
-        let off = "irqs off: vnd";
-        run.peaks = vec![
-            job(timer, off, 7),
-            job(timer, timer, 7),
-            job(timer, off, 7),
-            job(held, "thread: hog", 7),
-            job("page fault", "page fault of a file", 7),
-            job("preempted", "softirq NET_RX", 8),
-        ];
-        let said = ["timer late (irqs off: vnd in 2 of 3 explained)", held, "preempted"];
-        assert_eq!(rows(&run)[..3], said.map(str::to_owned));
-        assert!(rows(&run).contains(&"page fault".to_owned()), "{:?}", rows(&run));
     }
 
     #[test]

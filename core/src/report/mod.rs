@@ -24,6 +24,7 @@ pub mod history;
 pub mod html;
 mod lanes;
 pub mod late;
+pub mod late_causes;
 pub mod latency;
 pub mod plot;
 mod plot_view;

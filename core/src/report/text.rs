@@ -6,6 +6,7 @@
 use super::figures::{quantities, Figures};
 use super::fit::{fit, Block, EXTRA};
 use super::late::{self, Late};
+use super::late_causes;
 use super::{causes, closing, row, task_set};
 use crate::numbers::grouped;
 use crate::on_late::OnLate;
@@ -64,7 +65,7 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
             what: "reason",
             name: "other late threads",
         });
-        let (heading, cases) = late::cause_lines(run, width);
+        let (heading, cases) = late_causes::cause_lines(run, width);
         blocks.push(Block { rank: 0, heading: vec![heading], cases, what: "cause", name: "causes" });
         let limits = run.verdict.as_ref().map_or(&[][..], |verdict| verdict.split().1);
         let heading = (!limits.is_empty()).then(|| "Limits of this result".to_owned());
