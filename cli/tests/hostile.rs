@@ -274,9 +274,10 @@ fn a_report_is_kept_where_its_evidence_has_no_room_and_named_only_where_it_is() 
     assert!(matches!(whole.status.code(), Some(0 | 2 | 3)), "{}", said(&whole));
     let size = |name: &str| fs::metadata(place.path().join("whole").join(name)).unwrap().len();
     let (report, flight) = (size("report.html").max(size("run.lathunt.json")), size("flight.bin"));
-    // The evidence of each recording has another size; only where it is much larger is it sure to have no room.
-    if flight > 4 * report {
-        let (kept, text) = recorded("kept", (report * 3 / 2 / 512) as u32);
+    // Report and evidence of each recording have other sizes: the limit lies well between, where there is a between.
+    if flight > 9 * report {
+        let between = ((report * flight) as f64).sqrt();
+        let (kept, text) = recorded("kept", (between / 512.0) as u32);
         assert!(kept && text.contains("report.html"), "{text}");
     }
     let (kept, text) = recorded("none", 1);
