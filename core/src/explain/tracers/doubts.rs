@@ -176,10 +176,12 @@ fn is_whole(tracer: &str, line: &str, event: &EventLine<'_>) -> bool {
     }
 }
 
-/// Lines of the heading without `#`, of kernels before 2.6.29, and rules between parts.
+/// Lines of the heading without `#`, of kernels before 2.6.29, rules between parts, and fences.
 fn is_of_heading(line: &str) -> bool {
     let line = line.trim();
-    let is_rule = line.bytes().all(|byte| matches!(byte, b'-' | b'=' | b' ' | b'|' | b'/' | b'\\' | b'_'));
+    let is_rule = line
+        .bytes()
+        .all(|byte| matches!(byte, b'-' | b'=' | b' ' | b'|' | b'/' | b'\\' | b'_' | b'+' | b'`'));
     let starts = ["| task:", "=>", "latency:", "_---", "|", "/", "(", "\\"];
     is_rule || line.contains(" latency trace v1") || starts.iter().any(|start| line.starts_with(start))
 }

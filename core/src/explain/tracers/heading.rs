@@ -3,6 +3,8 @@
 use crate::printable;
 use crate::series::Thread;
 use crate::time::{Cpu, Ns, Prio, Tid};
+use crate::trace::ftrace_text::line::{parse, Line};
+use crate::trace::ftrace_text::tidy::has_latency_time;
 
 /// Number of lines searched for the heading.
 const LOOKED_AT: usize = 4_000;
@@ -140,6 +142,41 @@ pub(super) fn each(text: &str) -> Vec<&str> {
     starts.iter().zip(ends).map(|(start, end)| &text[*start..end]).collect()
 }
 
+/// The report itself, without the words around it: from its heading to the last of the entries that the heading
+/// announces and the stack of that one. The whole text if entries are missing, or if others may follow.
+pub(super) fn extent<'t>(text: &'t str, heading: &Heading) -> &'t str {
+    let Some((announced, _)) = heading.entries.filter(|_| heading.latency.is_some()) else { return text };
+    let mut begin = None;
+    let mut end = None;
+    let (mut at, mut entries) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        let is_entry = has_latency_time(line) && matches!(parse(line), Some(Line::Event(_)));
+        let is_frame = line.trim_start().starts_with("=>");
+        if is_heading(line) {
+            begin.get_or_insert(at);
+        }
+        if entries == announced && !is_frame {
+            end.get_or_insert(at);
+        }
+        entries += u64::from(is_entry);
+        // Lines of the display-graph option count from the start, too, and no heading says how many there are.
+        if entries > announced || is_entry && begin.is_none() || line.contains(" us |") {
+            return text;
+        }
+        at += line.len();
+    }
+    match begin.filter(|_| entries == announced && entries > 0) {
+        Some(begin) => &text[begin..end.unwrap_or(text.len())],
+        None => text,
+    }
+}
+
+/// Whether it is the first line of a heading, or the second, if the first is missing.
+fn is_heading(line: &str) -> bool {
+    let said = line.trim_start().trim_start_matches('#').trim_start();
+    said.starts_with("tracer:") || line.contains(" latency trace v1")
+}
+
 /// Whether it is a line of the heading without `#`, which no event looks like.
 fn is_of_old_kernel(line: &str) -> bool {
     let starts = ["| task:", "=> started at:", "=> ended at:"];
@@ -179,5 +216,8 @@ fn task(text: &str) -> Option<Thread> {
         (Some(_), _, Some(nice)) => Some(Prio(120 + nice)),
         _ => None,
     };
-    Some(Thread { tid: Tid(tid.parse().ok()?), comm: printable::line(comm).into_owned(), prio })
+    let tid = Tid(tid.parse().ok()?);
+    // Kernels before 2.6.34 print no name for it.
+    let comm = if tid == Tid::IDLE && comm.is_empty() { "swapper" } else { comm };
+    Some(Thread { tid, comm: printable::line(comm).into_owned(), prio })
 }

@@ -138,6 +138,7 @@ fn is_old_wakeup(text: &str) -> bool {
 
 fn read_one(text: &str) -> Option<Report> {
     let heading = Heading::read(text)?;
+    let text = heading::extent(text, &heading);
     let mut report = match heading.tracer.as_str() {
         "wakeup" | "wakeup_rt" | "wakeup_dl" => critical::wakeup(text, &heading),
         "irqsoff" | "preemptoff" | "preemptirqsoff" => section::read(text, &heading),

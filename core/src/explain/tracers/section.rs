@@ -5,7 +5,8 @@ use super::stack;
 use super::steps::{self, gaps, parts};
 use super::{explanation, Heading, Report};
 use crate::explain::segment::{Kind, Segment};
-use crate::time::{Mono, Ns};
+use crate::series::Thread;
+use crate::time::{Mono, Ns, Tid};
 
 /// Reads a section with interrupts or preemption off.
 pub(super) fn read(text: &str, heading: &Heading) -> Report {
@@ -54,8 +55,18 @@ pub(super) fn read(text: &str, heading: &Heading) -> Report {
                 .to_owned(),
         );
     }
-    let advice = format!("between {started} and {ended} a real-time thread cannot run on this CPU: bound what is done there, or keep {} off it", who.comm);
+    let advice = advise(&who, &started, &ended);
     let told = (sentence, format!("{what}: {}", who.comm), advice);
     limits.extend(of_lines(&steps, heading));
     finish(heading, steps::entries(&steps), who, cpu, begin, explanation(tree, told, limits))
+}
+
+fn advise(who: &Thread, started: &str, ended: &str) -> String {
+    let is_idle = who.tid == Tid::IDLE;
+    let place = format!("between {started} and {ended}");
+    if is_idle && [started, ended].iter().any(|place| place.contains("idle")) {
+        return format!("{place} the CPU may have slept, and an interrupt ends that: forbid deep idle states (0 in /dev/cpu_dma_latency), and measure again");
+    }
+    let keep = if is_idle { String::new() } else { format!(", or keep {} off it", who.comm) };
+    format!("{place} a real-time thread cannot run on this CPU: bound what is done there{keep}")
 }
