@@ -174,18 +174,18 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
     if let Some(report) = Some(source).filter(|_| asks_nothing).and_then(tracers::of_source) {
         return tracer(&args, report);
     }
-    let (question, asked, mut found) = match asks_nothing {
+    let (question, asked, mut found, lacks_realtime) = match asks_nothing {
         true => obvious(source, &whose),
         false => {
             let (question, asked) = question(&args, source)?;
             let found = find(source, &question, &whose);
-            (question, asked, found)
+            (question, asked, found, false)
         }
     };
     if found.events == 0 {
         bail!("cannot read {}: it contains no events{}", args.trace.display(), damage(source, &found));
     }
-    let has_only_halves = found.has_only_halves();
+    let has_only_halves = found.has_only_halves() || lacks_realtime;
     let below = args.threshold.and_then(|threshold| leave_out_below(&mut found, threshold));
     let mut names = files::Names::new(args.maps.as_deref(), args.root.clone(), source.info())?;
     names.read_saved(&args.trace);
@@ -242,21 +242,30 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
 }
 
 /// Default answer: the sample that hit cyclictest's threshold, else the worst wake-up of a real-time thread, else of any
-/// thread.
-fn obvious(source: &dyn Source, whose: &Whose) -> (Question, String, Found) {
+/// thread; and whether that is not the answer, because wake-ups of real-time threads are recorded in part.
+fn obvious(source: &dyn Source, whose: &Whose) -> (Question, String, Found, bool) {
     let has_texts = source.catalogue().classes().iter().any(is_text);
     let found = has_texts.then(|| find(source, &Question::Threshold, whose));
     if let Some(found) = found.filter(|found| !found.intervals.is_empty()) {
-        return (Question::Threshold, "over cyclictest's threshold, from expiry to report".to_owned(), found);
+        return (
+            Question::Threshold,
+            "over cyclictest's threshold, from expiry to report".to_owned(),
+            found,
+            false,
+        );
     }
     let found = find_realtime_wakeups(source, whose);
     if !found.intervals.is_empty() {
         let asked = "of real-time threads from waking to switched in (no query given: --help lists them)";
-        return (Question::Wakeups, asked.to_owned(), found);
+        return (Question::Wakeups, asked.to_owned(), found, false);
     }
+    let lacks_realtime = found.has_only_halves();
+    let asked = match lacks_realtime {
+        true => "from waking to switched in (no query given, and no whole wake-up of a real-time thread is recorded)",
+        false => "from waking to switched in (no query given, and no real-time thread was woken)",
+    };
     let found = find(source, &Question::Wakeups, whose);
-    let asked = "from waking to switched in (no query given, and no real-time thread was woken)";
-    (Question::Wakeups, asked.to_owned(), found)
+    (Question::Wakeups, asked.to_owned(), found, lacks_realtime)
 }
 
 /// Explains the text output of a tracer.

@@ -56,6 +56,19 @@ fn a_real_time_thread_that_waited_when_the_trace_started_may_have_waited_longest
     assert!(found(&format!("{first}{shorter}")).may_hide_worse());
 }
 
+/// As `trace-cmd record -e sched_switch -e sched_wakeup`, and kernels before 4.3.
+#[test]
+fn a_trace_with_the_late_event_of_wake_ups_only_has_the_same_halves() {
+    let late = |text: String| found(&text.replace("sched_waking", "sched_wakeup"));
+    let half = late(text(&[1_000]));
+    assert_eq!((half.from_wakeup, half.unseen_wakings, half.may_hide_worse()), (true, 1, true));
+    let before = late(format!("x-7 [001] d.... 0.900000: sched_stat: a=1\n{}", text(&[100])));
+    assert_eq!(before.longest_realtime_before, Some(Ns::from_us(100_110)));
+    assert!(before.may_hide_worse());
+    let whole = late(text(&[]));
+    assert_eq!((whole.waited_before, whole.unseen_wakings, whole.may_hide_worse()), (0, 0, false));
+}
+
 #[test]
 fn wake_ups_of_which_only_one_end_is_recorded_answer_nothing() {
     for without in [[100, 1_000], [110, 1_300]] {

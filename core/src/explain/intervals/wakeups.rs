@@ -122,11 +122,7 @@ impl Search<'_> {
     /// A switch-in without a wake-up: the thread waited since before the trace, woken or preempted.
     pub(super) fn waited_before(&mut self, next: TaskRef, at: Mono) {
         let Some((first, _)) = self.found.reach else { return };
-        if !self.is_first_switch
-            || next.tid == Tid::IDLE
-            || self.lost_until > Mono(0)
-            || self.found.from_wakeup
-            || self.is_others(next)
+        if !self.is_first_switch || next.tid == Tid::IDLE || self.lost_until > Mono(0) || self.is_others(next)
         {
             return;
         }
@@ -150,7 +146,6 @@ impl Search<'_> {
     /// A thread that slept since then is switched in, and no wake-up is recorded in between.
     fn unseen_waking(&mut self, next: TaskRef, since: Mono, at: Mono) {
         if next.tid == Tid::IDLE
-            || self.found.from_wakeup
             || self.found.unanswerable.is_some()
             || self.lost_until > since
             || self.is_others(next)
