@@ -17,6 +17,7 @@ mod classes;
 mod clauses;
 mod elsewhere;
 mod enqueued;
+mod entering;
 mod faults;
 mod given;
 mod grace;

@@ -158,6 +158,17 @@ impl Walk<'_, '_> {
             free = without(&free, &taken);
             taken
         };
+        let entering = self.entering(thread, stretch);
+        if let Some(entering) = &entering {
+            let (begin, end) = entering.piece;
+            let label = format!("the switch to {thread}");
+            let mut part = self.leaf(Kind::Scheduler, label, begin, end, &[Some(entering.proof)]);
+            put(&mut part, take(&[entering.piece]));
+            self.say_entering(entering, thread, part.duration_ns);
+            parts.push(part);
+        }
+        let entered = entering.map_or(stretch.begin, |entering| entering.piece.1);
+        let stretch = &Stretch { begin: entered, ..*stretch };
         for mut spin in self.spins(thread, stretch) {
             spin.pieces = take(&spin.pieces);
             parts.extend(self.spun_for_a_cpu(thread, &spin, depth));
