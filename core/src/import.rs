@@ -7,6 +7,7 @@
 //! samples, a table of rows without header and footer, and samples with missing numbers (which may be the largest) are
 //! not a complete run. Several runs in one text are merged. Values are the lower edges of the printed ones.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::conditions::Conditions;
@@ -15,6 +16,7 @@ use crate::run::Run;
 use crate::series::{Quantity, Series, Thread};
 use crate::time::{Cpu, Ns, Prio, Tid};
 use crate::trace::ftrace_text::line::{self, Line};
+use crate::trace::ftrace_text::tidy::characters;
 
 mod hwlatdetect;
 mod jitterdebugger;
@@ -78,6 +80,12 @@ const LINES_OF_EVENTS: usize = 200;
 /// `None` if the text is from another tool.
 type Reader = fn(&str) -> Option<Result<File, NotImportable>>;
 
+/// The text of a file: UTF-8, or UTF-16 as consoles of other systems save it; decoded if it is a mail.
+#[must_use]
+pub fn text(bytes: &[u8]) -> Cow<'_, str> {
+    characters::unencoded(bytes)
+}
+
 /// Reads the result of a tool; by default as cyclictest's.
 ///
 /// # Errors
@@ -93,7 +101,8 @@ pub fn read(text: &str, unit: Unit) -> Result<Run, NotImportable> {
         rteval::recognised,
         pairs::recognised,
     ];
-    let text = &*log::unwrapped(text);
+    let decoded = characters::unencoded(text.as_bytes());
+    let text = &*log::unwrapped(&decoded);
     if let Some(run) = lines::recognised(text) {
         return run;
     }

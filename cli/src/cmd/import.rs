@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
-use lathunt_core::import::{read, Unit};
+use lathunt_core::import::{self, read, Unit};
 use lathunt_core::merge;
 use lathunt_host::restrict::{to_reading, Programs};
 
@@ -38,7 +38,7 @@ pub fn run(args: ImportArgs) -> Result<ExitCode> {
     for path in &args.files {
         // A command line in it may not be UTF-8; the figures are ASCII.
         let bytes = contents(path)?;
-        let text = String::from_utf8_lossy(&bytes);
+        let text = import::text(&bytes);
         let run = read(&text, unit).with_context(|| format!("cannot import {}", path.display()))?;
         if let Some(same) = files.iter().find(|file| file.run == run) {
             let (path, same) = (path.display(), same.path.display());

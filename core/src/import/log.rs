@@ -1,14 +1,19 @@
-//! Removes line prefixes of logs and mails: quotes, a common indentation, a time stamp.
+//! Removes what logs and mails add: quotes, an indentation, a time stamp, the breaks of quoted-printable.
 
 use std::borrow::Cow;
 
-/// `text` without them. Unchanged and not copied unless all lines have the same prefix.
+use crate::trace::ftrace_text::tidy::characters;
+
+/// `text` without them. Unchanged and not copied unless all lines have the same prefix, or lines of a histogram have one.
 pub(super) fn unwrapped(text: &str) -> Cow<'_, str> {
     // A quoted log has several prefixes.
-    [quotes, indentation, stamps, indentation].iter().fold(Cow::Borrowed(text), |text, strip| {
-        let stripped = strip(&text);
-        stripped.map_or(text, Cow::Owned)
-    })
+    [broken, quotes, indentation, stamps, indentation, pasted, json].iter().fold(
+        Cow::Borrowed(text),
+        |text, strip| {
+            let stripped = strip(&text);
+            stripped.map_or(text, Cow::Owned)
+        },
+    )
 }
 
 fn filled(text: &str) -> impl Iterator<Item = &str> {
@@ -26,10 +31,47 @@ fn each(text: &str, strip: impl Fn(&str) -> &str) -> String {
     out
 }
 
-/// `> ` before each line.
+/// Status lines and comments that quoted-printable mail broke, without its heading: `T: 0 … Max:   =`.
+fn broken(text: &str) -> Option<String> {
+    let is_broken = |line: &str| bare(line).starts_with(['T', '#']) && line.trim_end().ends_with('=');
+    filled(text).any(is_broken).then(|| characters::printable(text))
+}
+
+/// Quotes and blanks before the lines of a histogram that has words around it.
+fn pasted(text: &str) -> Option<String> {
+    let is_one = |line: &str| is_of_histogram(bare(line));
+    filled(text)
+        .any(|line| bare(line).len() < line.len() && is_one(line))
+        .then(|| each(text, |line| if is_one(line) { bare(line) } else { line }))
+}
+
+fn bare(line: &str) -> &str {
+    line.trim_start_matches(['>', ' ', '\t'])
+}
+
+/// `# Max Latencies: 00016`, `000011 1395782`: a row has at least six digits in each column.
+fn is_of_histogram(line: &str) -> bool {
+    let comments =
+        ["Histogram", "Total:", "Min Latencies:", "Avg Latencies:", "Max Latencies:", "Thread", "Break"];
+    let is_comment = |said: &str| comments.iter().any(|comment| said.starts_with(comment));
+    let is_number = |word: &str| word.len() >= 6 && word.bytes().all(|byte| byte.is_ascii_digit());
+    line.strip_prefix("# ").is_some_and(is_comment)
+        || line.split_whitespace().count() > 1 && line.split_whitespace().all(is_number)
+}
+
+/// JSON among words: from a line `{` to the last line `}`.
+fn json(text: &str) -> Option<String> {
+    let place = |line: &str| line.as_ptr() as usize - text.as_ptr() as usize;
+    let begin = text.lines().find(|line| line.trim() == "{").map(place)?;
+    let end = text.lines().rfind(|line| line.trim() == "}").map(|line| place(line) + line.len())?;
+    let has_words = !text[..begin].trim().is_empty() || !text.get(end..)?.trim().is_empty();
+    (begin < end && has_words).then(|| text[begin..end].to_owned())
+}
+
+/// `> ` before most lines: the others are of the mail that quotes them.
 fn quotes(text: &str) -> Option<String> {
-    let is_quoted = filled(text).next().is_some() && filled(text).all(|line| line.starts_with('>'));
-    is_quoted.then(|| {
+    let quoted = filled(text).filter(|line| line.starts_with('>')).count();
+    (quoted > 0 && quoted * 2 >= filled(text).count()).then(|| {
         each(text, |line| {
             let rest = line.trim_start_matches('>');
             rest.strip_prefix(' ').unwrap_or(rest)
@@ -116,14 +158,44 @@ mod tests {
     }
 
     #[test]
+    fn a_histogram_among_words_is_that_histogram() {
+        let bare = read(TEXT, Unit::Guess).unwrap();
+        let with = |before: &str| TEXT.lines().map(|line| format!("{before}{line}\n")).collect::<String>();
+        let code = TEXT.replace("Overflows: ", "Overflows: =\n").replace("Max:    ", "Max: =\n   ");
+        for text in [
+            format!(".. code-block:: text\n\n{}", with("  ")),
+            format!("Here are the results of 3 boards:\n\n{}\nThanks,\n2 more follow\n", with("    ")),
+            format!("> Here are they:\n>\n{}\nFine.\n", with("> ")),
+            format!("On Monday A wrote:\n> >> 10 runs:\n{}> Fine.\n2. Second run?\n", with("> >> ")),
+            format!("1. First run, 10 min\n\n   ```\n{}   ```\n", with("   ")),
+            format!("Content-Transfer-Encoding: quoted-printable\n\n{code}"),
+            code,
+        ] {
+            let run = read(&text, Unit::Guess).unwrap();
+            assert_eq!((&run.series, &run.complete), (&bare.series, &bare.complete), "{text}");
+        }
+        let reply = format!("On Monday A wrote:\n{}\nThanks\n", with("> "));
+        assert_eq!(unwrapped(&reply), format!("On Monday A wrote:\n{TEXT}\nThanks\n"));
+        assert_eq!(unwrapped("Here:\n\n```\n{\n  \"a\": {\n  }\n}\n```\n2 more\n"), "{\n  \"a\": {\n  }\n}");
+        // A row that is damaged, and one too many, are no words.
+        for (whole, damaged) in
+            [("000001 000005", "000001 0000x5"), ("000002 000002\n", "000002 000002\n3 more\n")]
+        {
+            let text = format!("Results:\n\n{}\nThanks\n", with("    ").replace(whole, damaged));
+            assert!(read(&text, Unit::Guess).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn single_samples_keep_their_blanks_and_other_texts_are_left_alone() {
         for text in [
             "       0:       0:      19\n       0:       1:      21\n",
             TEXT,
             "",
             "\n\n",
-            "> a\nb\n",
+            "> a\nb\nc\n",
             "a 09:41:07\nb\n",
+            "{\n}\n",
         ] {
             assert_eq!(unwrapped(text), text);
         }

@@ -13,6 +13,8 @@ pub(super) fn parse(text: &str, unit: Unit) -> Result<File, NotImportable> {
         file: File::default(),
         columns: None,
         headed: false,
+        is_heading_there: text.lines().any(|line| line.trim() == "# Histogram"),
+        is_inside: false,
         wide: false,
         narrow: false,
         status: Status::default(),
@@ -88,6 +90,10 @@ struct Reader {
     columns: Option<usize>,
     /// The header before the first row was found: the footer must exist, too.
     headed: bool,
+    /// The text has this header.
+    is_heading_there: bool,
+    /// Rows may follow: after the header, before the footer.
+    is_inside: bool,
     /// A status line has the columns of `-N`.
     wide: bool,
     /// A status line has the columns of µs.
@@ -114,6 +120,12 @@ impl Reader {
         self.columns.is_none() && !self.headed && is_word
     }
 
+    /// A line with words outside the histogram, where no row can be: `2 more runs follow`.
+    fn is_prose(&self, line: &str) -> bool {
+        let is_word = |word: &str| word.starts_with(|c: char| c.is_alphabetic());
+        self.is_heading_there && !self.is_inside && line.split_whitespace().any(is_word)
+    }
+
     fn line(&mut self, (number, line): Line<'_>) -> Result<(), NotImportable> {
         // scripts may print the command line in front of the first line of the output
         if let Some((command, us)) = line.split_once("# /dev/cpu_dma_latency set to ") {
@@ -136,7 +148,11 @@ impl Reader {
         if let Some(rest) = line.strip_prefix('#') {
             return self.comment(number, rest);
         }
-        if line.starts_with(|c: char| c.is_ascii_digit()) && !is_load(line) && !self.is_heading(line) {
+        if line.starts_with(|c: char| c.is_ascii_digit())
+            && !is_load(line)
+            && !self.is_heading(line)
+            && !self.is_prose(line)
+        {
             return self.row((number, line));
         }
         if line.starts_with(' ') && line.matches(':').count() == 2 {
@@ -221,9 +237,12 @@ impl Reader {
     }
 
     fn comment(&mut self, number: usize, text: &str) -> Result<(), NotImportable> {
-        self.headed |= text.trim() == "Histogram";
+        let is_heading = text.trim() == "Histogram";
+        self.headed |= is_heading;
+        self.is_inside |= is_heading;
         let Some((label, values)) = text.split_once(':') else { return Ok(()) };
         let label = label.trim();
+        self.is_inside &= !(label == "Total" || label.ends_with(" Latencies"));
         if label == "Break thread" {
             self.broke = values.trim().parse().ok();
             return Ok(());

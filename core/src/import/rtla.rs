@@ -1,7 +1,8 @@
 //! rtla's histograms (`rtla timerlat hist`, `rtla osnoise hist`) and the table of `rtla timerlat top`.
 //!
 //! The latency of the interrupt is from the timer's expiry to its handler, that of the thread from the expiry to the
-//! thread, that of the return from the expiry to user space. A bin is identified by its lower edge.
+//! thread, that of the return from the expiry to user space. A bin is printed with its lower edge; the samples of one
+//! that is wider than the unit may be as large as its upper edge, and count as that.
 
 use std::collections::BTreeMap;
 
@@ -71,8 +72,14 @@ fn histogram(text: &str) -> Result<File, NotImportable> {
             file.threads = columns.into_iter().map(thread).collect();
             continue;
         }
-        if line.starts_with("ALL") {
-            break; // sums over all CPUs
+        if line.starts_with("ALL") || file.threads.iter().any(|thread| thread.max.is_some()) {
+            break; // sums over all CPUs, an analysis, words
+        }
+        if file.threads.is_empty() && line == "count: 0" {
+            return Err(at(
+                number,
+                "rtla saw no noise above its threshold (-T): the histogram has no CPU and no sample",
+            ));
         }
         let mut words = line.split_whitespace();
         let Some(label) = words.next().filter(|_| !file.threads.is_empty()) else { continue };
@@ -114,12 +121,12 @@ fn checked(mut file: File, rows: &[u64]) -> Result<File, NotImportable> {
     if file.threads.is_empty() || file.threads.iter().all(|thread| thread.cycles.is_none()) {
         return Err(wrong("the histogram of rtla has no line 'count:': it is cut off".to_owned()));
     }
-    let width =
-        rows.windows(2).filter_map(|pair| pair[1].checked_sub(pair[0])).filter(|width| *width > 0).min();
-    if let Some(width) = width.filter(|width| *width > 1) {
+    // Rows without a sample may be left out, but each is a multiple of the width.
+    let width = rows.iter().fold(0, |width, row| greatest_common_divisor(width, *row)).max(1);
+    if width > 1 {
         let unit = if file.unit == 1 { "ns" } else { "µs" };
         file.conditions.notes.push(format!(
-            "rtla: samples are in classes of {width} {unit} or less, told by their lower edge; extremes are exact"
+            "rtla: samples are in classes of {width} {unit} or less, told by their upper edge; extremes are exact"
         ));
     }
     file.rows = rows.iter().max().map_or(0, |row| row.saturating_add(1));
@@ -135,8 +142,36 @@ fn checked(mut file: File, rows: &[u64]) -> Result<File, NotImportable> {
         if let Some(what) = thread.contradiction(0) {
             return Err(wrong(what));
         }
+        tell_by_upper_edge(thread, width);
     }
+    file.rows = file.rows.saturating_add(width - 1);
     Ok(file)
+}
+
+/// No sample is above the maximum, and one is the minimum.
+fn tell_by_upper_edge(thread: &mut FromFile, width: u64) {
+    let lowest = thread.rows.first_mut();
+    let least = thread
+        .min
+        .zip(lowest)
+        .filter(|(min, (row, _))| min.checked_sub(*row).is_some_and(|above| above < width));
+    let least = least.map(|(min, (_, count))| {
+        *count -= 1;
+        (min, 1)
+    });
+    for (row, _) in &mut thread.rows {
+        *row = row.saturating_add(width - 1).min(thread.max.unwrap_or(u64::MAX));
+    }
+    thread.rows.retain(|(_, count)| *count > 0);
+    thread.rows.extend(least);
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
+    }
 }
 
 /// `rtla timerlat top` repeats its screen: the last line of each CPU is used.
@@ -191,7 +226,7 @@ fn table(text: &str) -> Result<File, NotImportable> {
 #[cfg(test)]
 mod tests {
     use crate::import::{read, Unit};
-    use crate::series::Quantity;
+    use crate::series::{Quantity, Series};
     use crate::time::{Cpu, Ns};
 
     const HIST: &str = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:05\n\
@@ -214,10 +249,36 @@ mod tests {
         assert_eq!((thread[0].histogram.count(), thread[0].lost), (1918, 1));
         assert_eq!(thread[0].histogram.max(), Some(Ns::from_us(3631)));
         assert!(run.conditions.notes.iter().any(|note| note.contains("classes of 50 µs")));
+        // A sample may be as large as the upper edge of its class, and no larger than the maximum.
+        let median = |of: &Series| of.histogram.quantile(0.5).unwrap();
+        assert_eq!(median(handler[0]), Ns(49_999));
+        assert_eq!((thread[1].histogram.min(), median(thread[1])), (Some(Ns::from_us(46)), Ns::from_us(62)));
         let refused = |text: &str| read(text, Unit::Guess).unwrap_err().to_string();
         assert!(refused(&HIST[..HIST.find("over").unwrap()]).contains("cut off"));
         assert!(refused(&HIST.replace("3605", "360")).contains("count is 360"));
         assert!(refused(&HIST.replace("1733", "17.33")).contains("line 6"));
+        let none = "# RTLA osnoise histogram\n# Time unit is microseconds (us)\nIndex\nover: 0\ncount: 0\nmin: 0\nmax: 0\n";
+        assert!(refused(none).contains("no noise above its threshold"), "{}", refused(none));
+    }
+
+    /// Rows without samples are left out (`--skip-zeros`): their distance is not the width.
+    #[test]
+    fn the_width_of_the_classes_divides_every_row() {
+        let text = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\nIndex   Thr-000\n2   1\n33   4\n36   1\n\
+                    over:   0\ncount:   6\nmin:   2\navg:   30\nmax:   36\n";
+        let run = read(text, Unit::Guess).unwrap();
+        assert!(
+            !run.conditions.notes.iter().any(|note| note.contains("classes of")),
+            "{:?}",
+            run.conditions.notes
+        );
+        let text = text.replace("\n2 ", "\n10 ").replace("\n33 ", "\n40 ").replace("\n36 ", "\n60 ");
+        let run = read(&text.replace("min:   2", "min:   15").replace("max:   36", "max:   61"), Unit::Guess)
+            .unwrap();
+        assert!(run.conditions.notes.iter().any(|note| note.contains("classes of 10 µs or less")));
+        let histogram = &run.series[0].histogram;
+        assert_eq!((histogram.min(), histogram.max()), (Some(Ns::from_us(15)), Some(Ns::from_us(61))));
+        assert_eq!(histogram.quantile(0.5), Some(Ns(49_999)));
     }
 
     #[test]

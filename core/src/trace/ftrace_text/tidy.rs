@@ -3,7 +3,7 @@
 //!
 //! A readable text is not changed.
 
-mod characters;
+pub(crate) mod characters;
 mod prefixes;
 mod wrapped;
 

@@ -156,12 +156,18 @@ fn entities_decoded(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// Decodes quoted-printable mail (RFC 2045, 6.7): `=3D>` is `=>`, and a line that ends in `=` continues.
+/// Decodes quoted-printable mail if `text` is such.
 fn printable_decoded(text: Cow<'_, str>) -> Cow<'_, str> {
-    // Thread names may start with 3D: requires an encoded arrow, or several encoded blanks.
-    if !["=3D> ", "=3D=3D>", "=C2=A0=C2=A0"].iter().any(|arrow| text.contains(arrow)) {
-        return text;
+    // Thread names may start with 3D: requires the heading, an encoded arrow, or several encoded blanks.
+    let marks = ["-Encoding: quoted-printable", "=3D> ", "=3D=3D>", "=C2=A0=C2=A0"];
+    match marks.iter().any(|mark| text.contains(mark)) {
+        true => Cow::Owned(printable(&text)),
+        false => text,
     }
+}
+
+/// Decodes quoted-printable (RFC 2045, 6.7): `=3D>` is `=>`, and a line that ends in `=` continues.
+pub(crate) fn printable(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, behind)) = rest.split_first() {
@@ -179,7 +185,12 @@ fn printable_decoded(text: Cow<'_, str>) -> Cow<'_, str> {
             _ => bytes.push(byte),
         }
     }
-    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The text of `bytes`, of any Unicode encoding, without the one of mail.
+pub(crate) fn unencoded(bytes: &[u8]) -> Cow<'_, str> {
+    printable_decoded(decoded(bytes))
 }
 
 fn decoded(bytes: &[u8]) -> Cow<'_, str> {
