@@ -114,9 +114,32 @@ pub fn read(text: &str, unit: Unit) -> Result<Run, NotImportable> {
     let file = match by_another {
         Some(file) => file?,
         None if text.trim_start().starts_with('{') => rt_json::parse(text)?,
-        None => rt_text::parse(text, unit)?,
+        None => rt_text::parse(text, unit).map_err(|error| match without_samples(text) {
+            Some(what) if error.line.is_none() => NotImportable { line: None, what },
+            _ => error,
+        })?,
     };
     Ok(file.into_run())
+}
+
+/// The program that wrote `text`, if its output has no latencies of single samples or classes, and what to do.
+fn without_samples(text: &str) -> Option<String> {
+    let has = |what: &str| text.contains(what);
+    let measure = "measure with `lathunt cyclic` or `cyclictest -h`";
+    let (program, step) = match () {
+        () if has("stress-ng: ") && has(" cyclic: ") => {
+            ("stress-ng's cyclic stressor, which prints percentiles only", measure)
+        }
+        () if has("Latencies percentiles (usec)") => ("schbench, which prints percentiles only", measure),
+        () if has("sockperf: ") => {
+            ("sockperf, which prints percentiles only", "measure round trips with `lathunt box`")
+        }
+        () if has("Running in process mode with") || has("Running in threaded mode with") => {
+            ("hackbench, which is a load and measures no latency", measure)
+        }
+        () => return None,
+    };
+    Some(format!("this is the output of {program}: {step}"))
 }
 
 /// Whether a line is an event of the kernel.

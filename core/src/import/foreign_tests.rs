@@ -36,3 +36,22 @@ fn figures_that_no_tool_can_have_are_refused_or_kept_and_never_wrapped() {
         }
     }
 }
+
+#[test]
+fn programs_without_samples_are_named() {
+    for (text, name) in [
+        (
+            "stress-ng: info:  [2436] cyclic:   min: 2603 ns, max: 2073993 ns, std.dev. 29163.42\n",
+            "stress-ng",
+        ),
+        ("Wakeup Latencies percentiles (usec) runtime 30 (s)\n\t* 99.0th: 22\n", "schbench"),
+        ("sockperf: ====> avg-latency=10.4 (std-dev=1.2)\n", "sockperf"),
+        ("Running in process mode with 10 groups using 40 file descriptors each\nTime: 0.123\n", "hackbench"),
+    ] {
+        let refused = read(text, Unit::Guess).unwrap_err().to_string();
+        assert!(refused.contains(name), "{refused}");
+        // As the load of a measurement, its output is only beside that.
+        let line = "T: 0 (  100) P:80 I:1000 C:      1 Min:      1 Act:    1 Avg:    1 Max:       1\n";
+        assert!(read(&format!("{text}{line}"), Unit::Guess).is_ok(), "{text}");
+    }
+}

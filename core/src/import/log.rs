@@ -7,7 +7,7 @@ use crate::trace::ftrace_text::tidy::characters;
 /// `text` without them. Unchanged and not copied unless all lines have the same prefix, or lines of a histogram have one.
 pub(super) fn unwrapped(text: &str) -> Cow<'_, str> {
     // A quoted log has several prefixes.
-    [broken, quotes, indentation, stamps, indentation, pasted, json].iter().fold(
+    [broken, quotes, indentation, stamps, indentation, pasted, wrapped, json].iter().fold(
         Cow::Borrowed(text),
         |text, strip| {
             let stripped = strip(&text);
@@ -35,6 +35,41 @@ fn each(text: &str, strip: impl Fn(&str) -> &str) -> String {
 fn broken(text: &str) -> Option<String> {
     let is_broken = |line: &str| bare(line).starts_with(['T', '#']) && line.trim_end().ends_with('=');
     filled(text).any(is_broken).then(|| characters::printable(text))
+}
+
+/// Status lines that a mail program broke, as the rest can only be theirs: `T: 0 … Max:` and a line with a number.
+fn wrapped(text: &str) -> Option<String> {
+    let is_open = |line: &str| {
+        let figures = line.trim_start_matches(['>', ' ']).strip_prefix("T:");
+        figures.is_some_and(|figures| !figures.contains("Max:") || figures.trim_end().ends_with("Max:"))
+    };
+    let is_rest = |line: &str| {
+        let mut words = bare(line).split_whitespace();
+        let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+        let is_label = |word: &str| {
+            ["P:", "I:", "C:", "Min:", "Act:", "Avg:", "Max:"].iter().any(|label| word.starts_with(label))
+        };
+        match (words.next(), words.next()) {
+            (Some(word), None) => is_number(word) || is_label(word),
+            (Some(first), Some(second)) => is_label(first) || is_number(first) && is_label(second),
+            (None, _) => false,
+        }
+    };
+    let mut joined = String::with_capacity(text.len());
+    let (mut open, mut count) = (false, 0);
+    for line in text.lines() {
+        if open && is_rest(line) {
+            joined.truncate(joined.trim_end().len());
+            joined.push(' ');
+            joined.push_str(bare(line));
+            count += 1;
+        } else {
+            joined.push_str(line);
+        }
+        open = is_open(&joined[joined.rfind('\n').map_or(0, |end| end + 1)..]);
+        joined.push('\n');
+    }
+    (count > 0).then_some(joined)
 }
 
 /// Quotes and blanks before the lines of a histogram that has words around it.
@@ -183,6 +218,31 @@ mod tests {
         {
             let text = format!("Results:\n\n{}\nThanks\n", with("    ").replace(whole, damaged));
             assert!(read(&text, Unit::Guess).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_status_line_that_a_mail_program_broke_is_one_line() {
+        let line = |max: &str| {
+            format!("T: 0 ( 4541) P:99 I:1000 C: 773124 Min:      1 Act:    6 Avg:    3 Max:{max}\n")
+        };
+        let bare = read(&line("   53381"), Unit::Guess).unwrap();
+        let text = line("\n53381");
+        for broken in [
+            text.clone(),
+            text.replace("Min: ", "Min:\n"),
+            text.replace("Avg: ", "\nAvg:"),
+            text.lines().map(|line| format!("> {line}\n")).collect(),
+            format!(
+                "Two lines:\n{}and words.\n",
+                text.lines().map(|line| format!("  {line}\n")).collect::<String>()
+            ),
+            line("   =\n53381"),
+        ] {
+            assert_eq!(read(&broken, Unit::Guess).unwrap().series, bare.series, "{broken}");
+        }
+        for damaged in [line("\n53381 1"), line("\n000000 000001"), line("\nT: 1 ( 1)"), line("\nwords")] {
+            assert!(read(&damaged, Unit::Guess).is_err(), "{damaged}");
         }
     }
 

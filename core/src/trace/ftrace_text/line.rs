@@ -256,8 +256,16 @@ fn name_and_fields(text: &str) -> (&str, &str) {
             (&text[..word_end], text[word_end..].trim())
         }
         _ if text.contains(" <-") => ("function", text),
+        // `sched_wakeup comm=a  pid=7`, as the tools of some vendors print it.
+        _ if is_without_colon(text, word_end) => (&text[..word_end], text[word_end..].trim()),
         _ => ("text", text),
     }
+}
+
+/// Whether it starts with an event of the scheduler or of interrupts, and a field.
+fn is_without_colon(text: &str, word_end: usize) -> bool {
+    let is_event = ["sched_", "irq_handler_", "softirq_"].iter().any(|start| text.starts_with(start));
+    is_event && text[word_end..].trim_start().split(' ').next().is_some_and(|word| word.contains('='))
 }
 
 /// Whether it is the text after the name of a system call.

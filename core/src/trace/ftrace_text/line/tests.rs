@@ -46,6 +46,18 @@ fn what_interrupts_recorded_is_told_from_what_the_thread_did() {
 }
 
 #[test]
+fn events_of_vendors_have_no_colon() {
+    let name = |line: &str| match parse(line) {
+        Some(Line::Event(event)) => (event.name.to_owned(), event.fields.to_owned()),
+        other => panic!("{line}: {other:?}"),
+    };
+    let line = "kworker/u16:5-192    [002]   304.583377:  sched_wakeup comm=irq/343-dwc3  pid=20174  prio=49";
+    assert_eq!(name(line), ("sched_wakeup".to_owned(), "comm=irq/343-dwc3  pid=20174  prio=49".to_owned()));
+    assert_eq!(name("a-1 [002] 304.583377: sched_wakeup was here").0, "text");
+    assert_eq!(name("a-1 [002] 304.583377: my_event comm=x").0, "text");
+}
+
+#[test]
 fn names_with_spaces_and_dashes_keep_them() {
     let line = event("   opt cgu.00-x-7375  [000] d..2. 1.000002: sched_switch: a ==> b");
     assert_eq!((line.comm, line.tid), ("opt cgu.00-x", 7375));
