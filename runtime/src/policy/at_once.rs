@@ -69,6 +69,7 @@ impl Scheduler {
             Protocol::Ceiling(_) | Protocol::Floor(_) => return false,
         }
         entry.owner = self.current;
+        entry.handed = None;
         entry.next_held = std::mem::replace(&mut thread.held, mutex);
         true
     }

@@ -7,10 +7,13 @@
 //!   resource policy does and needs no second order of preemption levels.
 //! - **Inherit**: the owner is as urgent as the most urgent waiter, along chains of owners.
 //!
-//! An unlocked mutex is handed to the most urgent waiter directly. Decision 37 explains the choice of the floor.
+//! An unlocked mutex is handed to the most urgent waiter directly. Until that one runs, a more urgent thread takes the mutex
+//! back, as with the PI futexes of Linux: else one job could be blocked by the sections of several threads on one mutex, more
+//! than the analysis of priority inheritance counts (Sha, Rajkumar & Lehoczky 1990). Decision 37 explains the choice of the floor.
 
 use super::lists::List;
 use super::thread::{State, Wait};
+use super::timers::Reason;
 use super::{Outcome, Refusal, Scheduler, Step, Urgency, NEVER, NONE, PRIORITIES};
 
 /// A mutex's protocol against priority inversion.
@@ -36,7 +39,17 @@ pub(super) struct Mutex {
     pub(super) next_held: u32,
     /// Absolute deadline of the owner due to the floor.
     floor_at: u64,
+    /// The hand-over to the present owner; `None`: it took the mutex itself.
+    pub(super) handed: Option<Handed>,
     used: bool,
+}
+
+/// A mutex was handed to a waiter, which has not run since if its dispatches are still the same.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handed {
+    dispatches: u64,
+    /// Until when it wanted to wait.
+    until: u64,
 }
 
 impl Scheduler {
@@ -60,6 +73,7 @@ impl Scheduler {
             waiters: List::default(),
             next_held: NONE,
             floor_at: NEVER,
+            handed: None,
             used: true,
         };
         Ok(super::waits::place(&mut self.mutexes, mutex, |old| !old.used))
@@ -94,7 +108,7 @@ impl Scheduler {
     pub fn lock(&mut self, mutex: u32, until: u64, now: u64) -> Result<Step, Refusal> {
         let id = self.current;
         self.may_lock(id, mutex)?;
-        if self.mutexes[mutex as usize].owner == NONE {
+        if self.mutexes[mutex as usize].owner == NONE || self.take_back(id, mutex, now) {
             self.take_mutex(id, mutex, now);
             return Ok(Step::Go);
         }
@@ -142,6 +156,7 @@ impl Scheduler {
         let entry = &mut self.mutexes[mutex as usize];
         entry.owner = id;
         entry.next_held = held;
+        entry.handed = None;
         match entry.protocol {
             Protocol::None => {}
             Protocol::Inherit => {
@@ -184,6 +199,17 @@ impl Scheduler {
         if self.threads[id as usize].server.is_some() && id == self.current {
             self.charge(now);
         }
+        self.disown(id, mutex);
+        self.recompute(id, now);
+        if let Some(next) = self.mutexes[mutex as usize].waiters.first() {
+            self.mutexes[mutex as usize].waiters.remove(&mut self.threads, next);
+            self.grant(next, mutex, now);
+        }
+    }
+
+    /// The mutex has no owner, and is not one of those that the thread holds.
+    #[inline]
+    fn disown(&mut self, id: u32, mutex: u32) {
         let after = self.mutexes[mutex as usize].next_held;
         if self.threads[id as usize].held == mutex {
             self.threads[id as usize].held = after;
@@ -197,26 +223,49 @@ impl Scheduler {
             }
         }
         self.mutexes[mutex as usize].owner = NONE;
-        self.recompute(id, now);
-        if let Some(next) = self.mutexes[mutex as usize].waiters.first() {
-            self.mutexes[mutex as usize].waiters.remove(&mut self.threads, next);
-            self.grant(next, mutex, now);
-        }
     }
 
     /// Hands the mutex to a waiter.
     fn grant(&mut self, id: u32, mutex: u32, now: u64) {
-        let outcome = self.threads[id as usize].outcome;
+        let thread = &self.threads[id as usize];
+        let (outcome, dispatches) = (thread.outcome, thread.account.dispatches);
+        let until = self.timers.at(id, Reason::Wake);
         // Held before it becomes ready: `make_ready` computes the urgency from the held mutexes.
         self.take_mutex(id, mutex, now);
+        self.mutexes[mutex as usize].handed = Some(Handed { dispatches, until });
         self.make_ready(id, now, outcome);
+    }
+
+    /// Takes the mutex from an owner that has not run since it was handed the mutex, and is less urgent than thread `id`: it waits
+    /// again, before its equals. False: nothing has changed.
+    fn take_back(&mut self, id: u32, mutex: u32, now: u64) -> bool {
+        let owner = self.mutexes[mutex as usize].owner;
+        let Some(handed) = self.mutexes[mutex as usize].handed else { return false };
+        let thread = &self.threads[owner as usize];
+        if thread.state != State::Ready
+            || thread.account.dispatches != handed.dispatches
+            || !self.threads[id as usize].urgency.before(thread.urgency)
+        {
+            return false;
+        }
+        self.ready.remove(&mut self.threads, owner);
+        self.disown(owner, mutex);
+        self.recompute(owner, now);
+        self.threads[owner as usize].state = State::Blocked(Wait::Mutex(mutex));
+        let mut waiters = self.mutexes[mutex as usize].waiters;
+        waiters.insert_first(&mut self.threads, owner);
+        self.mutexes[mutex as usize].waiters = waiters;
+        if handed.until != NEVER {
+            self.timers.set(owner, Reason::Wake, handed.until);
+        }
+        true
     }
 
     /// A thread that waited for a condition locks its mutex again, or waits for it, without a time limit.
     pub(super) fn retake(&mut self, id: u32, mutex: u32, outcome: Outcome, now: u64) {
-        self.timers.clear(id, super::timers::Reason::Wake);
+        self.timers.clear(id, Reason::Wake);
         self.threads[id as usize].outcome = outcome;
-        if self.mutexes[mutex as usize].owner == NONE {
+        if self.mutexes[mutex as usize].owner == NONE || self.take_back(id, mutex, now) {
             self.grant(id, mutex, now);
         } else {
             self.threads[id as usize].state = State::Blocked(Wait::Mutex(mutex));

@@ -29,6 +29,67 @@ fn every_protocol_but_none_ends_priority_inversion() {
 }
 
 #[test]
+fn a_job_that_locks_a_mutex_twice_is_blocked_by_one_of_those_that_hold_and_wait_for_it() {
+    for protocol in [Protocol::None, Protocol::Inherit, Protocol::Ceiling(3)] {
+        let mut world = World::new();
+        world.sched.new_mutex(protocol).unwrap();
+        world.add(at(1), &[Act::Lock(0), Act::Run(70), Act::Unlock(0)]);
+        let middle = Params { start: Some(10), ..at(2) };
+        world.add(middle, &[Act::Lock(0), Act::Run(110), Act::Unlock(0)]);
+        let high = Params { start: Some(20), ..at(3) };
+        let twice = [Act::Lock(0), Act::Run(20), Act::Unlock(0), Act::Lock(0), Act::Run(100), Act::Unlock(0)];
+        let high = world.add(high, &twice);
+        world.run(1_000, |_| {});
+        assert_eq!(world.account(high).worst_response, 50 + 20 + 100, "{protocol:?}");
+        assert!(world.actors.iter().all(|actor| world.sched.state(actor.id) != State::Ready));
+    }
+}
+
+#[test]
+fn a_mutex_that_was_handed_over_is_taken_back_until_its_owner_runs_and_the_time_limit_of_its_wait_stays() {
+    let mut sched = Scheduler::new(4, 0);
+    let mutex = sched.new_mutex(Protocol::Inherit).unwrap();
+    let low = sched.spawn(0, &at(1)).unwrap();
+    sched.reschedule(0);
+    sched.lock(mutex, NEVER, 0).unwrap();
+    let [first, second] = [(); 2].map(|()| sched.spawn(0, &at(2)).unwrap());
+    sched.sleep_until(2, 0);
+    for waiter in [first, second] {
+        sched.reschedule(1);
+        assert_eq!(sched.current(), Some(waiter));
+        assert_eq!(sched.lock(mutex, 100, 1), Ok(Step::Wait));
+    }
+    sched.tick(2);
+    sched.reschedule(2);
+    let high = sched.spawn(2, &at(9)).unwrap();
+    sched.reschedule(2);
+    sched.lock(mutex, NEVER, 2).unwrap();
+    sched.reschedule(2);
+    assert_eq!(sched.current(), Some(low));
+    sched.unlock(mutex, 3).unwrap();
+    sched.reschedule(3);
+    sched.unlock(mutex, 4).unwrap();
+    assert_eq!((sched.current(), sched.owner(mutex)), (Some(high), Some(first)), "handed over");
+    assert_eq!(sched.lock(mutex, NEVER, 5), Ok(Step::Go), "taken back");
+    assert_eq!(sched.owner(mutex), Some(high));
+    // Its turn is still before that of its equal, and its time limit counts again.
+    sched.unlock(mutex, 6).unwrap();
+    assert_eq!(sched.owner(mutex), Some(first));
+    sched.lock(mutex, NEVER, 7).unwrap();
+    sched.tick(100);
+    assert_eq!([first, second].map(|id| sched.outcome(id)), [Outcome::TimedOut; 2]);
+    sched.unlock(mutex, 101).unwrap();
+    assert_eq!(sched.owner(mutex), None);
+    // An owner that has run keeps it.
+    sched.sleep_until(200, 101);
+    sched.reschedule(101);
+    sched.lock(mutex, NEVER, 102).unwrap();
+    sched.tick(200);
+    sched.reschedule(200);
+    assert_eq!((sched.current(), sched.lock(mutex, NEVER, 201)), (Some(high), Ok(Step::Wait)));
+}
+
+#[test]
 fn round_robin_shares_and_fifo_does_not() {
     for (policy, expected) in [(Policy::RoundRobin { quantum: 10_000 }, 50_000), (Policy::Fifo, 0)] {
         let mut world = World::new();
