@@ -39,8 +39,10 @@ pub struct Row {
 pub struct Edf {
     /// Proven to meet every deadline.
     pub schedulable: bool,
-    /// Sum of C / T on the processor with the highest load.
+    /// Sum of C / T on the processor with the highest load, without the threads whose demand is not known.
     pub utilisation: f64,
+    /// Number of threads whose demand is not known.
+    pub unknown: usize,
     /// Time of a deadline miss.
     pub fails_at: Option<Ns>,
 }
@@ -67,7 +69,7 @@ pub fn analyse(set: &TaskSet, costs: Costs) -> Analysis {
     let groups = processors(&found, &mut warnings);
     across_processors(&mut found.threads, &groups, &mut warnings);
     let mut rows: Vec<Option<Row>> = vec![None; found.threads.len()];
-    let mut edf = Edf { schedulable: true, utilisation: 0.0, fails_at: None };
+    let mut edf = Edf { schedulable: true, utilisation: 0.0, unknown: 0, fails_at: None };
     for group in groups {
         let threads: Vec<Load> = group.iter().map(|at| costed(&found.threads[*at], costs)).collect();
         let of_group = fixed_rows(&threads, &protocols, &mut warnings);
@@ -77,6 +79,7 @@ pub fn analyse(set: &TaskSet, costs: Costs) -> Analysis {
         }
         edf.schedulable &= verdict.schedulable;
         edf.utilisation = edf.utilisation.max(verdict.utilisation);
+        edf.unknown += verdict.unknown;
         edf.fails_at = edf.fails_at.into_iter().chain(verdict.fails_at).min();
     }
     Analysis { rows: rows.into_iter().flatten().collect(), edf, warnings }
@@ -236,10 +239,12 @@ fn edf_of(
             Some(edf::Thread { wcet: load.wcet, period: load.period?, deadline: effective(load) })
         })
         .collect();
-    let utilisation = edf::utilisation(&all);
-    if all.len() < threads.len() {
+    let (utilisation, unknown) = (edf::utilisation(&all), threads.len() - all.len());
+    let not_decided =
+        || (Edf { schedulable: false, utilisation, unknown, fails_at: None }, vec![None; threads.len()]);
+    if unknown > 0 {
         say("edf-undecided", "EDF is not decided: the demand of a thread is not known");
-        return (Edf { schedulable: false, utilisation, fails_at: None }, vec![None; threads.len()]);
+        return not_decided();
     }
     let undecided = match threads {
         _ if blocking::are_too_many(threads) => Some("too many critical sections for this analysis"),
@@ -248,7 +253,7 @@ fn edf_of(
     };
     if let Some(why) = undecided {
         say("edf-undecided", &format!("EDF is not decided: {why}"));
-        return (Edf { schedulable: false, utilisation, fails_at: None }, vec![None; threads.len()]);
+        return not_decided();
     }
     if protocols.values().any(|protocol| *protocol != Protocol::Ceiling) {
         say("edf-assumes-srp", "the verdict for EDF counts with the stack resource policy for every mutex");
@@ -279,7 +284,7 @@ fn edf_of(
     {
         responses = edf::responses(&all);
     }
-    (Edf { schedulable, utilisation, fails_at: verdict.fails_at }, responses)
+    (Edf { schedulable, utilisation, unknown, fails_at: verdict.fails_at }, responses)
 }
 
 /// Adds the blocking that the file states for a thread, from its deadline until the latest deadline.

@@ -41,6 +41,7 @@ impl Json {
     /// # Errors
     /// The position of the first syntax error.
     pub fn parse(text: &str) -> Result<Json, NotJson> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text); // a byte-order mark
         let mut reader = Reader { bytes: text.as_bytes(), text, at: 0, values: 0 };
         reader.space()?;
         let value = reader.value(0)?;
@@ -253,6 +254,8 @@ mod tests {
             ("sleep".to_owned(), Json::List(vec![number("2"), number("-3")])),
             ("run".to_owned(), Json::Text("aµ\"".to_owned())),
         ];
+        let same = Json::parse(&format!("\u{feff}{text}"));
+        assert_eq!(same, Ok(Json::Object(members.clone())), "a byte-order mark");
         assert_eq!(Json::parse(text), Ok(Json::Object(members)));
     }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{json, Value};
 
 use super::analyse::{Analysis, Margin};
+use crate::numbers::counted;
 use crate::time::Ns;
 
 /// µs: a whole number where it is one.
@@ -17,6 +18,11 @@ fn us(time: Ns) -> Value {
 
 fn maybe_us(time: Option<Ns>) -> Value {
     time.map_or(Value::Null, us)
+}
+
+/// `None`: the demand of no thread is known.
+fn utilisation(analysis: &Analysis) -> Option<f64> {
+    Some(analysis.edf.utilisation).filter(|_| analysis.edf.unknown < analysis.rows.len())
 }
 
 /// The document of `tasks analyse --json`: `tasks` for fixed priorities, `edf`, and the assumptions.
@@ -37,7 +43,7 @@ pub fn json(analysis: &Analysis, margins: Option<&[Margin]>) -> Value {
         "tasks": analysis.rows.iter().map(task).collect::<Vec<_>>(),
         "edf": {
             "schedulable": analysis.edf.schedulable,
-            "utilisation": analysis.edf.utilisation,
+            "utilisation": utilisation(analysis),
             "fails_at_us": maybe_us(analysis.edf.fails_at),
         },
         "warnings": analysis.warnings.iter().map(|warning| {
@@ -101,6 +107,13 @@ pub fn text(analysis: &Analysis, margins: Option<&[Margin]>) -> String {
         (false, Some(at)) => format!("fails: by {at} after a common release more work is due than fits"),
         (false, None) => "not shown to be schedulable".to_owned(),
     };
-    let _ = writeln!(text, "EDF: {verdict}; utilisation {:.4}", edf.utilisation);
+    let of_all = match (utilisation(analysis), edf.unknown) {
+        (None, _) => "not known".to_owned(),
+        (Some(all), 0) => format!("{all:.4}"),
+        (Some(least), n) => {
+            format!("at least {least:.4}, without {}, whose demand is not known", counted(n as u64, "thread"))
+        }
+    };
+    let _ = writeln!(text, "EDF: {verdict}; utilisation {of_all}");
     text
 }

@@ -160,6 +160,22 @@ fn a_set_in_rt_apps_grammar_gets_the_published_responses() {
 }
 
 #[test]
+fn the_utilisation_of_threads_that_are_not_analysed_is_not_0() {
+    let waits = "\"w\": {\"loop\": -1, \"run\": 5, \"sem_wait\": \"s\"}";
+    let said = |tasks: &str| {
+        let analysis = analyse(&read(&format!("{{\"tasks\": {{{tasks}}}}}")), Costs::default());
+        let document = show::json(&analysis, None);
+        (document["edf"]["utilisation"].clone(), show::text(&analysis, None))
+    };
+    let (share, text) = said(waits);
+    assert_eq!(share, serde_json::Value::Null);
+    assert!(text.ends_with("utilisation not known\n"), "{text}");
+    let (share, text) = said(&format!("{waits}, \"a\": {{\"wcet\": 5, \"period\": 20}}"));
+    assert_eq!(share, 0.25);
+    assert!(text.ends_with("at least 0.2500, without 1 thread, whose demand is not known\n"), "{text}");
+}
+
+#[test]
 fn edf_is_told_from_fixed_priorities_and_a_failure_has_its_place() {
     let text = fifo(&[("a", 2, 9_000, 20_000, ""), ("b", 1, 15_000, 30_000, "")]);
     let analysis = analyse(&read(&text), Costs::default());
