@@ -12,20 +12,24 @@ use super::tail::Distribution;
 use crate::histogram::Histogram;
 use crate::judge::criteria;
 use crate::numbers::{counted, plural};
+use crate::report::facts::{is_circumstance_knob, load_as_condition};
 use crate::run::Run;
 use crate::series::{longest_stretch, maxima_in_time, Quantity, Series};
 use crate::time::{Cpu, Ns};
 
 /// Paths of the conditions in which two runs differ (`kernel.release`). Runs with different conditions do not have one
-/// distribution.
+/// distribution. What differs between any two runs is no condition: the load average, the duration of a load.
 #[must_use]
 pub fn differences(a: &Run, b: &Run, quantity: Quantity) -> Vec<String> {
+    let [a_facts, b_facts] = [a, b].map(|run| {
+        let c = &run.conditions;
+        let mut knobs = c.knobs.clone();
+        knobs.other.retain(|path, _| !is_circumstance_knob(path));
+        let load = c.load.as_deref().map(load_as_condition);
+        serde_json::json!({ "machine": c.machine, "kernel": c.kernel, "knobs": knobs, "load": load })
+    });
     let mut found = Vec::new();
-    let c = (&a.conditions, &b.conditions);
-    compare("machine", serde_json::to_value(&c.0.machine), serde_json::to_value(&c.1.machine), &mut found);
-    compare("kernel", serde_json::to_value(&c.0.kernel), serde_json::to_value(&c.1.kernel), &mut found);
-    compare("knobs", serde_json::to_value(&c.0.knobs), serde_json::to_value(&c.1.knobs), &mut found);
-    compare("load", serde_json::to_value(&c.0.load), serde_json::to_value(&c.1.load), &mut found);
+    compare("", Some(&a_facts), Some(&b_facts), &mut found);
     if intervals(a, quantity) != intervals(b, quantity) {
         found.push("interval".to_owned());
     }
@@ -54,14 +58,16 @@ pub fn selected(run: &Run, quantity: Quantity, cpus: &[Cpu]) -> Run {
     selected
 }
 
-fn compare(name: &str, a: serde_json::Result<Value>, b: serde_json::Result<Value>, found: &mut Vec<String>) {
+fn compare(path: &str, a: Option<&Value>, b: Option<&Value>, found: &mut Vec<String>) {
     match (a, b) {
-        (Ok(Value::Object(a)), Ok(Value::Object(b))) => {
+        (Some(Value::Object(a)), Some(Value::Object(b))) => {
             let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-            let differ = keys.into_iter().filter(|key| a.get(*key) != b.get(*key));
-            found.extend(differ.map(|key| format!("{name}.{key}")));
+            for key in keys {
+                let inner = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                compare(&inner, a.get(key), b.get(key), found);
+            }
         }
-        (Ok(a), Ok(b)) if a != b => found.push(name.to_owned()),
+        (a, b) if a != b => found.push(path.to_owned()),
         _ => {}
     }
 }
@@ -284,6 +290,26 @@ mod tests {
         for runs in [&[&short][..], &[&long], &[&long, &short], &[&short, &long, &short]] {
             assert!(theta(runs) > 0.8, "independent: {}", theta(runs));
         }
+    }
+
+    #[test]
+    fn two_runs_of_one_configuration_differ_in_no_condition() {
+        let with = |average: &str, load: &str, swappiness: &str| {
+            let mut run = steady(60, 1);
+            let other = &mut run.conditions.knobs.other;
+            other.insert("/proc/loadavg".to_owned(), average.to_owned());
+            other.insert("/proc/sys/vm/swappiness".to_owned(), swappiness.to_owned());
+            run.conditions.load = Some(load.to_owned());
+            run
+        };
+        let first = with("0.1 0.2 0.3 1/90 17", "stress-ng --vm 1 --timeout 60s --temp-path /tmp/a", "60");
+        let of = |other: &Run| differences(&first, other, Quantity::Cyclic);
+        let again = with("2.1 0.2 0.3 2/95 99", "stress-ng --vm 1 --timeout 90s --temp-path /tmp/b", "60");
+        assert_eq!(of(&again), Vec::<String>::new());
+        let mut changed =
+            with("0.1 0.2 0.3 1/90 17", "stress-ng --vm 2 --timeout 60s --temp-path /tmp/a", "10");
+        changed.conditions.kernel.release = Some("6.1".to_owned());
+        assert_eq!(of(&changed), ["kernel.release", "knobs.other./proc/sys/vm/swappiness", "load"]);
     }
 
     #[test]

@@ -39,20 +39,28 @@ pub fn facts(conditions: &Conditions) -> Vec<Fact> {
 #[must_use]
 pub fn is_circumstance(fact: &Fact) -> bool {
     fact.group == "meanwhile"
-        || fact.group == "knobs" && fact.name.ends_with("proc/loadavg")
+        || fact.group == "knobs" && is_circumstance_knob(&fact.name)
         || fact.group == "run" && matches!(fact.name.as_str(), "started" | "command" | "duration")
 }
 
-/// The value of a fact as a condition: without the duration of a load and the path of its files, which do not affect
-/// it.
+/// Whether this file, kept with the knobs, naturally differs between runs.
+#[must_use]
+pub fn is_circumstance_knob(path: &str) -> bool {
+    path.ends_with("proc/loadavg")
+}
+
+/// The value of a fact as a condition.
 #[must_use]
 pub fn as_condition(fact: &Fact) -> Option<String> {
-    const NO_CONDITION: [&str; 4] = ["--timeout", "-t", "--temp-path", "--metrics-brief"];
     let value = fact.value.as_ref()?;
-    if fact.name != "load" {
-        return Some(value.clone());
-    }
-    let mut words = value.split_whitespace().peekable();
+    Some(if fact.name == "load" { load_as_condition(value) } else { value.clone() })
+}
+
+/// The command of a load without its duration and the path of its files, which do not affect it.
+#[must_use]
+pub fn load_as_condition(command: &str) -> String {
+    const NO_CONDITION: [&str; 4] = ["--timeout", "-t", "--temp-path", "--metrics-brief"];
+    let mut words = command.split_whitespace().peekable();
     let mut kept = Vec::new();
     while let Some(word) = words.next() {
         let (option, attached) = word.split_once('=').map_or((word, false), |(option, _)| (option, true));
@@ -62,7 +70,7 @@ pub fn as_condition(fact: &Fact) -> Option<String> {
             words.next_if(|value| !value.starts_with('-'));
         }
     }
-    Some(kept.join(" "))
+    kept.join(" ")
 }
 
 fn fact(group: &'static str, name: &str, value: Option<impl ToString>) -> Fact {
