@@ -197,6 +197,7 @@ fn no_tail(input: &Input, threshold: Option<f64>, theta: Option<f64>) -> String 
 /// Decides the gates, and withdraws the extrapolation if one refuses.
 pub(super) fn conclude(answer: &mut Answer) {
     holm(&mut answer.gates);
+    answer.notes.extend(changed(&answer.gates));
     let refused: Vec<String> = answer.gates.iter().filter(|gate| !gate.passed).map(said).collect();
     if let Some(first) = refused.first() {
         answer.extrapolated.value_ns = None;
@@ -208,6 +209,19 @@ pub(super) fn conclude(answer: &mut Answer) {
         };
         answer.extrapolated.reason = format!("no extrapolation: {first}{more}");
     }
+}
+
+/// Caveat of the observed statement if the latencies changed during the record.
+fn changed(gates: &[Gate]) -> Option<String> {
+    const ABOUT_CHANGE: [&str; 4] = ["stationarity", "trend", "halves", "rate"];
+    let shows = |gate: &&Gate| !gate.passed && gate.p.is_some() && ABOUT_CHANGE.contains(&gate.name.as_str());
+    let names: Vec<&str> = gates.iter().filter(shows).map(|gate| gate.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "the samples changed during the record ({} refused): the observed line is about its average, not about the time after it",
+            names.join(", ")
+        )
+    })
 }
 
 fn said(gate: &Gate) -> String {
@@ -264,10 +278,26 @@ fn reach(answer: &mut Answer, input: &Input, request: &Request) {
     if !inside && request.beyond {
         answer.notes.push(format!("warning: {level:.2e} is beyond two decades of the data ({reach:.2e})"));
     }
-    answer.gates.push(condition("reach", inside || request.beyond, match inside {
-        true => format!("{} is within two decades of the data", scientific_rounded_up(level)),
-        false => format!("{level:.2e} is more than two decades beyond {samples} samples: take {}, measure {} times as long, or give --beyond", scientific_rounded_up(reach), tenths_rounded_up(reach / level)),
-    }));
+    answer.gates.push(condition(
+        "reach",
+        inside || request.beyond,
+        match inside {
+            true => format!("{} is within two decades of the data", scientific_rounded_up(level)),
+            false => format!(
+                "{level:.2e} is more than two decades beyond {samples} samples: take {}, {}or give --beyond",
+                scientific_rounded_up(reach),
+                longer(reach / level)
+            ),
+        },
+    ));
+}
+
+/// What to do about too few samples; nothing if no one can measure that long.
+fn longer(times: f64) -> String {
+    match times < 1e6 {
+        true => format!("measure {} times as long, ", tenths_rounded_up(times)),
+        false => String::new(),
+    }
 }
 
 /// The level with its upper limit, and the gates on it.

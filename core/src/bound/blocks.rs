@@ -4,7 +4,7 @@ use super::analyse::{conclude, level_asked, Order, Request};
 use super::answer::{Answer, Extrapolated, Gate, Gev, Observed, PathBound, FORMAT, VERSION};
 use super::gate::{condition, tested_or_not};
 use super::gev::{self, Fit, Fixed};
-use super::observed::times_above;
+use super::observed::{around, times_above};
 use super::tail::{Distribution, Rounding};
 use super::{mechanisms, order};
 use crate::numbers::{counted, four_digits, scientific_rounded_up};
@@ -137,8 +137,9 @@ fn independence(maxima: &[f64], box_test: Option<(f64, f64)>) -> (Option<(f64, f
         .unwrap_or(f64::MAX);
     let times = times_above(maxima, level);
     let theta = order::extremal_index(&times).unwrap_or(0.0);
+    let least = theta.min(around(&times, maxima.len()).unwrap_or(theta));
     (
-        Some((theta, clusters::of_few(theta * times.len() as f64, theta))),
+        Some((theta, clusters::of_few(least * times.len() as f64, least))),
         "per block, for this workload and this configuration; clusters of high blocks counted once each",
     )
 }

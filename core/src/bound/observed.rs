@@ -25,12 +25,26 @@ pub(super) fn times_above(values: &[f64], threshold: f64) -> Vec<f64> {
 
 /// [`clusters::of_few`] of plain values in clusters.
 fn limited(input: &Input, threshold: Option<f64>, theta: f64) -> f64 {
-    match (&input.order, threshold) {
-        (Order::Values(values), Some(threshold)) if theta < clusters::INDEPENDENT => {
-            clusters::of_few(theta * times_above(values, threshold).len() as f64, theta)
-        }
-        _ => theta,
+    let (Order::Values(values), Some(threshold)) = (&input.order, threshold) else { return theta };
+    let times = times_above(values, threshold);
+    let theta = theta.min(around(&times, values.len()).unwrap_or(theta));
+    match theta < clusters::INDEPENDENT {
+        true => clusters::of_few(theta * times.len() as f64, theta),
+        false => theta,
     }
+}
+
+/// The index with the gap from the last exceedance around to the first, if that is longer than chance allows: the intervals
+/// estimator knows only the gaps between exceedances, of which one long cluster has none.
+pub(super) fn around(times: &[f64], samples: usize) -> Option<f64> {
+    let (first, last, all) = (times.first()?, times.last()?, samples as f64);
+    let share = (all - (last - first)) / all;
+    // Of n points at random places of a circle, the gap after a given one (W. L. Stevens, Ann. Eugenics 9, 1939). Clusters are the
+    // points, at least two.
+    let points = (order::extremal_index(times)? * times.len() as f64).max(2.0);
+    let chance = (1.0 - share).powf(points - 1.0);
+    let closed: Vec<f64> = times.iter().copied().chain([first + all]).collect();
+    order::extremal_index(&closed).filter(|_| chance < 1e-3)
 }
 
 /// The statement for the deadline, or for the largest sample.

@@ -72,6 +72,35 @@ fn independent_samples_are_extrapolated_and_clusters_shrink_the_evidence() {
     assert!((gpd.xi - above.xi).abs() < 1e-9 && (gpd.nllh - above.nllh).abs() < 1e-6);
 }
 
+/// A single burst, or a ramp: all gaps between the exceedances are those inside one cluster.
+#[test]
+fn exceedances_that_are_all_in_one_stretch_of_the_record_are_no_independent_ones() {
+    let ramp: Vec<f64> = (0..20_000).map(f64::from).collect();
+    let noise = tail_values(20_000, 46, 0.0);
+    let burst: Vec<f64> = noise
+        .iter()
+        .enumerate()
+        .map(|(at, v)| if (5_000..6_500).contains(&at) { v + 1e6 } else { *v })
+        .collect();
+    for values in [&ramp, &burst] {
+        let seen = of(values, &quick()).observed;
+        assert!(seen.theta_lower.unwrap() < 0.02, "{seen:?}");
+        assert!(seen.probability_upper.unwrap() > 0.01, "{seen:?}");
+    }
+    let spread = of(&noise, &quick());
+    assert!(spread.observed.theta_lower.unwrap() > 0.8, "{:?}", spread.observed);
+    assert!(
+        !spread.notes.iter().any(|note| note.contains("changed during the record")),
+        "{:?}",
+        spread.notes
+    );
+    let ramp = of(&ramp, &quick());
+    assert!(ramp.notes.iter().any(|note| note.contains("stationarity, trend")), "{:?}", ramp.notes);
+    let maxima: Vec<f64> = (0..200).map(f64::from).collect();
+    let seen = analyse_maxima("", &maxima, &quick()).unwrap().observed;
+    assert!(seen.theta_lower.unwrap() < 0.05, "{seen:?}");
+}
+
 /// Published estimates are of all excesses, whether or not an extrapolation would take them.
 #[test]
 fn the_estimate_by_the_interval_of_exceedances_and_the_fit_are_those_of_other_tools() {
