@@ -28,6 +28,7 @@ pub mod set;
 pub mod show;
 pub mod simulate;
 mod sound;
+pub mod throttling;
 mod write;
 
 pub use read::{NotATaskSet, Unreadable, MOST_TASKS};

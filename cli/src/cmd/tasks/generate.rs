@@ -13,7 +13,8 @@ use crate::{file, out};
 /// Generate a random task set of a given utilisation.
 ///
 /// Periodic SCHED_FIFO tasks with deadlines equal to their periods and rate-monotonic priorities. The same seed gives the same
-/// set on every machine. Periods are log-uniform.
+/// set on every machine. Periods are log-uniform. The work of a job is "runtime", which rt-app knows: wall-clock time, so that a
+/// preempted job does less. For a run with the CPU time that the analysis counts, replace it by "cputime".
 #[derive(Debug, clap::Args)]
 pub struct GenerateArgs {
     /// Number of tasks

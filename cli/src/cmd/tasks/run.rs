@@ -16,6 +16,7 @@ use lathunt_core::run::Run;
 use lathunt_core::tasks::outcome::{self, Executed, Plan};
 use lathunt_core::tasks::program::{Program, Rule, Scheduler};
 use lathunt_core::tasks::set::TaskSet;
+use lathunt_core::tasks::throttling;
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::facts::counters::Counters;
 use lathunt_host::tasks::{execute, Options, Preemption, Speeds};
@@ -250,6 +251,11 @@ pub(super) fn measure(
         notes.push(text);
     }
     let mut conditions = conditions(&places.used);
+    let carried = fiber_priority.is_some();
+    if let Some(text) = throttling::warning(&program, &places.default, carried, &conditions.knobs) {
+        eprintln!("warning: {text}");
+        notes.push(text);
+    }
     let speeds = Speeds::measure(&places.used, program.calibration_cpu, program.ns_per_loop)
         .context("cannot calibrate the event run")?;
     let duration = common.duration.or(program.duration);
