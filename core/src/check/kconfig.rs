@@ -108,13 +108,34 @@ impl Kconfig {
     }
 }
 
-/// Name and value of the option in a line.
+/// Name and value of the option in a line, which grep, a mail, a list or a patch may have changed: `+CONFIG_HZ=250`,
+/// `> # CONFIG_HZ is not set`, `CONFIG_HZ=250  # a comment`. An option that a patch removes, or that a sentence names, is
+/// none.
 fn option(line: &str) -> Option<(&str, &str)> {
-    if let Some(name) = line.strip_prefix("# CONFIG_").and_then(|line| line.strip_suffix(" is not set")) {
-        return Some((name, "n"));
+    let (before, option) = line.split_at(line.find("CONFIG_")?);
+    let option = option.strip_prefix("CONFIG_")?;
+    let end = option.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(option.len());
+    let (name, value) = option.split_at(end);
+    if let Some(before) = before.trim_end().strip_suffix('#') {
+        let is_whole = value.trim_end_matches(['`', ' ']) == " is not set";
+        return (is_whole && is_added(before)).then_some((name, "n"));
     }
-    let (name, value) = line.strip_prefix("CONFIG_")?.split_once('=')?;
-    Some((name, value.trim_matches('"')))
+    let value = value.strip_prefix('=').filter(|_| is_added(before))?;
+    if let Some((text, _)) = value.strip_prefix('"').and_then(|value| value.rsplit_once('"')) {
+        return Some((name, text));
+    }
+    let end = value.find([' ', '\t', '`', '#']).unwrap_or(value.len());
+    let (value, behind) = value.split_at(end);
+    let behind = behind.trim_matches(['`', ' ', '\t']);
+    (behind.is_empty() || behind.starts_with('#')).then_some((name, value))
+}
+
+/// Whether this can be before an option: blanks, quotes, the mark of a list or of an added line, a number, the name of a file.
+fn is_added(before: &str) -> bool {
+    let before = before.trim_start_matches(['>', ' ', '\t']);
+    let is_file = before.ends_with(':') && !before.contains(' ');
+    let is_stamp = before.starts_with('[') && before.trim_end().ends_with(']');
+    is_file || is_stamp || matches!(before.trim_end(), "" | "+" | "*" | "`" | "- `" | "* `") || before == "- "
 }
 
 #[cfg(test)]
@@ -132,6 +153,48 @@ mod tests {
         assert_eq!((all["PREEMPT_RT"].as_str(), all["HZ"].as_str()), ("a b", "n"));
         assert_eq!(all.len(), rules::options().len());
         assert_eq!(Kconfig::of("just a text").snapshot(), None);
+    }
+
+    #[test]
+    fn lines_that_grep_mail_lists_and_patches_changed_are_those_lines() {
+        let value = |line: &str| option(line.trim()).map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let rt = |value: &str| Some(("PREEMPT_RT".to_owned(), value.to_owned()));
+        for before in [
+            "",
+            "/boot/config-6.1.0-18-rt:",
+            "12:",
+            "> ",
+            ">> ",
+            "    ",
+            "- ",
+            "* ",
+            "+",
+            "- `",
+            "[    0.000000] ",
+        ] {
+            for behind in ["", "  # needed", "`", " "] {
+                assert_eq!(
+                    value(&format!("{before}CONFIG_PREEMPT_RT=y{behind}")),
+                    rt("y"),
+                    "{before}{behind}"
+                );
+            }
+            assert_eq!(value(&format!("{before}# CONFIG_PREEMPT_RT is not set")), rt("n"), "{before}");
+        }
+        assert_eq!(value("CONFIG_PREEMPT_RT=\"a b\" # c"), rt("a b"));
+        for none in [
+            "-CONFIG_PREEMPT_RT=y",
+            "-# CONFIG_PREEMPT_RT is not set",
+            "CONFIG_PREEMPT_RT=y must be set",
+            "You need CONFIG_PREEMPT_RT=y",
+            "# CONFIG_PREEMPT_RT is not set, as you see",
+            "# # CONFIG_PREEMPT_RT=y",
+            "#CONFIG_PREEMPT_RT=y",
+            "XCONFIG_PREEMPT_RT=y",
+            "CONFIG_PREEMPT_RT",
+        ] {
+            assert_eq!(value(none), None, "{none}");
+        }
     }
 
     #[test]
