@@ -85,11 +85,12 @@ impl Peak {
     fn circumstances(&self) -> String {
         let Some(context) = &self.context else { return self.victim.to_string() };
         let woken = match context.timer_ns {
-            Some(late) => format!("a timer {late} late"),
-            None if context.woken_by == "thread" => context.waker.to_string(),
-            None => format!("an {}", context.woken_by),
+            Some(_) if context.woken_by == Context::INSTEAD => context.instead(),
+            Some(late) => format!("by a timer {late} late"),
+            None if context.woken_by == "thread" => format!("by {}", context.waker),
+            None => format!("by an {}", context.woken_by),
         };
-        format!("{} after {}, woken by {woken}", self.victim, context.before)
+        format!("{} after {}, woken {woken}", self.victim, context.before)
     }
 }
 
@@ -103,10 +104,23 @@ pub struct Context {
     pub timer_ns: Option<Ns>,
     /// The previous thread on the CPU.
     pub before: Thread,
-    /// What woke it: `timer`, `interrupt`, `thread`.
+    /// What woke it: `timer`, `interrupt`, `thread`, `instead of timer`.
     pub woken_by: String,
     /// The thread on the CPU of the waking (in an interrupt, the interrupted thread).
     pub waker: Thread,
+}
+
+impl Context {
+    /// `woken_by` of a thread that something else woke although its timer was due.
+    pub const INSTEAD: &str = "instead of timer";
+
+    /// `while sender/9 ran, not by its timer, which was 146 µs late`.
+    #[must_use]
+    pub fn instead(&self) -> String {
+        let late = self.timer_ns.filter(|late| *late > Ns::ZERO);
+        let late = late.map_or(String::new(), |late| format!(", which was {late} late"));
+        format!("while {} ran, not by its timer{late}", self.waker)
+    }
 }
 
 /// Keeps the `limit` worst of a stream of values, worst first. Equal totals keep the earlier one.
@@ -171,6 +185,29 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::time::Tid;
+
+    #[test]
+    fn only_a_timer_that_woke_the_thread_is_said_to() {
+        let told = |woken_by: &str, late| {
+            let thread = |tid, comm: &str| Thread { tid: Tid(tid), comm: comm.to_owned(), prio: None };
+            let context = Context {
+                policy: "SCHED_FIFO".to_owned(),
+                timer_ns: late,
+                before: thread(8, "hog"),
+                woken_by: woken_by.to_owned(),
+                waker: thread(9, "sender"),
+            };
+            Peak { context: Some(context), ..Peak::example() }.sentence()
+        };
+        let late = Some(Ns(146_000));
+        assert!(told("timer", late).starts_with("cyclic/0/1 after hog/8, woken by a timer 146 µs late; "));
+        let said = "cyclic/0/1 after hog/8, woken while sender/9 ran, not by its timer";
+        assert!(told(Context::INSTEAD, late).starts_with(&format!("{said}, which was 146 µs late; ")));
+        assert!(told(Context::INSTEAD, Some(Ns(0))).starts_with(&format!("{said}; ")), "frozen in its sleep");
+        assert!(told("thread", None).starts_with("cyclic/0/1 after hog/8, woken by sender/9; "));
+        assert!(told("interrupt", None).starts_with("cyclic/0/1 after hog/8, woken by an interrupt; "));
+    }
 
     proptest! {
         #[test]

@@ -6,6 +6,7 @@ use super::lateness::{self, Firing};
 use super::record::Record;
 use super::scene::{CauseInput, Interval, WakeInterval};
 use super::segment::{Explanation, Kind, Segment};
+use super::thread::{states, State};
 use super::{causes, timer_interval};
 use crate::series::Thread;
 use crate::time::{Mono, Tid};
@@ -48,6 +49,7 @@ fn explain(record: &Record, interval: &Interval, of: Of) -> Explanation {
     let mut from = begin;
     if let Some(waking) = first_waking(record, tid, begin, end).filter(|_| of != Of::Wake)
         && let Some(firing) = Firing::of(record, waking)
+        && !ran_before(record, tid, begin, waking.1.at)
     {
         parts.extend(lateness::explain(record, tid, begin, &firing, &mut shares));
         from = waking.1.at;
@@ -71,6 +73,14 @@ fn victim(record: &Record, tid: Tid, begin: Mono, end: Mono) -> Thread {
         _ => None,
     });
     task.map_or_else(|| record.thread_by_id(tid, end), |task| record.thread(task, end))
+}
+
+/// Whether a waking that is not recorded ended the wait in which `tid` was at `begin`, before `waking`: the timer of that
+/// waking was armed after it.
+fn ran_before(record: &Record, tid: Tid, begin: Mono, waking: Mono) -> bool {
+    let mut lives = states(record, tid, begin, waking).into_iter();
+    lives.next().is_some_and(|first| matches!(first.state, State::Blocked(_)))
+        && lives.any(|life| life.state == State::Running)
 }
 
 fn first_waking<'w>(record: &Record<'w>, tid: Tid, begin: Mono, end: Mono) -> Option<(u32, &'w Event)> {

@@ -37,9 +37,11 @@ fn line(nth: usize, (peak, context): (&Peak, &Context), width: usize) -> Vec<Str
     )
 }
 
-/// `woken by its timer in swapper/1`, `woken by low/12 (RT 10)`.
+/// `woken by a timer over swapper/1`, `woken by low/12 (RT 10)`.
 fn woken(context: &Context) -> String {
     match context.woken_by.as_str() {
+        // The lateness is at the start of the line.
+        Context::INSTEAD => format!("woken while {} ran, not by its timer", context.waker),
         "timer" => format!("woken by a timer over {}", context.waker.comm),
         "thread" => format!("woken by {}", context.waker),
         _ => format!("woken in an interrupt over {}", context.waker.comm),
@@ -90,6 +92,10 @@ mod tests {
         let narrow = super::text(&run, 80, true);
         assert_eq!(narrow.matches("after hog/9 (RT 98)\n").count(), 9, "nothing is cut off: {narrow}");
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        run.peaks[0].context.as_mut().unwrap().woken_by = Context::INSTEAD.to_owned();
+        let instead = super::text(&run, 200, false);
+        let said = "SCHED_FIFO, woken while swapper/1/0 (nice 0) ran, not by its timer, after hog/9";
+        assert!(instead.lines().nth(1).unwrap().contains(said), "{instead}");
         run.peaks.clear();
         assert_eq!(super::text(&run, 80, false), "");
     }

@@ -315,6 +315,13 @@ impl Activation {
         self.timer.is_some_and(|(due, entry)| due == entry && self.waking > entry)
     }
 
+    /// Whether something else woke it although its timer was due: before the handler of that late timer ran, or from the
+    /// freezer.
+    #[must_use]
+    pub fn is_woken_instead(&self) -> bool {
+        self.is_thawed() || self.timer.is_some_and(|(due, entry)| due < entry && entry == self.waking)
+    }
+
     /// Due → handler of the timer that woke it.
     #[inline]
     #[must_use]

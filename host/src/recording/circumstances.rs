@@ -31,6 +31,7 @@ pub(super) fn context(a: &Activation) -> Context {
         timer_ns: a.timer_part(),
         before: a.before.thread(),
         woken_by: match a.via {
+            _ if a.is_woken_instead() => Context::INSTEAD,
             Via::Timer => "timer",
             Via::Interrupt => "interrupt",
             Via::Thread => "thread",

@@ -71,7 +71,7 @@ impl Evidence {
 /// Notes that something else woke its thread before the late timer of its sleep did: a timer that wakes a thread does so
 /// in its handler, which begins before.
 pub(super) fn note_overdue(window: &mut Window, a: &Activation) {
-    let Some((due, entry)) = a.timer.filter(|&(due, entry)| due < entry && entry == a.waking) else { return };
+    let Some((due, entry)) = a.timer.filter(|_| a.is_woken_instead() && !a.is_thawed()) else { return };
     let handles = |event: &Event| event.at == entry && matches!(event.kind, Kind::TimerExpireEntry { .. });
     if !window.events.iter().any(handles) {
         let (tid, expires) = (a.thread.tid, Mono(due.0.saturating_add(a.slack.0)));

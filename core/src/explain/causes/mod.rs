@@ -22,7 +22,7 @@ mod thread;
 mod timer_interrupt;
 mod vector;
 mod victim;
-mod waited_for;
+pub(super) mod waited_for;
 
 use super::caveats;
 use super::record::Record;

@@ -6,6 +6,7 @@ use super::missing::TIMER_MISSING;
 use super::reason::{Asked, Reason};
 use super::wakers::{OwnTimer, TimerOf, Waker};
 use super::Walk;
+use crate::explain::causes::waited_for::{FIND_THE_STOPPER, STOPPED};
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::thread::{states, State, Stretch};
 use crate::series::Thread;
@@ -271,7 +272,7 @@ impl Walk<'_, '_> {
         };
         let on = continues.as_ref().map_or(String::new(), |other| format!(", until {other} continued it"));
         let text = format!("{} was stopped {how}{by} for {AMOUNT}{on}", self.subject(thread, depth));
-        let advice = "find who stops it: a debugger or tracer, job control of a terminal, a supervisor, the freezer of its cgroup; and who continues it";
+        let advice = FIND_THE_STOPPER;
         let label = format!("{thread} is stopped {how}{by}{on}");
         // Follows a continuing thread only if it was delayed itself, or is a tracer; else it chose the time.
         let held_up = |other: &Thread| {
@@ -295,7 +296,7 @@ impl Walk<'_, '_> {
             return self.unsure(&what, stretch.begin, stretch.end);
         }
         self.say(Weight::Blame, stretch.length(), text, "stopped".to_owned(), advice);
-        self.awaited("being stopped", label, stretch.begin, stretch.end, &[sent, stretch.ended_by])
+        self.awaited(STOPPED, label, stretch.begin, stretch.end, &[sent, stretch.ended_by])
     }
 
     /// Whether no event of `other` in the span is certainly missing: each of its waits ends with a waking, each of its runs

@@ -221,3 +221,36 @@ fn a_victim_whose_way_to_the_cpu_is_not_recorded_is_not_said_to_have_waited_for_
         ",
     );
 }
+
+#[test]
+fn a_thread_that_was_stopped_when_its_timer_was_due_was_not_late_by_its_timer() {
+    // The thread that continued it is on a CPU of another record.
+    let events = "
+          0   c1 switch idle > rt/50@95
+         90   c1 switch rt/50@95:T > idle
+          5   c1 idle+ 1
+       9000   c1 idle-
+       9001   c1 switch idle > rt/50@95
+       9020   c1 arm 100
+       9022   c1 switch rt/50@95:S > idle
+       9023   c1 vec+ local_timer
+       9024   c1 timer+ hrtimer_wakeup 9020
+       9025   c1 waking rt/50@95
+       9026   c1 timer-
+       9027   c1 vec- local_timer
+       9030   c1 switch idle > rt/50@95
+       9050   c1 switch rt/50@95:S > idle
+    ";
+    let told = super::super::explained(&notation::window(events), 100, 9_040);
+    assert_eq!(told.cause, "stopped");
+    assert!(
+        told.sentence.contains("it was stopped, by a signal, a tracer or the freezer, for 8.90"),
+        "{}",
+        told.sentence
+    );
+    assert!(told.advice.starts_with("find who stops it"), "{}", told.advice);
+    // Blocked for another reason, it is not late by its timer either.
+    let told = super::super::explained(&notation::window(&events.replace(":T >", ":D >")), 100, 9_040);
+    let late = crate::explain::text::render(&told, crate::explain::text::Options::default());
+    assert!(!late.contains("timer slack"), "{late}");
+}
