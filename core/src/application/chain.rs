@@ -33,6 +33,9 @@ pub struct Followed {
     pub cut_off: u64,
     /// Threads of the chain.
     pub threads: Vec<Tid>,
+    /// Parts of the longest activation, one for each stage: until it woke the next one; of the last one, until its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worst_ns: Vec<Ns>,
 }
 
 /// A job of a thread of the chain.
@@ -124,6 +127,10 @@ impl Chain {
         let mut first: Vec<Seen> = first.jobs.clone();
         first.sort_by_key(|job| job.begin);
         let reached: Vec<Result<Mono, usize>> = first.iter().map(|job| end_of(job, rest)).collect();
+        let due = first.iter().zip(&reached).filter(|(job, _)| is_due(job));
+        let lengths = due.filter_map(|(job, end)| Some((end.ok()?.since(job.begin), job)));
+        let longest = lengths.max_by_key(|(length, _)| *length);
+        let worst = longest.and_then(|(length, job)| Some((length, parts_of(job.begin, job, rest)?)));
         for (nth, job) in first.iter().enumerate().filter(|(_, job)| is_due(job)) {
             // If the next one has no end and was released before this end, the end may be that of both.
             let next = first.get(nth + 1).zip(reached.get(nth + 1));
@@ -141,6 +148,12 @@ impl Chain {
                     self.followed.broken_before[stage] += 1;
                 }
             }
+        }
+        if let Some((length, parts)) =
+            worst.filter(|(length, _)| *length > self.followed.worst_ns.iter().copied().sum())
+            && self.histogram.as_ref().and_then(Histogram::max) == Some(length)
+        {
+            self.followed.worst_ns = parts;
         }
         for stage in &mut self.stages {
             stage.jobs.retain(|job| until.is_some_and(|until| job.begin >= until));
@@ -195,11 +208,24 @@ impl Chain {
 /// End of the last job that `log` started in the last of `stages`; else the first stage that it did not reach.
 fn end_of(job: &Seen, stages: &[Stage]) -> Result<Mono, usize> {
     let Some((next, rest)) = stages.split_first() else { return Ok(job.end) };
-    let from = next.jobs.partition_point(|one| (one.waker, one.waking) < (Some(job.tid), job.begin));
-    let woken = next.jobs[from..].iter();
-    let woken = woken.take_while(|one| one.waker == Some(job.tid) && one.waking <= job.end);
-    let ends = woken.map(|one| end_of(one, rest).map_err(|stage| stage + 1));
+    let ends = started_by(job, next).map(|one| end_of(one, rest).map_err(|stage| stage + 1));
     ends.reduce(|a, b| Ok(a?.max(b?))).unwrap_or(Err(0))
+}
+
+/// The jobs of `stage` that `job` started.
+fn started_by<'s>(job: &Seen, stage: &'s Stage) -> impl Iterator<Item = &'s Seen> {
+    let (waker, end) = (Some(job.tid), job.end);
+    let from = stage.jobs.partition_point(|one| (one.waker, one.waking) < (waker, job.begin));
+    stage.jobs[from..].iter().take_while(move |one| one.waker == waker && one.waking <= end)
+}
+
+/// The parts of the time from `since` to that end, one for the stage of `job` and for each later one.
+fn parts_of(since: Mono, job: &Seen, stages: &[Stage]) -> Option<Vec<Ns>> {
+    let Some((next, rest)) = stages.split_first() else { return Some(vec![job.end.since(since)]) };
+    let last = started_by(job, next).max_by_key(|one| end_of(one, rest).ok())?;
+    let mut parts = vec![last.waking.since(since)];
+    parts.extend(parts_of(last.waking, last, rest)?);
+    Some(parts)
 }
 
 #[cfg(test)]
@@ -264,6 +290,7 @@ mod tests {
         assert_eq!((task.misses, task.miss_max_ns), (10, Some(Ns(20 * MS))));
         assert_eq!(task.chain.unwrap().broken, 0);
         assert_eq!(task.thread.to_string(), "a>b>c");
+        assert_eq!(chain(None, 1).chain.unwrap().worst_ns, [14, 16, 30].map(Ns::from_ms));
     }
 
     #[test]
@@ -282,8 +309,9 @@ mod tests {
         chain.blocked("b", Tid(2), Mono(0));
         chain.add("a", &[seen(1, None, 100, 120)], None);
         chain.add("b", &[seen(2, Some(1), 105, 110), seen(2, Some(1), 115, 150)], None);
-        let max = chain.report(None, &[]).of(Quantity::Response).unwrap().histogram.max();
-        assert_eq!(max, Some(Ns(50 * MS)));
+        let report = chain.report(None, &[]);
+        assert_eq!(report.of(Quantity::Response).unwrap().histogram.max(), Some(Ns(50 * MS)));
+        assert_eq!(report.chain.unwrap().worst_ns, [15, 35].map(Ns::from_ms));
     }
 
     #[test]

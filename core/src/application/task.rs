@@ -310,7 +310,7 @@ impl Task {
         (took > deadline && self.may_spin_until(deadline) && else_certain).then_some(took)
     }
 
-    /// The longest wait for a CPU above `deadline` of a thread that may poll: that job was late all the same.
+    /// The longest time above `deadline` from a release to the start of its job, of a thread that may poll: that job was late all the same.
     #[must_use]
     pub fn waited_beyond(&self, deadline: Ns) -> Option<Ns> {
         self.polls_from_ns.filter(|&waited| waited > deadline && self.may_poll_until(deadline))

@@ -238,7 +238,8 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns, poo
     let tied = tasks.iter().filter(|task| pools.unties(task).is_none());
     for (task, waited) in tied.filter_map(|task| Some((task, task.waited_beyond(deadline)?))) {
         let (waited, deadline) = waited.told_apart(deadline);
-        verdict.fails(format!("{}: a job waited for a CPU for {waited}, deadline {deadline}", task.thread));
+        verdict
+            .fails(format!("{}: a job started {waited} after its release, deadline {deadline}", task.thread));
     }
     let tied = tasks.iter().filter(|task| pools.unties(task).is_none());
     for (task, took) in tied.filter_map(|task| Some((task, task.took_beyond(deadline)?))) {

@@ -47,6 +47,8 @@ pub fn of(run: &Run) -> Option<Late<'_>> {
         rest.unwrap_or(&told.sentence).to_owned()
     });
     let fix = explanation.map(|told| told.advice.clone()).filter(|advice| !advice.is_empty());
+    let (chain_why, chain_fix) = chain_of(worst.task).unzip();
+    let (why, fix) = (why.or(chain_why), fix.or(chain_fix));
     let others = missed.iter().skip(1).map(|other| {
         let cause = peak_of(run, other).and_then(|peak| peak.culprit.as_ref());
         let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
@@ -85,6 +87,26 @@ fn peak_of<'r>(run: &'r Run, missed: &Missed) -> Option<&'r Peak> {
             && peak.total_ns == missed.max
             && peak.victim.tid == missed.task.thread.tid
     })
+}
+
+/// The parts of the longest activation of a chain, and where to look.
+fn chain_of(task: &Task) -> Option<(String, String)> {
+    let parts = &task.chain.as_ref()?.worst_ns;
+    let names: Vec<&str> = task.thread.comm.split('>').collect();
+    if names.len() != parts.len() {
+        return None; // of an earlier version, or a pattern with this sign
+    }
+    let next = names.iter().skip(1).map(|next| format!("until it woke {next}"));
+    let until = next.chain(["until its end".to_owned()]);
+    let told: Vec<String> = names
+        .iter()
+        .zip(parts)
+        .zip(until)
+        .map(|((name, part), until)| format!("{name} took {part} {until}"))
+        .collect();
+    let (largest, _) = names.iter().zip(parts).rev().max_by_key(|(_, part)| **part)?;
+    let fix = format!("{largest} took the largest part: see its jobs among the worst cases");
+    Some((format!("in the worst one, {}", told.join("; ")), fix))
 }
 
 fn said(missed: &Missed) -> String {
@@ -296,6 +318,23 @@ pub(super) mod tests {
             "{short}"
         );
         assert_eq!(several(0, 0, 3).0, all);
+    }
+
+    #[test]
+    fn of_a_late_chain_the_parts_of_the_worst_activation_are_said() {
+        let mut run = late_run();
+        let chain = &mut run.tasks[1];
+        chain.thread.comm = "sensor>filter".to_owned();
+        let worst_ns = [247, 2_000].map(Ns::from_us).to_vec();
+        chain.chain = Some(crate::application::Followed { worst_ns, ..Default::default() });
+        run.peaks.clear();
+        let late = of(&run).unwrap();
+        let said =
+            "in the worst one, sensor took 247 µs until it woke filter; filter took 2.000 ms until its end";
+        assert_eq!(late.why.as_deref(), Some(said));
+        assert!(late.fix.unwrap().starts_with("filter took the largest part"));
+        run.tasks[1].thread.comm = "sensor>filter>x".to_owned();
+        assert_eq!(of(&run).unwrap().why, None);
     }
 
     #[test]
