@@ -5,6 +5,7 @@
 
 use super::parts::{self, Part};
 use super::task::LateCause;
+use super::usual::Usual;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::activation::{Activation, Point, Via};
 
@@ -49,6 +50,9 @@ pub struct Job {
     pub steps: Vec<Activation>,
     /// Time of the other activations.
     pub more: Vec<Part>,
+    /// Part of its running that the thread has in each job, and that fits in the deadline; zero if the job is not late, or
+    /// too little is known.
+    pub usual: Ns,
     /// The main wait of the thread is not known yet: the limits of the job may change.
     pub is_provisional: bool,
 }
@@ -58,6 +62,12 @@ impl Job {
     #[must_use]
     pub fn total(&self) -> Ns {
         self.end.since(self.begin)
+    }
+
+    /// Its time on a CPU, interrupts included.
+    fn ran(&self) -> Ns {
+        let later = self.more.iter().filter(|part| part.what == parts::What::Runs).map(|part| part.net);
+        self.steps.iter().map(|step| step.execution).chain(later).sum()
     }
 
     /// Identifies the job: thread and end, which is also in its last activation.
@@ -120,6 +130,7 @@ pub(super) struct Jobs {
     pub least: Ns,
     ended: Vec<Job>,
     due: Due,
+    usual: Usual,
     /// Jobs that ended before the period, their deadline, was known.
     early: Vec<LateCause>,
     causes: Vec<LateCause>,
@@ -205,7 +216,9 @@ impl Jobs {
             }
             false => Backlog {
                 until: previous.end,
-                why: StartDelay::Overrun(parts::main_cause(&previous.parts(name)).map(|(cause, _)| cause)),
+                why: StartDelay::Overrun(
+                    parts::main_cause(&previous.parts(name), previous.usual).map(|(cause, _)| cause),
+                ),
                 since: previous.since(),
             },
         });
@@ -218,8 +231,12 @@ impl Jobs {
         free.clear();
         let steps = std::mem::replace(&mut self.steps, free);
         let more = std::mem::take(&mut self.more);
-        let job = Job { begin, end, backlog, steps, more, is_provisional: false };
+        let mut job = Job { begin, end, backlog, steps, more, usual: Ns::ZERO, is_provisional: false };
         let total = job.total();
+        if let Some(deadline) = self.due.deadline.filter(|deadline| total > *deadline) {
+            job.usual = self.usual.within(deadline);
+        }
+        self.usual.add(job.ran());
         match self.due.deadline {
             Some(deadline) if total > deadline => {
                 self.late(&job, name).into_iter().for_each(|of| self.count(of))
@@ -237,7 +254,7 @@ impl Jobs {
     }
 
     fn late(&self, job: &Job, name: fn(Point) -> Option<&'static str>) -> Option<LateCause> {
-        let (cause, time_ns) = parts::main_cause(&job.parts(name))?;
+        let (cause, time_ns) = parts::main_cause(&job.parts(name), job.usual)?;
         Some(LateCause { cause, jobs: 1, time_ns, worst_ns: job.total() })
     }
 
@@ -262,7 +279,7 @@ impl Jobs {
         let Some(last) = activations.last() else { return };
         let steps = activations.iter().take(STEPS).copied().collect();
         let (end, backlog, more) = (last.blocked, None, Vec::new());
-        let job = Job { begin, end, backlog, steps, more, is_provisional: true };
+        let job = Job { begin, end, backlog, steps, more, usual: Ns::ZERO, is_provisional: true };
         if job.total() > self.longest_provisional || job.total() > self.least {
             self.longest_provisional = self.longest_provisional.max(job.total());
             self.ended.push(job);

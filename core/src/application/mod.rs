@@ -38,6 +38,7 @@ mod spinning;
 mod sums;
 mod task;
 mod unfinished;
+mod usual;
 mod waiting;
 
 pub use chain::Followed;

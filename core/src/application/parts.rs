@@ -284,7 +284,7 @@ pub(super) fn add_up(sums: &mut Vec<Part>, fresh: Vec<Part>) {
 /// The cause of `job` by its activations alone, as in [`super::LateCause`].
 #[must_use]
 pub fn counted_cause(job: &Job, name: fn(Point) -> Option<&'static str>) -> Option<String> {
-    main_cause(&job.parts(name)).map(|(cause, _)| cause)
+    main_cause(&job.parts(name), job.usual).map(|(cause, _)| cause)
 }
 
 /// Whether an explanation from events may know more than `counted`, a cause by activations: these do not show what kept a
@@ -300,19 +300,19 @@ pub fn is_same_cause(counted: &str, cause: &str) -> bool {
     counted == cause || counted.strip_prefix(HELD_BY).is_some_and(|comm| cause == format!("thread: {comm}"))
 }
 
-/// The cause with the most time: its name and time.
+/// The cause with the most time, of which `usual` is not counted as the thread's own ([`Job::usual`]): its name and time.
 #[must_use]
-pub fn main_cause(parts: &[Part]) -> Option<(String, Ns)> {
-    by_cause(parts).into_iter().next().map(|(part, net)| (part.cause.clone(), net))
+pub fn main_cause(parts: &[Part], usual: Ns) -> Option<(String, Ns)> {
+    by_cause(parts, usual).into_iter().next().map(|(part, net)| (part.cause.clone(), net))
 }
 
 /// Kind of the cause with the most time.
 pub(super) fn main_kind(parts: &[Part]) -> Option<What> {
-    by_cause(parts).first().map(|(part, _)| part.what)
+    by_cause(parts, Ns::ZERO).first().map(|(part, _)| part.what)
 }
 
-/// Each cause with its largest part and total time, the largest total first.
-fn by_cause(parts: &[Part]) -> Vec<(&Part, Ns)> {
+/// Each cause with its largest part and total time. The largest total comes first, without `usual` of its own running.
+fn by_cause(parts: &[Part], usual: Ns) -> Vec<(&Part, Ns)> {
     let mut causes: Vec<(&Part, Ns)> = Vec::new();
     for part in parts {
         match causes.iter_mut().find(|(known, _)| known.cause == part.cause) {
@@ -325,7 +325,15 @@ fn by_cause(parts: &[Part]) -> Vec<(&Part, Ns)> {
             None => causes.push((part, part.net)),
         }
     }
-    causes.sort_by_key(|(part, net)| (std::cmp::Reverse(*net), part.begin));
+    let runs =
+        causes.iter().filter(|(part, _)| part.what == What::Runs).map(|(part, net)| (part.faults > 0, *net));
+    let without_faults: Ns = runs.filter(|(faults, _)| !faults).map(|(_, net)| net).sum();
+    let weight = |(part, net): &(&Part, Ns)| match (part.what, part.faults) {
+        (What::Runs, 0) => net.saturating_sub(usual),
+        (What::Runs, _) => net.saturating_sub(usual.saturating_sub(without_faults)),
+        _ => *net,
+    };
+    causes.sort_by_key(|cause| (std::cmp::Reverse(weight(cause)), std::cmp::Reverse(cause.1), cause.0.begin));
     causes
 }
 
@@ -338,7 +346,7 @@ pub fn explanation(job: &Job, name: fn(Point) -> Option<&'static str>, why: &str
     let label = format!("job of {thread}, from its release to its next wait");
     let mut tree = Segment::group(Kind::Passage, label, job.begin, total, leaves);
     tree.thread = Some(thread.clone());
-    let causes = by_cause(&parts);
+    let causes = by_cause(&parts, job.usual);
     let told = causes.iter().filter(|(_, net)| net.0 as f64 >= TOLD * total.0 as f64).take(5);
     let told: Vec<String> = told.map(|(part, net)| clause(part, *net)).collect();
     let sentence = format!("{thread} took {total}: {}", told.join("; "));

@@ -24,7 +24,15 @@ fn step_of(at: u64, ran: u64, length: u64, point: Point) -> Activation {
 
 fn job(begin: u64, steps: Vec<Activation>) -> Job {
     let end = steps.last().unwrap().blocked;
-    Job { begin: Mono(begin * 1_000), end, backlog: None, steps, more: Vec::new(), is_provisional: false }
+    Job {
+        begin: Mono(begin * 1_000),
+        end,
+        backlog: None,
+        steps,
+        more: Vec::new(),
+        usual: Ns::ZERO,
+        is_provisional: false,
+    }
 }
 
 #[test]
@@ -65,7 +73,7 @@ fn the_last_task_on_the_cpu_is_no_cause_if_others_had_it_for_longer() {
         waited.switched_in = Mono(1_900_000);
         waited.blocked = Mono(1_950_000);
         (waited.before.tid, waited.before.comm) = (Tid(5), Comm::cut("last"));
-        main_cause(&job(1_000, vec![waited]).parts(name)).unwrap().0
+        main_cause(&job(1_000, vec![waited]).parts(name), Ns::ZERO).unwrap().0
     };
     assert_eq!(
         (cause(false).as_str(), cause(true).as_str()),
@@ -77,7 +85,7 @@ fn the_last_task_on_the_cpu_is_no_cause_if_others_had_it_for_longer() {
 fn who_took_a_reservation_within_its_job_may_have_used_up_its_budget() {
     let cause = |policy, was_reserved| {
         let waited = Activation { policy, was_reserved, preemptions: 1, ..step_of(1_000, 50, 900, SLEEP) };
-        main_cause(&job(1_000, vec![waited]).parts(name)).unwrap().0
+        main_cause(&job(1_000, vec![waited]).parts(name), Ns::ZERO).unwrap().0
     };
     assert_eq!(cause(1, false), "preempted");
     let budget = "SCHED_DEADLINE budget used up, or preempted by an earlier deadline";
@@ -94,7 +102,7 @@ fn a_timer_that_was_in_time_for_a_frozen_thread_was_not_late() {
         let (via, timer) = (Via::Timer, Some((Mono(1_000_000), Mono(entry))));
         let slept = Activation { via, timer, ..step_of(9_000, 50, 50, SLEEP) };
         let job = job(1_000, vec![slept]);
-        (main_cause(&job.parts(name)).unwrap(), job.is_thawed(name))
+        (main_cause(&job.parts(name), Ns::ZERO).unwrap(), job.is_thawed(name))
     };
     let frozen = "stopped in its sleep by the freezer of its cgroup".to_owned();
     assert_eq!(cause(1_000_000), ((frozen, Ns::from_us(8_000)), true));
@@ -126,7 +134,7 @@ fn a_job_that_was_late_for_the_one_before_it_has_the_cause_of_that_one() {
     };
     let late = Job { backlog: Some(backlog), ..job(1_000, vec![step_of(1_900, 60, 60, SLEEP)]) };
     let parts = late.parts(name);
-    assert_eq!(main_cause(&parts), Some(("page fault".to_owned(), Ns::from_us(900))));
+    assert_eq!(main_cause(&parts, Ns::ZERO), Some(("page fault".to_owned(), Ns::from_us(900))));
     assert_eq!((parts[0].what, parts.iter().map(|part| part.net).sum::<Ns>()), (What::Backlog, late.total()));
 }
 
@@ -146,7 +154,7 @@ fn a_sleep_within_a_job_and_what_its_timer_was_late_by_are_two_things() {
 fn page_faults_are_the_cause_only_where_they_can_be() {
     let cause = |faults| {
         let ran = Activation { faults, ..step_of(1_000, 900, 900, SLEEP) };
-        main_cause(&job(1_000, vec![ran]).parts(name)).unwrap().0
+        main_cause(&job(1_000, vec![ran]).parts(name), Ns::ZERO).unwrap().0
     };
     assert_eq!([cause(256), cause(2)], ["page faults in its own code", "its own code or system calls"]);
     assert_eq!([cause(100), cause(19)], ["page faults or its own code", "its own code or system calls"]);
@@ -216,9 +224,43 @@ fn the_longest_job_is_handed_over_and_a_late_one_after_it_is_its_backlog() {
     }
     let longest = jobs.iter().max_by_key(|job| job.total()).unwrap();
     assert_eq!(longest.steps.len(), 2, "{longest:?}");
-    assert_eq!(main_cause(&longest.parts(name)).unwrap().0, "mutex with inheritance, held by low");
+    assert_eq!(main_cause(&longest.parts(name), Ns::ZERO).unwrap().0, "mutex with inheritance, held by low");
     let control = &tasks.report()[0];
     let cause = &control.late_causes[0];
     assert_eq!((cause.cause.as_str(), control.late_causes.len()), ("mutex with inheritance, held by low", 1));
     assert_eq!((cause.jobs, control.misses), (2 * 4, 2 * 4), "each lock makes two of them late");
+}
+
+#[test]
+fn what_each_job_runs_does_not_make_one_late_and_what_one_runs_beyond_that_does() {
+    let name = name as fn(Point) -> Option<&'static str>;
+    let told = |usual, ran, waited| {
+        let mut late = job(1_000, vec![step_of(1_000, ran, ran + waited, SLEEP)]);
+        late.usual = Ns::from_us(usual);
+        let told = explanation(&late, name, "no ring").unwrap();
+        assert_eq!(Some(&told.cause), counted_cause(&late, name).as_ref());
+        assert!(told.sentence.contains(&format!("ran {} itself", Ns::from_us(ran))), "{}", told.sentence);
+        (told.cause, told.advice)
+    };
+    assert_eq!(told(0, 12_000, 11_000).0, "its own code or system calls");
+    let (cause, advice) = told(12_000, 12_000, 11_000);
+    assert_eq!(cause, PREEMPTED);
+    assert!(advice.starts_with("raise the priority"), "{advice}");
+    assert_eq!(told(2_000, 12_000, 9_000).0, "its own code or system calls");
+    assert_eq!(told(12_000, 12_100, 0).0, "its own code or system calls", "there is nothing else");
+}
+
+#[test]
+fn a_thread_whose_jobs_run_as_ever_is_late_by_what_was_added() {
+    let mut tasks = Tasks::new(4, Some(Ns::from_ms(20)), name);
+    tasks.ask_for_jobs(Ns(u64::MAX));
+    let at_ms = |ms: u64| Mono(ms * 1_000_000);
+    for turn in 1..=300 {
+        let woken = activation(turn * 50_000_000, Via::Timer, SLEEP);
+        let waited = if turn == 200 { 11 } else { 0 };
+        let blocked = at_ms(turn * 50 + 12 + waited);
+        tasks.add(&Activation { execution: Ns::from_ms(12), blocked, ..woken });
+    }
+    let late = tasks.report()[0].late_causes.clone();
+    assert_eq!(late.iter().map(|of| (of.cause.as_str(), of.jobs)).collect::<Vec<_>>(), [(PREEMPTED, 1)]);
 }

@@ -60,7 +60,7 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     }
     let backlog = job.backlog.as_ref().filter(|backlog| backlog.why != StartDelay::Stopped);
     let backlog_until = backlog.map(|backlog| backlog.until);
-    let told = explain::explain_job(&window, &JobInterval { of, backlog_until });
+    let told = explain::explain_job(&window, &JobInterval { of, backlog_until, usual: job.usual });
     let is_of_all = told.total_ns == job.total();
     // The sums count a stall as time of the thread, or of its timer.
     let gaps = told.tree.all_gaps();

@@ -130,7 +130,7 @@ fn a_job_that_was_due_while_its_thread_was_stopped_was_late_for_the_stop() {
     let late: Vec<Job> = tasks.take_jobs().into_iter().filter(|job| job.total() > Ns::from_ms(40)).collect();
     let backlog = late.iter().filter_map(|job| job.backlog.as_ref());
     assert_eq!(backlog.map(|backlog| &backlog.why).collect::<Vec<_>>(), [&StartDelay::Stopped], "{late:?}");
-    let cause = main_cause(&late[0].parts(name)).unwrap();
+    let cause = main_cause(&late[0].parts(name), Ns::ZERO).unwrap();
     assert_eq!(
         cause,
         ("stopped in its wait, by a signal, a debugger or the freezer".to_owned(), Ns(60 * MS))
@@ -322,7 +322,7 @@ fn a_thread_that_begins_behind_its_own_schedule_was_not_stopped() {
     let late: Vec<Job> = tasks.take_jobs().into_iter().filter(|job| job.total() > Ns::from_ms(40)).collect();
     assert!(!late.is_empty());
     for job in &late {
-        let cause = main_cause(&job.parts(name)).unwrap().0;
+        let cause = main_cause(&job.parts(name), Ns::ZERO).unwrap().0;
         assert!(cause == "behind its own schedule" && job.is_behind(name), "{job:?}");
     }
 }

@@ -3,7 +3,7 @@
 use super::{thread_in, Walk};
 use crate::explain::record::Record;
 use crate::explain::segment::{Explanation, Kind, Segment};
-use crate::time::{Cpu, Mono, Tid};
+use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::window::Window;
 
 /// An answer, in ns of the responder's clock.
@@ -37,7 +37,7 @@ pub fn explain_answer(window: &Window, answer: &Answer) -> Explanation {
     let root = thread_in(record, answer.tid, woken, sent);
     let mut walk = Walk::new(record, &root, woken, sent);
     // The responder's own computation can be the cause.
-    walk.clauses.of_job();
+    walk.clauses.of_job(Ns::ZERO);
     let spans = [
         ("waking → stimulus received", woken, received),
         ("turnaround: received → answer ready", received, answered),

@@ -85,15 +85,16 @@ pub struct Clauses {
     last: usize,      // the one pushed last
     slept: Ns,
     is_job: bool,
+    usual: Ns,
     is_lossy: bool,
     may_spin: bool,
     backlog: Ns,
 }
 
 impl Clauses {
-    /// In a job the thread's own computation and sleeps can be the cause.
-    pub fn of_job(&mut self) {
-        self.is_job = true;
+    /// In a job the thread's own computation and sleeps can be the cause, but for the computation that is `usual`.
+    pub fn of_job(&mut self, usual: Ns) {
+        (self.is_job, self.usual) = (true, usual);
     }
 
     /// The trace lost events without reporting it: a cause must weigh more than any other with all of the unexplained time.
@@ -260,12 +261,14 @@ impl Clauses {
             self.is_worth(blame.net, total, A_CAUSE) || wanted.is_none_or(|wanted| wanted.net < all)
         });
         let chosen = match (blame, wanted) {
-            (Some(blame), Some(wanted)) if self.is_job && wanted.net > blame.net.max(unexplained) => {
+            (Some(blame), Some(wanted))
+                if self.is_job && self.unusual(wanted) > blame.net.max(unexplained) =>
+            {
                 Some(wanted)
             }
             // Most of the interval is the thread's own computation: it is the cause.
             (Some(blame), Some(wanted))
-                if wanted.weight == Weight::Own && wanted.net.0 >= OWN * blame.net.max(all).0 =>
+                if wanted.weight == Weight::Own && self.unusual(wanted).0 >= OWN * blame.net.max(all).0 =>
             {
                 Some(wanted).filter(|wanted| wanted.net >= unexplained)
             }
@@ -281,6 +284,15 @@ impl Clauses {
         };
         let chosen = chosen.filter(|chosen| !self.is_lossy || self.is_certain(chosen, unexplained));
         chosen.map(|chosen| if chosen.weight == Weight::Blame { self.framed(chosen) } else { chosen })
+    }
+
+    /// The time of `wanted` that is not usual.
+    fn unusual(&self, wanted: &Clause) -> Ns {
+        if wanted.weight != Weight::Own {
+            return wanted.net;
+        }
+        let own = self.all.iter().filter(|clause| clause.weight == Weight::Own).map(|clause| clause.net);
+        wanted.net.min(own.sum::<Ns>().saturating_sub(self.usual))
     }
 
     /// Whether no other cause can weigh more than `chosen`, whatever the unexplained time was.
@@ -361,6 +373,22 @@ mod tests {
     fn nobody_is_the_cause_of_less_than_is_unexplained() {
         let cause = |us| concluded(500, vec![clause(Weight::Blame, us, "thread: hog", "")]).0;
         assert_eq!([cause(499), cause(500)], ["unexplained", "thread: hog"]);
+    }
+
+    #[test]
+    fn running_that_each_job_has_is_not_why_one_is_late() {
+        let cause = |usual_us, clauses: &[(Weight, u64, &str)]| {
+            let mut all = Clauses::default();
+            all.of_job(Ns::from_us(usual_us));
+            clauses.iter().for_each(|(weight, us, cause)| all.push(clause(*weight, *us, cause, "")));
+            let rest = Segment::leaf(Kind::Thread, "the rest", Mono(0), Ns::from_us(1_000));
+            all.conclude(&Thread::default(), &rest).1
+        };
+        let throttled = [(Weight::Own, 520, "own"), (Weight::Blame, 480, "throttled")];
+        assert_eq!([0, 520].map(|us| cause(us, &throttled)), ["own", "throttled"]);
+        let longer = [(Weight::Own, 400, "a"), (Weight::Own, 401, "b"), (Weight::Blame, 199, "throttled")];
+        assert_eq!([400, 700].map(|us| cause(us, &longer)), ["b", "throttled"], "401, 101 more than usual");
+        assert_eq!(cause(600, &[(Weight::Own, 600, "own")]), "own", "there is nothing else");
     }
 
     #[test]

@@ -112,6 +112,8 @@ pub struct JobInterval {
     pub of: Interval,
     /// End of the previous job of the thread, if it was not finished at the release.
     pub backlog_until: Option<Mono>,
+    /// Part of its own running that is not why it is late, because its thread has it in each job.
+    pub usual: Ns,
 }
 
 /// Explains the time of a job. The thread's own computation can be the cause.
@@ -122,7 +124,7 @@ pub fn explain_job(window: &Window, job: &JobInterval) -> Explanation {
     let end = job.of.end.max(begin);
     let root = thread_in(record, tid, begin, end);
     let mut walk = Walk::new(record, &root, begin, end);
-    walk.clauses.of_job();
+    walk.clauses.of_job(job.usual);
     let mut parts = Vec::new();
     let mut from = begin;
     if let Some(until) = job.backlog_until.map(|until| until.clamp(begin, end)).filter(|until| *until > begin)

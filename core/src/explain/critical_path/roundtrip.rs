@@ -8,7 +8,7 @@ use crate::explain::cpu::Context;
 use crate::explain::record::Record;
 use crate::explain::segment::{Explanation, Kind, Segment};
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Tid};
+use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::Kind as What;
 use crate::trace::window::Window;
 
@@ -42,7 +42,7 @@ pub fn explain_roundtrip(window: &Window, trip: &RoundTrip) -> Explanation {
     let responder = responder.map(|tid| thread_in(record, tid, sent, arrived));
     let mut walk = Walk::new(record, &root, sent, arrived);
     // The responder's own computation can be the cause.
-    walk.clauses.of_job();
+    walk.clauses.of_job(Ns::ZERO);
     let who = responder.as_ref().map_or("the responder".to_owned(), Thread::to_string);
     let mut part = |label: String, of: Option<&Thread>, a: Mono, b: Mono, depth: usize| {
         let parts = of.map(|of| walk.life(of, a, b, depth)).unwrap_or_default();

@@ -12,7 +12,15 @@ fn job(tid: i32, begin: u64, us: u64) -> Job {
     let (begin, end) = (Mono(begin * 1_000), Mono((begin + us) * 1_000));
     let step =
         Activation { waking: begin, switched_in: begin, blocked: end, execution: end.since(begin), ..a };
-    Job { begin, end, backlog: None, steps: vec![step], more: Vec::new(), is_provisional: false }
+    Job {
+        begin,
+        end,
+        backlog: None,
+        steps: vec![step],
+        more: Vec::new(),
+        usual: Ns::ZERO,
+        is_provisional: false,
+    }
 }
 
 fn nothing(from: Mono) -> Frozen {
