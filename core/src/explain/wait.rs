@@ -81,10 +81,22 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
     parts
 }
 
+/// Time from the start of the span to that from which its thread is certainly on the run queue of its CPU: none if it was
+/// preempted, or woken by that CPU itself.
+pub(super) fn arrives_within(record: &Record, stretch: &Stretch) -> Ns {
+    let is_own = |index: u32| {
+        let event = record.event(index);
+        matches!(event.kind, Event::Waking { .. }) && Some(event.cpu) == stretch.cpu
+    };
+    match stretch.state == State::Preempted || stretch.began_by.is_some_and(is_own) {
+        true => Ns::ZERO,
+        false => ARRIVES,
+    }
+}
+
 /// The first switch to idle on `cpu` after the thread of the span was on its run queue.
 fn went_idle(record: &Record, cpu: Cpu, stretch: &Stretch) -> Option<Mono> {
-    let since = if stretch.state == State::Preempted { Ns::ZERO } else { ARRIVES };
-    let mut events = record.events_on(cpu, stretch.begin + since, stretch.end);
+    let mut events = record.events_on(cpu, stretch.begin + arrives_within(record, stretch), stretch.end);
     events.find_map(|(_, event)| match event.kind {
         Event::Switch { next, .. } if next.tid == Tid::IDLE => Some(event.at),
         _ => None,

@@ -4,16 +4,25 @@ use std::borrow::Cow;
 
 use crate::trace::ftrace_text::tidy::characters;
 
-/// `text` without them. Unchanged and not copied unless all lines have the same prefix, or lines of a histogram have one.
+/// Removes something from a text; `None` if it is not there.
+type Strip = fn(&str) -> Option<String>;
+
+/// A quoted log has several prefixes.
+const OF_LOGS: [Strip; 4] = [quotes, indentation, stamps, indentation];
+/// Of a text with words around it.
+const OF_MAILS: [Strip; 3] = [pasted, wrapped, json];
+/// Maximum size of such a text: a larger one is not copied.
+const LARGEST_MAIL: usize = 1 << 20;
+
+/// `text` without them. Unchanged and not copied unless all lines have the same prefix, or it is a mail.
 pub(super) fn unwrapped(text: &str) -> Cow<'_, str> {
-    // A quoted log has several prefixes.
-    [broken, quotes, indentation, stamps, indentation, pasted, wrapped, json].iter().fold(
-        Cow::Borrowed(text),
-        |text, strip| {
-            let stripped = strip(&text);
-            stripped.map_or(text, Cow::Owned)
-        },
-    )
+    let is_mail = text.len() <= LARGEST_MAIL;
+    let before: &[Strip] = if is_mail { &[broken] } else { &[] };
+    let behind: &[Strip] = if is_mail { &OF_MAILS } else { &[] };
+    before.iter().chain(&OF_LOGS).chain(behind).fold(Cow::Borrowed(text), |text, strip| {
+        let stripped = strip(&text);
+        stripped.map_or(text, Cow::Owned)
+    })
 }
 
 fn filled(text: &str) -> impl Iterator<Item = &str> {

@@ -1,22 +1,23 @@
 //! When a thread is on the run queue, and whether another CPU put it there.
 
 use super::Walk;
-use crate::explain::thread::{State, Stretch};
-use crate::explain::wait::ARRIVES;
+use crate::explain::thread::Stretch;
+use crate::explain::wait::arrives_within;
 use crate::series::Thread;
-use crate::time::{Cpu, Mono};
+use crate::time::{Cpu, Mono, Ns};
 use crate::trace::event::{Event, Kind as What, Vector};
 
 impl Walk<'_, '_> {
     /// Time from which the thread is certainly on the run queue: its preemption, or the arrival of its wake-up.
     pub(super) fn queued_since(&self, thread: &Thread, stretch: &Stretch) -> Mono {
-        if stretch.state == State::Preempted {
+        let within = arrives_within(self.record, stretch);
+        if within == Ns::ZERO {
             return stretch.begin;
         }
         let mut events = self.record.events_of(thread.tid, stretch.begin, stretch.end);
         let arrived = events
             .find(|(_, event)| matches!(event.kind, What::Wakeup { task, .. } if task.tid == thread.tid));
-        arrived.map_or(stretch.begin + ARRIVES, |(_, event)| event.at)
+        arrived.map_or(stretch.begin + within, |(_, event)| event.at)
     }
 
     /// Whether an IPI may have executed it: on its target CPU, if IPIs are not recorded.

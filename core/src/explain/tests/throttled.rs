@@ -33,6 +33,21 @@ fn a_cpu_that_goes_idle_beside_a_runnable_thread_is_not_slow_to_leave_idle() {
     }
 }
 
+/// Its waking on its own CPU puts it on the run queue at once: ordinary threads, then idle, were chosen beside it.
+#[test]
+fn a_thread_that_its_own_cpu_wakes_is_runnable_from_then_on() {
+    let chosen = "400000 c1 switch rt/50@40:S > two/51@50\n400006 c1 waking rt/50@40 c1\n\
+                  400020 c1 switch two/51@50:R > other/9\n400070 c1 switch other/9:S > idle\n402000 c1 switch idle > rt/50@40";
+    for told in waited(400_006, chosen) {
+        assert!(!told.cause.starts_with("idle exit"), "{}: {}", told.cause, told.sentence);
+    }
+    let [told, _] = waited(400_006, chosen);
+    assert_eq!(told.cause, "RT throttling", "{}", told.sentence);
+    // Of a waking by another CPU it is not known when it arrived.
+    let [told, _] = waited(400_006, &chosen.replace("400006 c1 waking", "400006 c0 waking"));
+    assert!(told.cause != "RT throttling", "{}", told.sentence);
+}
+
 #[test]
 fn the_timer_that_gives_a_new_budget_shows_that_the_thread_was_throttled() {
     for (since, events) in [(401_230, PREEMPTED), (400_750, WOKEN), (401_230, STAYS_IDLE)] {

@@ -22,6 +22,8 @@ mod section;
 mod stack;
 mod steps;
 #[cfg(test)]
+mod surrounded_tests;
+#[cfg(test)]
 mod tests;
 mod timerlat;
 

@@ -61,9 +61,10 @@ fn without_prefix(line: &str) -> &str {
     rest
 }
 
-/// `> `, `| ` of quoting and of boxes.
+/// `> `, `| ` of quoting and of boxes; not `| task: cat-7 (uid:0 …`, of headings before Linux 2.6.29.
 pub(super) fn quoted(line: &str) -> Option<&str> {
-    line.strip_prefix(['>', '|']).filter(|rest| !line.starts_with("||") && !rest.starts_with('='))
+    let is_heading = |rest: &str| rest.starts_with(" task:") || rest.starts_with('=');
+    line.strip_prefix(['>', '|']).filter(|rest| !line.starts_with("||") && !is_heading(rest))
 }
 
 /// What a tool put before, or around, every line.
