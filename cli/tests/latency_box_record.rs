@@ -120,8 +120,12 @@ fn a_hog_on_the_responders_cpu_a_delay_and_a_program_that_computes_are_named_wit
         })
     });
     let mut seen = Vec::new();
-    let is_program =
-        |peak: &Peak| within(of(peak, "python3/"), twenty) && peak.sentence().contains("python3/");
+    // Time that a host takes from the CPU of a program and does not report counts as the program's.
+    let is_program = |peak: &Peak| {
+        let ran = of(peak, "python3/");
+        let is_size = within(ran, twenty) || ran > twenty && ran < Ns::from_ms(30);
+        is_size && ran.0 * 10 > peak.total_ns.0 * 9 && peak.sentence().contains("python3/")
+    };
     assert!(computed.inspect(|peak| seen.push(peak.sentence())).any(|peak| is_program(&peak)), "{seen:#?}");
 }
 

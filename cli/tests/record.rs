@@ -273,10 +273,11 @@ fn a_claim_ends_a_recording_when_it_is_shown_or_refuted_and_a_program_that_ends_
         (output.status.code(), read(place.path()))
     };
     let mut victim = cyclic("0", "60");
-    let (code, run) = record(&["--until", "1e-2@95%", "-D", "40s", "--tasks", "rt"]);
+    // More than one in a hundred may be lost where a kernel hides switches.
+    let (code, run) = record(&["--until", "1e-1@95%", "-D", "40s", "--tasks", "rt"]);
     assert_ne!(code, Some(1));
     assert!(
-        run.conditions.notes.iter().any(|note| note.starts_with("--until 1e-2@95%: ")),
+        run.conditions.notes.iter().any(|note| note.starts_with("--until 1e-1@95%: ")),
         "{:?}",
         run.conditions
     );
