@@ -9,6 +9,7 @@
 //! A signal that ends the program in order (SIGINT, SIGTERM) unwinds to the drop; any other end is a `kill -9`.
 //! Settings that end with a descriptor (`/dev/cpu_dma_latency`, BPF links, detached mounts) do not need this.
 
+mod elsewhere;
 mod identity;
 mod journal;
 pub mod kind;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use journal::Journal;
 
+pub use elsewhere::elsewhere;
 pub use journal::{default_directory, forget, left, pending, Change, Left};
 pub use kind::Kind;
 pub use restore::{changed_by_other, Outcome, Restored};

@@ -135,9 +135,18 @@ pub fn set_affinity(cpus: &CpuSet) -> Result<()> {
     let Err(error) = set_affinity_of(Tid(0), cpus) else { return Ok(()) };
     let error = Error::new("run on CPU", cpus.to_string(), error);
     Err(match affinity() {
-        Ok(allowed) => error.hint(format!("this process may use CPU {allowed}")),
+        Ok(allowed) => error.hint(format!("this process may use CPU {allowed}{}", by_cpuset())),
         Err(_) => error,
     })
+}
+
+/// ` (cpuset /NAME)` if the process is in one other than the root's, which may be what limits its CPUs.
+fn by_cpuset() -> String {
+    let text = std::fs::read_to_string("/proc/self/cpuset").unwrap_or_default();
+    match text.trim() {
+        "" | "/" => String::new(),
+        name => format!(" (cpuset {name})"),
+    }
 }
 
 /// Binds any thread to a set of CPUs.

@@ -298,3 +298,23 @@ fn a_sysctl_is_changed_and_comes_back() {
     assert_eq!(fs::read_to_string(path).unwrap(), before);
     assert_eq!(restored.len(), 1, "{restored:?}");
 }
+
+#[test]
+fn a_journal_in_a_directory_of_the_users_choice_is_found_while_it_holds_changes() {
+    let machine = Machine::new();
+    let journal = machine.journal();
+    let (mut knobs, _) = Knobs::open(&journal).unwrap();
+    let canonical = journal.canonicalize().unwrap();
+    assert!(!knob::elsewhere().contains(&canonical), "nothing is changed yet");
+    change_all(&mut knobs, machine.root.path());
+    assert!(knob::elsewhere().contains(&canonical));
+    let moved = machine.root.path().join("moved");
+    fs::rename(&journal, &moved).unwrap();
+    fs::create_dir(&journal).unwrap();
+    assert!(!knob::elsewhere().contains(&canonical), "another directory of this name");
+    fs::remove_dir(&journal).unwrap();
+    fs::rename(&moved, &journal).unwrap();
+    drop(knobs);
+    assert!(is_back(&machine.values()));
+    assert!(!knob::elsewhere().contains(&canonical));
+}

@@ -14,7 +14,7 @@ use lathunt_core::isolate::{plan, text, Request};
 use lathunt_core::time::Ns;
 use lathunt_host::isolate::{self, survey, Isolation};
 use lathunt_host::tree::LIVE;
-use lathunt_host::{signals, wall};
+use lathunt_host::{knob, signals, wall};
 
 use super::units;
 use crate::out;
@@ -130,14 +130,20 @@ struct Common {
     /// Print only failures
     #[arg(short, long)]
     quiet: bool,
-    /// Directory of the journal [default: /run/lathunt/isolate]
+    /// Directory of the journal, where the next command finds it after a kill [default: /run/lathunt/isolate]
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
 }
 
 impl Common {
+    /// For a new isolation.
     fn directory(&self) -> PathBuf {
         self.journal.clone().unwrap_or_else(isolate::default_directory)
+    }
+
+    /// For the one in force.
+    fn directory_in_use(&self) -> PathBuf {
+        self.journal.clone().unwrap_or_else(isolate::directory_in_use)
     }
 }
 
@@ -208,7 +214,7 @@ fn start(request: &Request, common: &Common, later: bool) -> Result<Isolation> {
 }
 
 fn restore(common: &Common, patience: Ns) -> Result<ExitCode> {
-    let restored = isolate::restore(&common.directory(), std::time::Duration::from_nanos(patience.0))?;
+    let restored = isolate::restore(&common.directory_in_use(), std::time::Duration::from_nanos(patience.0))?;
     if common.json {
         out::print(&show::versioned("restored", &serde_json::json!({ "restored": restored }))?)?;
     } else {
@@ -219,14 +225,18 @@ fn restore(common: &Common, patience: Ns) -> Result<ExitCode> {
 
 /// At the start of any other command: restores changes left by a killed `isolate`.
 pub fn recover_after_kill() {
-    let directory = isolate::default_directory();
-    let left = lathunt_host::knob::left(&directory).unwrap_or_default();
-    if left.kept || left.changes.is_empty() {
-        return;
-    }
-    // If its owner is running, the lock is held, which is not an error here.
-    if let Ok(restored) = lathunt_host::knob::recover(&directory) {
-        eprint!("a killed `lathunt isolate` had left CPUs isolated. {}", show::restored(&restored, false));
+    for directory in std::iter::once(isolate::default_directory()).chain(knob::elsewhere()) {
+        let left = knob::left(&directory).unwrap_or_default();
+        if left.kept || left.changes.is_empty() {
+            continue;
+        }
+        // If its owner is running, the lock is held, which is not an error here.
+        if let Ok(restored) = knob::recover(&directory) {
+            eprint!(
+                "a killed `lathunt isolate` had left CPUs isolated. {}",
+                show::restored(&restored, false)
+            );
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `lathunt restore`: restores settings that a killed lathunt left changed on this machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lathunt_core::printable;
@@ -41,12 +41,15 @@ pub struct RestoreArgs {
 /// # Errors
 /// If another lathunt holds the knobs, or the journal cannot be read.
 pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
-    let directory = args.journal.clone().unwrap_or_else(knob::default_directory);
+    let (directory, of_isolate) = journals(&args);
     if args.list {
-        return list(&args, &directory);
+        return list(&args, &directory, &of_isolate);
     }
     if args.forget {
-        let count = knob::forget(&directory)? + knob::forget(&directory.join("isolate"))?;
+        let mut count = knob::forget(&directory)?;
+        for directory in &of_isolate {
+            count += knob::forget(directory)?;
+        }
         out::print(&format!("{count} entries discarded, nothing restored.\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -64,7 +67,9 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
             .into_iter()
             .map(|(id, done)| Restored { path: semaphores(id), outcome: removed(done) }),
     );
-    restored.extend(knob::recover(&directory.join("isolate"))?); // the journal of `isolate`
+    for directory in &of_isolate {
+        restored.extend(knob::recover(directory)?);
+    }
     let text = if args.json {
         serde_json::to_string_pretty(&restored)? + "\n"
     } else if restored.is_empty() && !args.quiet {
@@ -76,6 +81,16 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     out::print(&text)?;
     let code = u8::from(restored.iter().any(|one| one.outcome.is_due()));
     Ok(ExitCode::from(code))
+}
+
+/// The directory of the journal, and those of `isolate`.
+fn journals(args: &RestoreArgs) -> (PathBuf, Vec<PathBuf>) {
+    let directory = args.journal.clone().unwrap_or_else(knob::default_directory);
+    let mut of_isolate = vec![directory.join("isolate")];
+    if args.journal.is_none() {
+        of_isolate.extend(knob::elsewhere());
+    }
+    (directory, of_isolate)
 }
 
 /// The path listed for a set of semaphores, which has no name.
@@ -97,10 +112,13 @@ fn removed(done: std::io::Result<()>) -> Outcome {
     }
 }
 
-fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitCode> {
-    let (first, second) = (knob::left(directory)?, knob::left(&directory.join("isolate"))?);
-    let unreadable = first.unreadable + second.unreadable;
-    let changes: Vec<_> = first.changes.into_iter().chain(second.changes).collect();
+fn list(args: &RestoreArgs, directory: &Path, of_isolate: &[PathBuf]) -> anyhow::Result<ExitCode> {
+    let knob::Left { mut changes, mut unreadable, .. } = knob::left(directory)?;
+    for directory in of_isolate {
+        let left = knob::left(directory)?;
+        changes.extend(left.changes);
+        unreadable += left.unreadable;
+    }
     if unreadable > 0 {
         eprintln!("lathunt: {unreadable} lines of the journal below {} cannot be read: each may be a change that is still in force", directory.display());
     }
@@ -133,7 +151,7 @@ fn list(args: &RestoreArgs, directory: &std::path::Path) -> anyhow::Result<ExitC
 mod tests {
     use super::*;
 
-    fn args(directory: &std::path::Path) -> RestoreArgs {
+    fn args(directory: &Path) -> RestoreArgs {
         RestoreArgs {
             list: false,
             forget: false,

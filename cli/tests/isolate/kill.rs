@@ -55,6 +55,40 @@ fn killed_after_every_single_line_of_the_journal_the_machine_comes_back() {
     eprintln!("{kills} kills");
 }
 
+#[test]
+#[ignore = "root: run by make test"]
+fn a_journal_elsewhere_is_found_by_the_next_command() {
+    if !may_change("isolate: kill -9, journal elsewhere") {
+        return;
+    }
+    let (_machine, directory, sleepers) = (machine(), journal(), Sleepers::start());
+    let before = Snapshot::take();
+    let lathunt = |arguments: &[&str]| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_lathunt")).args(arguments).output().unwrap()
+    };
+    assert!(killed_at_line(directory.path(), &["apply", "-c", "1", "-q"], 30));
+    let status = stdout(&lathunt(&["isolate", "status"]));
+    let listed = stdout(&lathunt(&["isolate", "plan", "-c", "1", "--json"])); // no reason to restore
+    let restored = lathunt(&["restore"]);
+    let by_path = isolate(directory.path(), &["restore"]);
+    let differences = before.differences(&Snapshot::take(), &sleepers, false);
+    assert!(differences.is_empty(), "{differences:#?}\n{}", stdout(&restored));
+    assert!(status.contains("which was killed"), "{status}");
+    assert!(listed.contains("lathunt-isolation-plan"), "{listed}");
+    assert!(stdout(&restored).contains("restored to"), "{restored:?}");
+    assert_eq!(stdout(&by_path), "Nothing to restore.\n");
+
+    // Any other command does the same, says so, and goes on.
+    assert!(killed_at_line(directory.path(), &["apply", "-c", "1", "-q"], 30));
+    let checked = lathunt(&["check", "--json"]);
+    let told = String::from_utf8_lossy(&checked.stderr).into_owned();
+    isolate(directory.path(), &["restore"]);
+    let differences = before.differences(&Snapshot::take(), &sleepers, false);
+    assert!(differences.is_empty(), "{differences:#?}");
+    assert!(told.starts_with("a killed `lathunt isolate` had left CPUs isolated"), "{told}");
+    assert!(serde_json::from_slice::<serde_json::Value>(&checked.stdout).is_ok());
+}
+
 /// Runs until `line` lines are in the journal, and kills it; false when it ended before.
 fn killed_at_line(directory: &Path, arguments: &[&str], line: usize) -> bool {
     let mut victim = command(directory, arguments);

@@ -53,8 +53,11 @@ impl Isolation {
         request: &Request,
         since: String,
     ) -> Result<(Isolation, Moved, Vec<Restored>)> {
-        refuse_what_is_isolated(directory)?;
-        let before = crate::knob::recover(directory)?;
+        let mut before = Vec::new();
+        for journal in std::iter::once(directory.to_owned()).chain([super::directory_in_use()]) {
+            refuse_what_is_isolated(&journal)?;
+            before.extend(crate::knob::recover(&journal)?);
+        }
         if let Some(left) = before.iter().find(|one| one.outcome.is_due()) {
             return Err(Error::stated(format!("cannot isolate while an earlier change is left: {left}")));
         }

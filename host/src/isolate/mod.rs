@@ -45,6 +45,17 @@ pub fn default_directory() -> PathBuf {
     knob::default_directory().join("isolate")
 }
 
+/// The directory of the journal that tells of an isolation: the default one, unless only another does.
+#[must_use]
+pub fn directory_in_use() -> PathBuf {
+    let isolates = |directory: &PathBuf| apply::about(directory).is_ok();
+    let default = default_directory();
+    match isolates(&default) {
+        true => default,
+        false => knob::elsewhere().into_iter().find(isolates).unwrap_or(default),
+    }
+}
+
 /// Restores everything, whether it was to stay or was left by a killed lathunt. Waits at most `patience` for
 /// interrupts to move back.
 ///

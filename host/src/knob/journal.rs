@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::elsewhere;
 use super::kind::Kind;
 use crate::error::{Error, Result};
 use crate::trusted::{self, Owner};
@@ -212,6 +213,7 @@ impl Journal {
     /// Journals a change that is about to be made.
     pub(super) fn will_change(&mut self, change: &Change) -> Result<()> {
         if self.file.is_none() {
+            elsewhere::list(&self.directory);
             let created = OpenOptions::new()
                 .append(true)
                 .create_new(true)
@@ -272,9 +274,11 @@ impl Journal {
         }
         self.file = None;
         match fs::remove_file(self.directory.join(FILE)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.cannot("remove", error)),
-            _ => Ok(()),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(self.cannot("remove", error)),
+            _ => {}
         }
+        elsewhere::unlist(&self.directory);
+        Ok(())
     }
 
     fn append(&mut self, line: &Line) -> Result<()> {
@@ -351,7 +355,7 @@ fn boot_id() -> String {
 }
 
 /// Creates the directory, or refuses one that others may write: a journal directs root's writes.
-fn prepare(directory: &Path) -> Result<()> {
+pub(super) fn prepare(directory: &Path) -> Result<()> {
     let cannot = |error| Error::new("use", directory.display().to_string(), error);
     for one in directory.parent().into_iter().chain([directory]).filter(|one| !one.exists()) {
         match fs::DirBuilder::new().mode(0o700).create(one) {
@@ -360,13 +364,16 @@ fn prepare(directory: &Path) -> Result<()> {
         }
     }
     let meta = fs::symlink_metadata(directory).map_err(cannot)?;
-    // SAFETY: geteuid has no preconditions.
-    let own = unsafe { libc::geteuid() };
-    if !meta.is_dir() || meta.uid() != own || meta.mode() & 0o022 != 0 {
+    if !is_own(&meta) {
         let what = directory.display().to_string();
         return Err(Error::refused("use", what, "it must be a directory that only this user can write"));
     }
     Ok(())
+}
+
+/// Whether it is a directory that only this user can write.
+pub(super) fn is_own(meta: &fs::Metadata) -> bool {
+    meta.is_dir() && meta.uid() == trusted::me() && meta.mode() & 0o022 == 0
 }
 
 fn lock(directory: &Path) -> Result<Lock> {

@@ -19,9 +19,9 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(super) fn run(what: &Optional, command: &[OsString]) -> Result<ExitCode> {
     signals::install()?;
     let common = &what.more.common;
-    let stays = knob::left(&common.directory()).is_ok_and(|left| left.kept && !left.booted_since);
+    let stays = knob::left(&common.directory_in_use()).is_ok_and(|left| left.kept && !left.booted_since);
     let mut isolation = match (&what.cpus, stays) {
-        (None, true) => Isolation::resume(&common.directory())?,
+        (None, true) => Isolation::resume(&common.directory_in_use())?,
         (cpus, _) => start(&what.more.request(required(cpus.as_ref())?), common, true)?,
     };
     let talk = !common.quiet;

@@ -145,7 +145,7 @@ struct Status {
 }
 
 pub(super) fn status(common: &Common) -> Result<ExitCode> {
-    let left = knob::left(&common.directory())?;
+    let left = knob::left(&common.directory_in_use())?;
     let about = (!left.booted_since).then(|| serde_json::from_str::<About>(&left.about).ok()).flatten();
     let about = about.filter(|_| !left.changes.is_empty());
     let of = |kind| left.changes.iter().filter(|change| change.kind == kind).count();

@@ -42,7 +42,7 @@ pub struct How {
 pub(super) fn run(what: &Optional, how: &How) -> Result<ExitCode> {
     signals::install()?;
     let common = &what.more.common;
-    let stays = knob::left(&common.directory()).is_ok_and(|left| left.kept && !left.booted_since);
+    let stays = knob::left(&common.directory_in_use()).is_ok_and(|left| left.kept && !left.booted_since);
     if what.cpus.is_none() && !stays {
         bail!(NONE_YET);
     }
@@ -54,7 +54,7 @@ pub(super) fn run(what: &Optional, how: &How) -> Result<ExitCode> {
         watched.before = latency(cpus, None, half, &mut watched.notes, &mut |_| Ok(()))?;
     }
     let mut isolation = match &what.cpus {
-        None => Isolation::resume(&common.directory())?,
+        None => Isolation::resume(&common.directory_in_use())?,
         Some(cpus) => start(&what.more.request(cpus.clone()), common, false)?,
     };
     let mut done = watch(&mut isolation, how, half, common.quiet, &mut watched);
