@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use self::earlier::Earlier;
 use super::intervals::Found;
 use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{Event, Kind, Level};
+use crate::trace::event::{Event, Kind, Level, Strings};
 use crate::trace::item::{Loss, Span};
 use crate::trace::normalize::Normalizer;
 use crate::trace::source::Source;
@@ -22,7 +22,7 @@ use crate::trace::window::Window;
 const BACK: Ns = Ns::from_ms(1_200);
 /// Time loaded after the end: the next switch-out shows the task on the CPU, and a later wake who held a lock until then.
 const ON: Ns = Ns::from_ms(20);
-/// Maximum time from the event of a switch to the switch itself.
+/// Maximum time from the event of a switch to the switch itself, where nothing else shows that the CPU is still at it.
 const SWITCHING: Ns = Ns::from_us(100);
 /// Maximum number of events before the interval.
 const MOST_BEFORE: usize = 200_000;
@@ -53,7 +53,7 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
     let (mut events, cut) = earlier.into_events();
     let complete_from = cut.unwrap_or(from);
     events.extend(later);
-    at_switches(&mut events);
+    at_switches(&mut events, normalizer.strings());
     events.extend(reaching_out(found, begin, end, span.to));
     let mut window = Window {
         comms: source.info().comms.clone(),
@@ -74,21 +74,52 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
     window
 }
 
+/// A switch that may not be complete.
+struct Switching {
+    from: Tid,
+    to: Tid,
+    at: Mono,
+    /// A flush long after its event, in the name of the thread that leaves.
+    flush: Option<usize>,
+}
+
 /// Removes the current thread from events between `sched_switch` and the switch itself (flushes, registers): they name
-/// the thread that leaves, which no longer runs.
-fn at_switches(events: &mut VecDeque<Event>) {
-    let mut leaving: HashMap<Cpu, (Tid, Mono)> = HashMap::new();
-    for event in events {
+/// the thread that leaves, which no longer runs. A flush may come any time later: it is of that switch if the next event
+/// shows the thread that comes.
+fn at_switches(events: &mut VecDeque<Event>, strings: &Strings) {
+    let mut open: HashMap<Cpu, Switching> = HashMap::new();
+    for index in 0..events.len() {
+        let event = events[index];
+        if let Some(flush) =
+            open.get(&event.cpu).and_then(|switch| switch.flush.filter(|_| switch.is_by(&event)))
+        {
+            events[flush].current = None;
+        }
         match event.kind {
-            Kind::Switch { prev, .. } => _ = leaving.insert(event.cpu, (prev.tid, event.at)),
-            Kind::Other { .. } => {
-                let left = leaving.get(&event.cpu).filter(|(_, at)| event.at.since(*at) < SWITCHING);
-                match left.filter(|(tid, _)| event.current == Some(*tid)) {
-                    Some(_) => event.current = None,
-                    None => _ = leaving.remove(&event.cpu),
+            Kind::Switch { prev, next, .. } => {
+                let switch = Switching { from: prev.tid, to: next.tid, at: event.at, flush: None };
+                open.insert(event.cpu, switch);
+            }
+            Kind::Other { name } => {
+                let of_leaving =
+                    |switch: &&mut Switching| event.current == Some(switch.from) && switch.flush.is_none();
+                match open.get_mut(&event.cpu).filter(of_leaving) {
+                    Some(switch) if event.at.since(switch.at) < SWITCHING => events[index].current = None,
+                    Some(switch) if strings.get(name) == "tlb_flush" => switch.flush = Some(index),
+                    _ => _ = open.remove(&event.cpu),
                 }
             }
-            _ => _ = leaving.remove(&event.cpu),
+            _ => _ = open.remove(&event.cpu),
+        }
+    }
+}
+
+impl Switching {
+    /// Whether the thread that comes runs at `event`.
+    fn is_by(&self, event: &Event) -> bool {
+        match event.kind {
+            Kind::Switch { prev, .. } => prev.tid == self.to,
+            _ => event.current == Some(self.to),
         }
     }
 }

@@ -161,7 +161,7 @@ impl Walk<'_, '_> {
         let entering = self.entering(thread, stretch);
         if let Some(entering) = &entering {
             let (begin, end) = entering.piece;
-            let label = format!("the switch to {thread}");
+            let label = format!("context switch to {thread}");
             let mut part = self.leaf(Kind::Scheduler, label, begin, end, &[Some(entering.proof)]);
             put(&mut part, take(&[entering.piece]));
             self.say_entering(entering, thread, part.duration_ns);
