@@ -80,10 +80,10 @@ const LINES_OF_EVENTS: usize = 200;
 /// `None` if the text is from another tool.
 type Reader = fn(&str) -> Option<Result<File, NotImportable>>;
 
-/// The text of a file: UTF-8, or UTF-16 as consoles of other systems save it; decoded if it is a mail.
+/// The text of a file: UTF-8, or UTF-16 as consoles of other systems save it.
 #[must_use]
 pub fn text(bytes: &[u8]) -> Cow<'_, str> {
-    characters::unencoded(bytes)
+    characters::decoded(bytes)
 }
 
 /// Reads the result of a tool; by default as cyclictest's.
@@ -101,8 +101,7 @@ pub fn read(text: &str, unit: Unit) -> Result<Run, NotImportable> {
         rteval::recognised,
         pairs::recognised,
     ];
-    let decoded = characters::unencoded(text.as_bytes());
-    let text = &*log::unwrapped(&decoded);
+    let text = &*log::unwrapped(text);
     if let Some(run) = lines::recognised(text) {
         return run;
     }

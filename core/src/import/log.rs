@@ -40,10 +40,11 @@ fn each(text: &str, strip: impl Fn(&str) -> &str) -> String {
     out
 }
 
-/// Status lines and comments that quoted-printable mail broke, without its heading: `T: 0 … Max:   =`.
+/// Quoted-printable mail, by its heading or by status lines and comments that it broke: `T: 0 … Max:   =`.
 fn broken(text: &str) -> Option<String> {
     let is_broken = |line: &str| bare(line).starts_with(['T', '#']) && line.trim_end().ends_with('=');
-    filled(text).any(is_broken).then(|| characters::printable(text))
+    let is_mail = text.contains(characters::IS_PRINTABLE) || filled(text).any(is_broken);
+    is_mail.then(|| characters::printable(text))
 }
 
 /// Status lines that a mail program broke, as the rest can only be theirs: `T: 0 … Max:` and a line with a number.

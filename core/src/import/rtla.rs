@@ -126,7 +126,7 @@ fn checked(mut file: File, rows: &[u64]) -> Result<File, NotImportable> {
     if width > 1 {
         let unit = if file.unit == 1 { "ns" } else { "µs" };
         file.conditions.notes.push(format!(
-            "rtla: samples are in classes of {width} {unit} or less, told by their upper edge; extremes are exact"
+            "rtla: samples are in classes of {width} {unit} or less, counted at their upper edge; extremes are exact"
         ));
     }
     file.rows = rows.iter().max().map_or(0, |row| row.saturating_add(1));

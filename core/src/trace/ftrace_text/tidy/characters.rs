@@ -156,10 +156,13 @@ fn entities_decoded(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
+/// In the heading of a mail.
+pub(crate) const IS_PRINTABLE: &str = "-Encoding: quoted-printable";
+
 /// Decodes quoted-printable mail if `text` is such.
 fn printable_decoded(text: Cow<'_, str>) -> Cow<'_, str> {
     // Thread names may start with 3D: requires the heading, an encoded arrow, or several encoded blanks.
-    let marks = ["-Encoding: quoted-printable", "=3D> ", "=3D=3D>", "=C2=A0=C2=A0"];
+    let marks = [IS_PRINTABLE, "=3D> ", "=3D=3D>", "=C2=A0=C2=A0"];
     match marks.iter().any(|mark| text.contains(mark)) {
         true => Cow::Owned(printable(&text)),
         false => text,
@@ -188,12 +191,8 @@ pub(crate) fn printable(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The text of `bytes`, of any Unicode encoding, without the one of mail.
-pub(crate) fn unencoded(bytes: &[u8]) -> Cow<'_, str> {
-    printable_decoded(decoded(bytes))
-}
-
-fn decoded(bytes: &[u8]) -> Cow<'_, str> {
+/// The text of `bytes` in any Unicode encoding.
+pub(crate) fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     match wide(bytes) {
         Some(text) => Cow::Owned(text),
         None => String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)),
