@@ -261,7 +261,7 @@ fn obvious(source: &dyn Source, whose: &Whose) -> (Question, String, Found, bool
     }
     let lacks_realtime = found.has_only_halves();
     let asked = match lacks_realtime {
-        true => "from waking to switched in (no query given, and no whole wake-up of a real-time thread is recorded)",
+        true => "from waking to switched in (no query given, and no complete wake-up of a real-time thread is recorded)",
         false => "from waking to switched in (no query given, and no real-time thread was woken)",
     };
     let found = find(source, &Question::Wakeups, whose);

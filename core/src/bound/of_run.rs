@@ -18,7 +18,7 @@ use crate::series::{longest_stretch, maxima_in_time, Quantity, Series};
 use crate::time::{Cpu, Ns};
 
 /// Paths of the conditions in which two runs differ (`kernel.release`). Runs with different conditions do not have one
-/// distribution. What differs between any two runs is no condition: the load average, the duration of a load.
+/// distribution. The load average and the duration of a load differ between any two runs, and are no conditions.
 #[must_use]
 pub fn differences(a: &Run, b: &Run, quantity: Quantity) -> Vec<String> {
     let [a_facts, b_facts] = [a, b].map(|run| {

@@ -118,9 +118,9 @@ fn option(line: &str) -> Option<(&str, &str)> {
     let (name, value) = option.split_at(end);
     if let Some(before) = before.trim_end().strip_suffix('#') {
         let is_whole = value.trim_end_matches(['`', ' ']) == " is not set";
-        return (is_whole && is_added(before)).then_some((name, "n"));
+        return (is_whole && may_precede(before)).then_some((name, "n"));
     }
-    let value = value.strip_prefix('=').filter(|_| is_added(before))?;
+    let value = value.strip_prefix('=').filter(|_| may_precede(before))?;
     if let Some((text, _)) = value.strip_prefix('"').and_then(|value| value.rsplit_once('"')) {
         return Some((name, text));
     }
@@ -131,7 +131,7 @@ fn option(line: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether this can be before an option: blanks, quotes, the mark of a list or of an added line, a number, the name of a file.
-fn is_added(before: &str) -> bool {
+fn may_precede(before: &str) -> bool {
     let before = before.trim_start_matches(['>', ' ', '\t']);
     let is_file = before.ends_with(':') && !before.contains(' ');
     let is_stamp = before.starts_with('[') && before.trim_end().ends_with(']');
