@@ -275,7 +275,7 @@ fn a_report_is_kept_where_its_evidence_has_no_room_and_named_only_where_it_is() 
     let size = |name: &str| fs::metadata(place.path().join("whole").join(name)).unwrap().len();
     let (report, flight) = (size("report.html").max(size("run.lathunt.json")), size("flight.bin"));
     // Report and evidence of each recording have other sizes: the limit lies well between, where there is a between.
-    if flight > 9 * report {
+    if flight > 4 * report {
         let between = ((report * flight) as f64).sqrt();
         let (kept, text) = recorded("kept", (between / 512.0) as u32);
         assert!(kept && text.contains("report.html"), "{text}");

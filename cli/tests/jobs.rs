@@ -84,7 +84,10 @@ impl Recorded {
     fn worst(&self) -> &Peak {
         let jobs = self.jobs();
         let sizes: Vec<u64> = jobs.iter().map(|peak| peak.total_ns.0).collect();
-        assert!(sizes.iter().max() >= self.late.first(), "{sizes:?} {:?}", self.late);
+        // Of a job whose switches the kernel hides is known how long it may have been.
+        let lost = self.control().of(Quantity::Response).and_then(|series| series.lost_within_ns);
+        let longest = sizes.iter().copied().chain(lost.map(|within| within.0)).max();
+        assert!(longest >= self.late.first().copied(), "{sizes:?} {lost:?} {:?}", self.late);
         let same = |late: u64| jobs.iter().find(|peak| peak.total_ns.0.abs_diff(late) * 20 <= late);
         let usual = self.late.get(self.late.len() / 2).copied().unwrap_or_default();
         let found = self.late.iter().filter(|&&late| late <= usual + usual / 2).find_map(|late| same(*late));
@@ -194,8 +197,10 @@ fn what_a_thread_does_in_its_job_is_its_own() {
     assert!(slept.jobs().iter().any(is_own), "{:#?}", slept.jobs());
     if cfg!(target_arch = "x86_64") {
         let faults = recorded("fault");
-        // Where each takes long, their number alone does not show that they took the time: "or its own code".
-        faults.says(" page faults", "page faults ");
+        // Where a host makes each take longer than 5 µs, their number does not show that they took the time.
+        let is_slow = faults.late[faults.late.len() / 2] > 1024 * 5_000;
+        let counted = if is_slow { "page faults or its own code" } else { "page faults in its own code" };
+        faults.says(" page faults", counted);
         let told = &faults.worst().explanation.as_ref().unwrap().sentence;
         // Its 1024 pages, and a few of its stack and code.
         assert!(["with 1024 ", "with 102", "with 103"].iter().any(|count| told.contains(count)), "{told}");
@@ -310,8 +315,6 @@ fn writing_to_a_disk_within_a_job_is_named() {
     let recorded = recorded("file");
     recorded.is_sound();
     recorded.names("in fsync");
-    // On a host whose memory is slow, copying the data takes longer than the disk.
-    let takes_most = |peak: &&Peak| peak.culprit.as_deref().is_some_and(|culprit| culprit.contains("fsync"));
-    let is_counted = recorded.control().late_causes.iter().any(|of| of.cause.contains("fsync"));
-    assert!(is_counted || !recorded.jobs().iter().any(takes_most), "{:?}", recorded.control().late_causes);
+    let causes = &recorded.control().late_causes;
+    assert!(causes.iter().any(|of| of.cause.contains("fsync")), "{causes:?}");
 }

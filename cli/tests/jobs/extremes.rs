@@ -132,7 +132,8 @@ fn a_job_of_seconds_beside_a_flood_of_events_is_explained_by_sums() {
     let worst = recorded.worst_is_explained("slow");
     assert!(worst.total_ns.0.abs_diff(recorded.worst) * 20 < recorded.worst, "{}", worst.total_ns);
     let told = worst.explanation.as_ref().unwrap();
-    // Half of it each. What a host takes from its CPU may be a part of either, or stands apart.
+    // Half of it each. What a host takes from its CPU may be a part of either, or stands apart; where it hides the switch
+    // with which the sleep began, the start of the sleep is told as not recorded.
     let slept = told.sentence.split_once("slept ").map(|(_, rest)| rest).unwrap_or_default();
     let slept = match slept.split_once(' ').and_then(|(size, unit)| Some((size.parse::<f64>().ok()?, unit))) {
         Some((size, unit)) if unit.starts_with("ms") => size,
@@ -141,14 +142,17 @@ fn a_job_of_seconds_beside_a_flood_of_events_is_explained_by_sums() {
     };
     let stolen = told.tree.leaves().into_iter().filter(|leaf| leaf.kind == Kind::Stolen);
     let stolen = stolen.fold(0, |sum, leaf| sum + leaf.duration_ns.0) as f64 / 1e6;
+    let unknown = told.tree.gaps.iter().filter(|gap| gap.label.contains("is not recorded"));
+    let unknown = unknown.fold(0, |sum, gap| sum + gap.duration_ns.0) as f64 / 1e6;
     assert!(
-        slept < 1100.0 && slept + stolen >= 950.0,
-        "{} ({stolen} ms stolen): {:#?}",
+        slept < 1100.0 && slept + stolen + unknown >= 950.0,
+        "{} ({stolen} ms stolen, {unknown} ms not recorded): {:#?}",
         told.sentence,
         told.tree
     );
     assert!(told.sentence.contains(" itself"), "{}", told.sentence);
-    assert!(told.unexplained_ns.0 * 20 < told.total_ns.0, "{}", told.unexplained_ns);
+    let unexplained = told.unexplained_ns.0 as f64 / 1e6 - unknown;
+    assert!(unexplained * 20.0 < told.total_ns.0 as f64 / 1e6, "{unexplained} ms");
 }
 
 #[test]
