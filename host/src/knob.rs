@@ -13,6 +13,7 @@ mod elsewhere;
 mod identity;
 mod journal;
 pub mod kind;
+mod lock;
 mod restore;
 
 use std::io::Write as _;

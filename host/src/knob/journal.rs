@@ -6,8 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -15,13 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use super::elsewhere;
 use super::kind::Kind;
+use super::lock::{lock, Lock};
 use crate::error::{Error, Result};
 use crate::trusted::{self, Owner};
 
 const FILE: &str = "knobs.journal";
 /// Most bytes of a journal: some thousand changes.
 const MOST_BYTES: u64 = 64 << 20;
-const LOCK: &str = "knobs.lock";
 
 /// One knob that is, or is about to be, changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,18 +114,6 @@ pub(super) struct Journal {
     torn: bool,         // the last line may lack its end
     unreadable: usize,  // lines that may be changes that cannot be restored
     _lock: Lock,
-}
-
-/// The right to change knobs. Released explicitly: a process that another thread has just forked shares the open file
-/// until its exec, and would hold the lock that long.
-#[derive(Debug)]
-struct Lock(File);
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // SAFETY: flock on a descriptor that we own.
-        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
-    }
 }
 
 /// `/run/lathunt` for root, else the user's own runtime directory.
@@ -374,34 +361,4 @@ pub(super) fn prepare(directory: &Path) -> Result<()> {
 /// Whether it is a directory that only this user can write.
 pub(super) fn is_own(meta: &fs::Metadata) -> bool {
     meta.is_dir() && meta.uid() == trusted::me() && meta.mode() & 0o022 == 0
-}
-
-fn lock(directory: &Path) -> Result<Lock> {
-    let path = directory.join(LOCK);
-    let cannot = |error: std::io::Error| Error::new("lock", path.display().to_string(), error);
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(&path)
-        .map_err(cannot)?;
-    // SAFETY: flock on a descriptor that we own.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-        let mut holder = String::new();
-        let _ = file.read_to_string(&mut holder); // only to name the holder
-        let who = match holder.trim() {
-            "" => "another lathunt".to_owned(), // it has not written its id yet
-            pid => format!("another lathunt (pid {pid})"),
-        };
-        let what = directory.display().to_string();
-        let hint = format!("{who} is changing settings or has changed them: wait until it ends, or stop it");
-        return Err(Error::refused("write the journal in", what, hint));
-    }
-    file.set_len(0).map_err(cannot)?;
-    file.seek(SeekFrom::Start(0)).map_err(cannot)?;
-    write!(file, "{}", std::process::id()).map_err(cannot)?;
-    Ok(Lock(file))
 }
