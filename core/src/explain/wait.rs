@@ -21,6 +21,9 @@ use crate::trace::window::StackSample;
 /// the thread switched out in that time is not blamed.
 pub(super) const SWITCHING: Ns = Ns::from_us(10);
 
+/// That time, where the CPU was idle before.
+pub(super) const TO_THE_SWITCH: &str = "the way from the interrupt to the switch";
+
 /// Maximum time from a waking to its arrival in the run queue of another CPU, where `sched_wakeup` does not show it.
 pub(super) const ARRIVES: Ns = Ns::from_us(300);
 
@@ -49,6 +52,14 @@ pub fn explain(record: &Record, victim: &Thread, stretch: &Stretch, shares: &mut
             if share.net == Ns::ZERO {
                 continue;
             }
+        }
+        if is_after_idle(record, &share, stretch) {
+            if share.net > SWITCHING {
+                parts.push(beyond_idle(victim, &share));
+                continue;
+            }
+            share.role = Role::Switching;
+            share.kind = super::Kind::Scheduler;
         }
         if let (Context::Thread(tid), Some(holder)) = (share.context, share.thread.clone()) {
             share.role = role(record, victim, &holder, tid, cpu, stretch);
@@ -92,6 +103,25 @@ pub(super) fn arrives_within(record: &Record, stretch: &Stretch) -> Ns {
         true => Ns::ZERO,
         false => ARRIVES,
     }
+}
+
+/// Whether an idle share is none: the thread was woken by an interrupt of the CPU itself, which had left its idle state
+/// for that.
+pub(super) fn is_after_idle(record: &Record, share: &Share, stretch: &Stretch) -> bool {
+    let is_own = |index: u32| {
+        let event = record.event(index);
+        matches!(event.kind, Event::Waking { .. } | Event::Wakeup { .. }) && event.cpu == share.cpu
+    };
+    share.context == Context::Idle(None) && stretch.began_by.is_some_and(is_own)
+}
+
+/// That share, where it is longer than a switch.
+pub(super) fn beyond_idle(victim: &Thread, share: &Share) -> Segment {
+    let label = format!(
+        "CPU {} was awake when {victim} was woken: its activity until the switch is not recorded",
+        share.cpu
+    );
+    Segment::unexplained(super::Kind::WakeupWait, label, share.begin, share.net)
 }
 
 /// The first switch to idle on `cpu` after the thread of the span was on its run queue.
@@ -195,6 +225,7 @@ fn label(share: &Share) -> String {
     match share.role {
         Role::Keeps { unserved: true, .. } => format!("{name}, lower in priority; no interrupt came, either"),
         Role::Keeps { .. } => format!("{name}, lower in priority, not preempted"),
+        Role::Switching if matches!(share.context, Context::Idle(_)) => TO_THE_SWITCH.to_owned(),
         Role::Switching => format!("switching away from {name}"),
         Role::Wins => format!("{name}, of equal or higher priority"),
         Role::SharesFairly => format!("{name}, by fair scheduling"),

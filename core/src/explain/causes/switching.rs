@@ -1,7 +1,9 @@
 //! Time of the scheduler itself: from the interrupt of the waking to the switch.
 
 use super::{Blame, Cause};
+use crate::explain::cpu::Context;
 use crate::explain::share::{Role, Share};
+use crate::explain::wait::TO_THE_SWITCH;
 
 /// The rule.
 pub const CAUSE: Cause = Cause { name: "switching", matches, key, clause, advice };
@@ -15,7 +17,10 @@ fn key(_: &Blame) -> String {
 }
 
 fn clause(blame: &Blame) -> String {
-    format!("the scheduler switched away from {} on CPU {}", blame.share.name, blame.share.cpu)
+    match blame.share.context {
+        Context::Idle(_) => format!("{TO_THE_SWITCH} on CPU {} took long", blame.share.cpu),
+        _ => format!("the scheduler switched away from {} on CPU {}", blame.share.name, blame.share.cpu),
+    }
 }
 
 fn advice(_: &Blame) -> String {

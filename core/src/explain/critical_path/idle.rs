@@ -8,7 +8,7 @@ use crate::explain::cpu::Context;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::Share;
 use crate::explain::thread::{State, Stretch};
-use crate::explain::wait::ARRIVES;
+use crate::explain::wait::{beyond_idle, is_after_idle, ARRIVES, SWITCHING, TO_THE_SWITCH};
 use crate::series::Thread;
 use crate::time::{Ns, Tid};
 use crate::trace::event::{Event, Kind as What};
@@ -44,17 +44,28 @@ impl Walk<'_, '_> {
             }
         }
         let (first, taken) = (first?, taken.min(share.net));
-        if taken == Ns::ZERO {
+        if taken == Ns::ZERO || taken <= SWITCHING && is_after_idle(self.record, share, stretch) {
             return None;
         }
         share.net = share.net.saturating_sub(taken);
         share.pieces.clear();
         let at = first.max(stretch.begin);
         self.ask("irq_vectors:* or irq:irq_handler_entry, and power:cpu_idle,");
-        let label = format!(
-            "CPU {cpu} was awake when {thread} was woken: its activity until the switch is not recorded"
-        );
-        Some(Segment::unexplained(Kind::WakeupWait, label, at, taken))
+        let taken = Share { begin: at, net: taken, ..share.clone() };
+        Some(beyond_idle(thread, &taken))
+    }
+
+    /// The time after the interrupt that woke `thread` on its own CPU.
+    pub(super) fn after_idle(&mut self, share: &mut Share, thread: &Thread) -> Segment {
+        if share.net > SWITCHING {
+            self.ask("irq_vectors:* or irq:irq_handler_entry, and power:cpu_idle,");
+            return beyond_idle(thread, share);
+        }
+        share.kind = Kind::Scheduler;
+        let advice = "this is the cost of a context switch here: compare with an idle machine, and check CPU frequency and caches";
+        let text = format!("{TO_THE_SWITCH} took {AMOUNT}");
+        self.say(Weight::Blame, share.net, text, "switching".to_owned(), advice);
+        share.leaf(TO_THE_SWITCH.to_owned())
     }
 
     /// A CPU that goes idle although `thread` is runnable does not need to leave idle for it: something keeps the

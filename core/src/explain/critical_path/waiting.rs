@@ -14,7 +14,7 @@ use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
 use crate::explain::standstill;
 use crate::explain::thread::Stretch;
-use crate::explain::wait::{is_stopper, SWITCHING};
+use crate::explain::wait::{is_after_idle, is_stopper, SWITCHING};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Prio};
 use crate::trace::event::{Kind as What, LeftAs, Vector};
@@ -125,6 +125,10 @@ impl Walk<'_, '_> {
                     let is_throttled = throttled.is_some_and(|held| held.explains_idle(share.net));
                     if let Some(gap) = self.kept_off(&share, thread, stretch).filter(|_| !is_throttled) {
                         parts.push(gap);
+                        continue;
+                    }
+                    if !is_throttled && is_after_idle(self.record, &share, stretch) {
+                        parts.push(self.after_idle(&mut share, thread));
                         continue;
                     }
                     self.idle(thread, &share, stretch, throttled, depth)

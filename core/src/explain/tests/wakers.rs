@@ -311,10 +311,11 @@ fn a_cpu_on_which_a_thread_was_woken_is_not_idle_until_its_first_event() {
     let said = ["unexplained", "until writer/60"];
     let explanation = expect(events, (20, 1250), &said, &["CPU 2 took", "CPU 2 idle"]);
     assert!(explanation.unexplained_ns.0 > 1_000_000, "{explanation:#?}");
-    // A switch shows that the CPU came out of idle late, and an interrupt that it was idle until then.
+    // The interrupt that woke it had ended the idle state, whenever the switch came.
     let late = events.replace("1199 c2 runs writer/60", "1190 c2 switch idle > writer/60");
-    let explanation = expect(&late, (20, 1250), &["CPU 2 took 1.085 ms (88 %) to wake up from idle"], &[]);
-    assert_eq!(explanation.unexplained_ns.0, 0);
+    let explanation =
+        expect(&late, (20, 1250), &["CPU 2 was awake when writer/60"], &["to wake up from idle"]);
+    assert_eq!(explanation.unexplained_ns.0, 1_085_000);
     // Nor if another thread waits elsewhere meanwhile, or if its next known event is its next wake-up.
     let meanwhile = "
           0 c1 switch idle > hog/80@98
@@ -385,4 +386,25 @@ fn without_any_switch_no_thread_is_said_to_have_run() {
     let said = ["sched_switch is not recorded: whether <unknown>/50 ran, waited or slept is unknown"];
     let explanation = expect(events, (0, 740), &said, &["ran 7", "had CPU", "the time is the thread's own"]);
     assert_eq!(explanation.unexplained_ns, Ns::from_us(740));
+}
+
+#[test]
+fn a_cpu_that_woke_a_thread_in_its_own_interrupt_had_left_idle() {
+    let events = |switch: u64| {
+        format!(
+            "
+          0 c1 switch any/9:S > idle
+        100 c1 irq+ 86 mmc1
+        140 c1 irq- 86
+        158 c1 waking rt/50@95 c1
+        {switch} c1 switch idle > rt/50@95
+        300 c1 switch rt/50@95:S > idle
+    "
+        )
+    };
+    let explanation =
+        expect(&events(164), (158, 164), &["from the interrupt to the switch took"], &["from idle"]);
+    assert_eq!(explanation.unexplained_ns.0, 0);
+    let explanation = expect(&events(176), (158, 176), &["unexplained"], &["to wake up from idle"]);
+    assert_eq!(explanation.unexplained_ns.0, 18_000);
 }

@@ -136,7 +136,8 @@ fn a_switch_in_that_was_not_recorded_is_inferred_from_the_next_event() {
         420,
         "
         cause thread: hog
-        waited 320 µs: hog/99 (RT 98), of equal or higher priority, held CPU 1 for 240 µs (75 %)
+        waited 320 µs: hog/99 (RT 98), of equal or higher priority, held CPU 1 for 240 µs (75 %); 45.0 µs
+        (14 %) unexplained
         → lower the priority of hog, shorten its runs, or pin it to another CPU
                 µs      %       begin   what
              320.0  100.0        +0.0   programmed wake-up → user space
@@ -147,9 +148,10 @@ fn a_switch_in_that_was_not_recorded_is_inferred_from_the_next_event() {
                1.0    0.3        +2.0       vector local_timer: hrtimer_wakeup
              297.0   92.8        +3.0     waking → switched in
              240.0   75.0       +50.0       hog/99 (RT 98), of equal or higher priority
-              45.0   14.1        +5.0 ~     idle
               10.0    3.1       +60.0       hard IRQ 9 (acpi)
                2.0    0.6        +3.0       vector local_timer: hrtimer_wakeup
+              45.0   14.1        +5.0 ?     unexplained: CPU 1 was awake when rt/50 (RT 95) was woken: its
+                                            activity until the switch is not recorded
               20.0    6.2      +300.0     switched in → user space
               20.0    6.2      +300.0       return to user space
         ! cpu_idle is not recorded: the idle state is unknown

@@ -195,7 +195,7 @@ fn an_idle_cpu_that_wakes_slowly_is_named_with_its_state() {
                1.0    0.6      +152.0     timer interrupt
                1.0    0.6      +152.0       vector local_timer: hrtimer_wakeup
                7.0    4.3      +153.0     waking → switched in
-               5.0    3.1      +155.0       idle
+               5.0    3.1      +155.0       the way from the interrupt to the switch
                2.0    1.2      +153.0       vector local_timer: hrtimer_wakeup
                2.0    1.2      +160.0     switched in → user space
                2.0    1.2      +160.0       return to user space
@@ -232,7 +232,7 @@ fn a_victim_that_was_still_busy_is_its_own_cause() {
                1.0    0.3      +302.0     timer interrupt
                1.0    0.3      +302.0       vector local_timer: hrtimer_wakeup
                7.0    2.2      +303.0     waking → switched in
-               5.0    1.6      +305.0       idle
+               5.0    1.6      +305.0       the way from the interrupt to the switch
                2.0    0.6      +303.0       vector local_timer: hrtimer_wakeup
               10.0    3.1      +310.0     switched in → user space
               10.0    3.1      +310.0       return to user space
