@@ -143,20 +143,26 @@ pub(super) fn each(text: &str) -> Vec<&str> {
 }
 
 /// The report itself, without the words around it: from its heading to the last of the entries that the heading
-/// announces and the stack of that one. The whole text if entries are missing, or if others may follow.
+/// announces and the stack of that one, or to the first line of another trace. The whole text if entries are missing, or
+/// if others may follow.
 pub(super) fn extent<'t>(text: &'t str, heading: &Heading) -> &'t str {
     let Some((announced, _)) = heading.entries.filter(|_| heading.latency.is_some()) else { return text };
     let mut begin = None;
     let mut end = None;
     let (mut at, mut entries) = (0, 0);
     for line in text.split_inclusive('\n') {
-        let is_entry = has_latency_time(line) && matches!(parse(line), Some(Line::Event(_)));
+        let is_event = matches!(parse(line), Some(Line::Event(_)));
+        let is_entry = is_event && has_latency_time(line);
         let is_frame = line.trim_start().starts_with("=>");
         if is_heading(line) {
             begin.get_or_insert(at);
         }
         if entries == announced && !is_frame {
             end.get_or_insert(at);
+        }
+        // Its lines count from the start of the latency; those of other traces have the time of a clock.
+        if let Some(begin) = begin.filter(|_| is_event && !is_entry && entries > 0) {
+            return &text[begin..end.unwrap_or(at)];
         }
         entries += u64::from(is_entry);
         // Lines of the display-graph option count from the start, too, and no heading says how many there are.
@@ -169,6 +175,14 @@ pub(super) fn extent<'t>(text: &'t str, heading: &Heading) -> &'t str {
         Some(begin) => &text[begin..end.unwrap_or(text.len())],
         None => text,
     }
+}
+
+/// Whether `text` has events of the scheduler outside `part` of it.
+pub(super) fn has_events_around(text: &str, part: &str) -> bool {
+    let range = part.as_bytes().as_ptr_range();
+    let outside = |line: &&str| !range.contains(&line.as_ptr());
+    let is_one = |line| matches!(parse(line), Some(Line::Event(event)) if event.name.starts_with("sched_"));
+    text.lines().filter(outside).any(is_one)
 }
 
 /// Whether it is the first line of a heading, or the second, if the first is missing.

@@ -140,7 +140,7 @@ fn is_old_wakeup(text: &str) -> bool {
 
 fn read_one(text: &str) -> Option<Report> {
     let heading = Heading::read(text)?;
-    let text = heading::extent(text, &heading);
+    let (whole, text) = (text, heading::extent(text, &heading));
     let mut report = match heading.tracer.as_str() {
         "wakeup" | "wakeup_rt" | "wakeup_dl" => critical::wakeup(text, &heading),
         "irqsoff" | "preemptoff" | "preemptirqsoff" => section::read(text, &heading),
@@ -155,6 +155,11 @@ fn read_one(text: &str) -> Option<Report> {
         _ => return None,
     };
     doubts::add(&mut report, text, &heading);
+    if heading::has_events_around(whole, text) {
+        let limit = "the text has lines of another trace beside the report: put them in a file of their own";
+        report.limits.push(limit.to_owned());
+        report.is_doubtful = true;
+    }
     Some(report)
 }
 

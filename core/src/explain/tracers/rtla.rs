@@ -206,7 +206,7 @@ fn table(text: &str, is_hist: bool) -> Report {
             let Ok(cpu) = cpu.trim().parse::<u32>() else { continue };
             rows += 1;
             let columns: Vec<&str> = rest.split('|').collect();
-            for (column, name) in [(1, "interrupt"), (2, "thread")] {
+            for (column, name) in [(1, "interrupt"), (2, "thread"), (3, "return to user space")] {
                 let max = columns
                     .get(column)
                     .and_then(|column| column.split_whitespace().next_back()?.parse().ok());

@@ -250,3 +250,19 @@ fn names_of_files_and_counts_before_lines_are_taken_away() {
     let named = "kworker/0:1-12      [000] d.h1.  3469.824588: softirq_entry: vec=9 [action=RCU]\n".repeat(3);
     assert_eq!(text(named.as_bytes()), named);
 }
+
+/// The break took more than one blank with it.
+#[test]
+fn a_break_among_several_blanks_is_joined() {
+    let broken = "             bash-224     [000] d.h..   153.268917: #77645 context \nirq timer_latency     45056 ns\n             \
+                bash-224     [000] dnh..   153.268987: irq_noise: timer:206 \nstart 153.268879083 duration 93957 ns\n             \
+                bash-224     [000] d....   153.269056: thread_noise: \nbash:224 start 153.268905324 duration 71045 ns\n       \
+                timerlat/0-271     [000] .....   153.269103: #77645 context \nthread timer_latency    230656 ns\n       \
+                timerlat/0-271     [000] .....   153.270155: timerlat_main: stop \ntracing hit on cpu 0\n\nIt looks awful, right ?\nJM\n";
+    let whole = text(broken.as_bytes());
+    for line in
+        ["#77645 context irq timer_latency     45056 ns", "#77645 context thread timer_latency    230656 ns"]
+    {
+        assert!(whole.contains(line), "{whole}");
+    }
+}

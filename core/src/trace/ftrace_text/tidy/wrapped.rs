@@ -15,6 +15,9 @@ const WIDTHS: std::ops::RangeInclusive<usize> = 50..=240;
 /// Widths of terminals.
 const TERMINALS: [usize; 5] = [80, 100, 120, 132, 160];
 
+/// Blanks with which the kernel aligns what is within an event (`context    irq`), minus one.
+const MOST_BLANKS: usize = 5;
+
 /// The width at which lines were wrapped.
 struct Width {
     columns: usize,
@@ -53,6 +56,11 @@ impl Pair {
     fn fits(&self, width: usize) -> bool {
         self.length <= width && width < self.more
     }
+
+    /// The same where more than one blank may have been at the break: a mail program leaves one of them or none.
+    fn may_fit(&self, width: usize) -> bool {
+        self.fits(width) || self.is_at_blank && self.length <= width && width < self.more + MOST_BLANKS
+    }
 }
 
 /// `lines` with wrapped ones joined.
@@ -67,7 +75,7 @@ pub(super) fn joined<'t>(lines: Vec<Cow<'t, str>>) -> Vec<Cow<'t, str>> {
     let mut before: Option<Cow<'t, str>> = None;
     for line in lines {
         let pair = before.as_deref().and_then(|before| Pair::of(before, &line));
-        match (pair.filter(|pair| pair.fits(width.columns)), whole.last_mut()) {
+        match (pair.filter(|pair| pair.may_fit(width.columns)), whole.last_mut()) {
             (Some(pair), Some(last)) if width.is_hard => {
                 let blanks = width.columns.saturating_sub(pair.raw);
                 last.to_mut().push_str(&" ".repeat(blanks));
