@@ -12,6 +12,7 @@ pub(super) fn parse(text: &str, unit: Unit) -> Result<File, NotImportable> {
     let mut reader = Reader {
         file: File::default(),
         columns: None,
+        gap: None,
         headed: false,
         is_heading_there: text.lines().any(|line| line.trim() == "# Histogram"),
         is_inside: false,
@@ -49,11 +50,13 @@ fn ends_in_a_number_cut_short(line: &str) -> bool {
     line.starts_with("  ") && line.matches(':').count() == 2 && last_field.len() < 8
 }
 
-/// Without terminal escape sequences and CR LF line ends. A carriage return inside a line is kept: without it two
+/// Without terminal escape sequences, CR LF line ends and the quotes of Markdown around it. A carriage return inside a line is kept: without it two
 /// numbers would become one.
 fn plain(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
-    let mut characters = line.trim_end_matches('\r').chars();
+    let line = line.trim_end_matches('\r');
+    let quoted = line.strip_prefix('`').and_then(|line| line.strip_suffix('`'));
+    let mut characters = quoted.unwrap_or(line).chars();
     while let Some(c) = characters.next() {
         match c {
             '\x1b' => {
@@ -88,6 +91,8 @@ struct Reader {
     file: File,
     /// Columns of a histogram row, from the first one.
     columns: Option<usize>,
+    /// The first row after one that is not in the text.
+    gap: Option<(usize, String)>,
     /// The header before the first row was found: the footer must exist, too.
     headed: bool,
     /// The text has this header.
@@ -199,12 +204,13 @@ impl Reader {
             ));
         }
         if latency != self.file.rows {
-            return Err(at(
-                number,
-                format!("histogram row {latency} where row {} is expected", self.file.rows),
-            ));
+            let what = format!("histogram row {latency} where row {} is expected", self.file.rows);
+            if latency < self.file.rows {
+                return Err(at(number, what));
+            }
+            self.gap.get_or_insert((number, what));
         }
-        self.file.rows += 1;
+        self.file.rows = latency.saturating_add(1);
         for (index, &count) in counts.iter().enumerate() {
             let thread = self.thread(index, number)?;
             if count > 0 {
@@ -241,7 +247,7 @@ impl Reader {
         self.headed |= is_heading;
         self.is_inside |= is_heading;
         let Some((label, values)) = text.split_once(':') else { return Ok(()) };
-        let label = label.trim();
+        let (label, values) = (label.trim(), values.split(" #").next().unwrap_or_default());
         self.is_inside &= !(label == "Total" || label.ends_with(" Latencies"));
         if label == "Break thread" {
             self.broke = values.trim().parse().ok();
@@ -298,5 +304,28 @@ mod tests {
         for damaged in [text.replace("      2\n", "     2x\n"), text.replace("       2\n", " 2 3\n")] {
             assert!(read(&damaged, Unit::Guess).is_err(), "{damaged}");
         }
+    }
+
+    /// As rt-tests since 2.7 prints them.
+    #[test]
+    fn rows_without_a_sample_may_be_left_out_where_no_total_is_printed() {
+        let text = "T: 0 (14) P:98 I:1000 C:      6 Min:     10 Act:   17 Avg:   16 Max:      31\n\
+                    # Histogram\n000010 000003\n000012 000002\n000031 000001\n# Min Latencies: 00010 # the least\n\
+                    # Avg Latencies: 00016\n# Max Latencies: 00031\n# Histogram Overflows: 00000\n\
+                    # Histogram Overflow at cycle number:\n# Thread 0: \n";
+        let run = read(text, Unit::Guess).unwrap();
+        let series = &run.series[0];
+        assert_eq!((series.histogram.count(), series.histogram.max()), (6, Some(Ns::from_us(31))));
+        assert!(run.complete && series.lost == 0, "{run:?}");
+        let quoted = format!("{text}`{}`\n", text.lines().next().unwrap());
+        assert_eq!(read(&quoted, Unit::Guess).unwrap().series, run.series);
+        let fewer = read(&text.replace("000012 000002\n", ""), Unit::Guess).unwrap();
+        assert!(fewer.series[0].lost > 0, "the status line has more samples: {fewer:?}");
+        let with_total = text.replace("# Min", "# Total: 000000006\n# Min");
+        for wrong in [with_total, text.replace("000012", "000009"), "000010 000003\n".to_owned()] {
+            assert!(read(&wrong, Unit::Guess).is_err(), "{wrong}");
+        }
+        let error = read("# Max Latencies: 00090 00096\n", Unit::Guess).unwrap_err();
+        assert!(error.what.contains("without its rows"), "{error}");
     }
 }

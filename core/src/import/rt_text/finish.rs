@@ -11,7 +11,10 @@ impl Reader {
     /// The file, if its parts agree.
     pub(super) fn finish(mut self, unit: Unit) -> Result<File, NotImportable> {
         if self.file.threads.is_empty() {
-            let what = "neither the text nor the JSON of cyclictest: no histogram row, status line or sample";
+            let what = match self.footer.is_empty() {
+                true => "neither the text nor the JSON of cyclictest: no histogram row, status line or sample",
+                false => "the lines below a histogram of cyclictest without its rows: the number of samples is not known",
+            };
             return Err(NotImportable { line: None, what: what.to_owned() });
         }
         for (index, status) in std::mem::take(&mut self.status).threads() {
@@ -37,6 +40,7 @@ impl Reader {
         }
         self.apply_breaks();
         if self.columns.is_some() {
+            self.check_rows(&footer)?;
             self.check_footer(&footer)?;
             self.check_maxima(&footer)?;
         }
@@ -49,6 +53,16 @@ impl Reader {
             thread.absent = 0;
         }
         Ok(self.file)
+    }
+
+    /// Rows without a sample are left out since rt-tests 2.7, which has no line `# Total:` (src/lib/histogram.c,
+    /// hset_print_bucket).
+    fn check_rows(&mut self, footer: &[(usize, String, Vec<u64>)]) -> Result<(), NotImportable> {
+        let are_all_printed = footer.is_empty() || footer.iter().any(|(_, label, _)| label == "Total");
+        match self.gap.take().filter(|_| are_all_printed) {
+            Some((number, what)) => Err(at(number, what)),
+            None => Ok(()),
+        }
     }
 
     /// Without its footer, a histogram lacks the samples beyond its rows, and so the worst case.
