@@ -5,7 +5,8 @@
 //! the largest are known, so the largest is added and the others are counted as lost. The same holds for status lines
 //! alone. A histogram without its line of maxima, or with samples above its maximum, is refused. A thread without
 //! samples, a table of rows without header and footer, and samples with missing numbers (which may be the largest) are
-//! not a complete run. Several runs in one text are merged. Values are the lower edges of the printed ones.
+//! not a complete run. Several runs of cyclictest in one text are merged; other results
+//! are refused where there is more than one. Values are the lower edges of the printed ones.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,6 +30,7 @@ mod rt_json;
 mod rt_text;
 mod rteval;
 mod rtla;
+mod several;
 mod status;
 mod xenomai;
 
@@ -102,6 +104,9 @@ pub fn read(text: &str, unit: Unit) -> Result<Run, NotImportable> {
         pairs::recognised,
     ];
     let text = &*log::unwrapped(text);
+    let json = log::json(text);
+    several::refuse(text, json)?;
+    let text = json.unwrap_or(text);
     if let Some(run) = lines::recognised(text) {
         return run;
     }

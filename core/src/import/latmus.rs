@@ -13,7 +13,7 @@ pub(super) fn recognised(text: &str) -> Option<Result<File, NotImportable>> {
 }
 
 /// The value of the comment `# NAME: VALUE`.
-fn said<'t>(line: &'t str, name: &str) -> Option<&'t str> {
+pub(super) fn said<'t>(line: &'t str, name: &str) -> Option<&'t str> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix(name)?;
     Some(rest.trim_start().strip_prefix(':')?.trim())
 }

@@ -10,7 +10,7 @@ type Strip = fn(&str) -> Option<String>;
 /// A quoted log has several prefixes.
 const OF_LOGS: [Strip; 4] = [quotes, indentation, stamps, indentation];
 /// Of a text with words around it.
-const OF_MAILS: [Strip; 3] = [pasted, wrapped, json];
+const OF_MAILS: [Strip; 2] = [pasted, wrapped];
 /// Maximum size of such a text: a larger one is not copied.
 const LARGEST_MAIL: usize = 1 << 20;
 
@@ -104,13 +104,15 @@ fn is_of_histogram(line: &str) -> bool {
         || line.split_whitespace().count() > 1 && line.split_whitespace().all(is_number)
 }
 
-/// JSON among words: from a line `{` to the last line `}`.
-fn json(text: &str) -> Option<String> {
+/// JSON of a result among words: from a line that starts with `{` to the last one that ends with `}`.
+pub(super) fn json(text: &str) -> Option<&str> {
     let place = |line: &str| line.as_ptr() as usize - text.as_ptr() as usize;
-    let begin = text.lines().find(|line| line.trim() == "{").map(place)?;
-    let end = text.lines().rfind(|line| line.trim() == "}").map(|line| place(line) + line.len())?;
-    let has_words = !text[..begin].trim().is_empty() || !text.get(end..)?.trim().is_empty();
-    (begin < end && has_words).then(|| text[begin..end].to_owned())
+    let begin = text.lines().find(|line| line.starts_with('{')).map(place)?;
+    let end = text.lines().rfind(|line| line.trim_end().ends_with('}'));
+    let block = text.get(begin..end.map(|line| place(line) + line.len())?)?;
+    let has_words = block.trim().len() < text.trim().len();
+    let is_result = ["\"cpu\"", "\"thread\"", "\"histogram\""].iter().any(|key| block.contains(key));
+    (has_words && is_result).then_some(block)
 }
 
 /// `> ` before most lines: the others are of the mail that quotes them.
@@ -221,7 +223,10 @@ mod tests {
         }
         let reply = format!("On Monday A wrote:\n{}\nThanks\n", with("> "));
         assert_eq!(unwrapped(&reply), format!("On Monday A wrote:\n{TEXT}\nThanks\n"));
-        assert_eq!(unwrapped("Here:\n\n```\n{\n  \"a\": {\n  }\n}\n```\n2 more\n"), "{\n  \"a\": {\n  }\n}");
+        assert_eq!(
+            json("Here:\n\n```\n{\n  \"cpu\": {\n  }\n}\n```\n2 more\n"),
+            Some("{\n  \"cpu\": {\n  }\n}")
+        );
         // A row that is damaged, and one too many, are no words.
         for (whole, damaged) in
             [("000001 000005", "000001 0000x5"), ("000002 000002\n", "000002 000002\n3 more\n")]

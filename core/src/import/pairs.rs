@@ -78,10 +78,16 @@ fn of_text(text: &str) -> Result<File, NotImportable> {
     let mut results: BTreeMap<u64, FromFile> = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         if let Some((receiver, thread)) = described(line) {
-            receivers.insert(receiver, thread);
+            let cycles = thread.cycles;
+            if receivers.insert(receiver, thread).is_some_and(|earlier| earlier.cycles > cycles) {
+                return Err(at(index + 1, "a second result of these programs: import each by itself"));
+            }
         } else if let Some(fields) = result(line) {
             let (receiver, thread) = figures(index + 1, fields)?;
-            results.insert(receiver, thread);
+            let max = thread.max;
+            if results.insert(receiver, thread).is_some_and(|earlier| earlier.max > max) {
+                return Err(at(index + 1, "a second result of these programs: import each by itself"));
+            }
         }
     }
     let mut file = File::of("rt-tests", Quantity::Wakeup, 1_000);
@@ -115,7 +121,7 @@ fn described(line: &str) -> Option<(u64, FromFile)> {
 }
 
 /// `#1 -> #0, Min 3, Cur 45, Avg 4, Max 45`: the number of the pair and the figures.
-fn result(line: &str) -> Option<(u64, &str)> {
+pub(super) fn result(line: &str) -> Option<(u64, &str)> {
     let (receiver, rest) = line.trim().strip_prefix('#')?.split_once(" -> #")?;
     let (_, figures) = rest.split_once(", ")?;
     figures.starts_with("Min").then_some((receiver.parse().ok()?, figures))

@@ -29,7 +29,7 @@ pub(super) fn recognised(text: &str) -> Option<Result<File, NotImportable>> {
 }
 
 /// `Index   IRQ-000   Thr-000`: a quantity and a CPU each.
-fn columns(line: &str) -> Option<Vec<(Quantity, u32)>> {
+pub(super) fn columns(line: &str) -> Option<Vec<(Quantity, u32)>> {
     let names = line.trim().strip_prefix("Index")?.split_whitespace();
     let columns: Option<Vec<_>> = names
         .map(|name| {
@@ -174,7 +174,7 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     }
 }
 
-/// `rtla timerlat top` repeats its screen: the last line of each CPU is used.
+/// `rtla timerlat top` repeats its screen: the last line of each CPU is used, unless an earlier one has seen more.
 fn table(text: &str) -> Result<File, NotImportable> {
     let mut last: BTreeMap<(u32, usize), FromFile> = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
@@ -210,7 +210,10 @@ fn table(text: &str) -> Result<File, NotImportable> {
             if thread.max.is_none() {
                 return Err(wrong());
             }
-            last.insert((cpu, group), thread);
+            let earlier = last.insert((cpu, group), thread.clone());
+            if earlier.is_some_and(|earlier| earlier.cycles > thread.cycles || earlier.max > thread.max) {
+                return Err(at(index + 1, "a second result of rtla timerlat top: import each by itself"));
+            }
         }
     }
     if last.is_empty() {
