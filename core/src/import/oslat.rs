@@ -27,6 +27,10 @@ fn parse(text: &str) -> Result<File, NotImportable> {
             continue;
         }
         let values = figures(number, values, file.threads.len())?;
+        let next = file.rows;
+        if let Some(row) = row.filter(|row| *row < next) {
+            return Err(at(number, format!("row {row} where row {next} or a later one is expected")));
+        }
         for (thread, value) in file.threads.iter_mut().zip(values) {
             match (row, label) {
                 (Some(row), _) => thread.rows.push((row, whole(number, value)?)),
@@ -122,5 +126,7 @@ mod tests {
         assert!(refused(&TEXT.replace("500 0", "500")).contains("line 7: 1 figures for 2 cores"));
         assert!(refused(&TEXT.replace("500", "5,00")).contains("not a whole number"));
         assert!(refused(&TEXT.replace("41 1", "1 1")).contains("maximum is 1"));
+        let row = "    002 (us):\t 500 0\n";
+        assert!(refused(&TEXT.replace(row, &row.repeat(2))).contains("line 8: row 2 where row 3"));
     }
 }

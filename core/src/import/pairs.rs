@@ -77,17 +77,19 @@ fn of_text(text: &str) -> Result<File, NotImportable> {
     let mut receivers: BTreeMap<u64, FromFile> = BTreeMap::new();
     let mut results: BTreeMap<u64, FromFile> = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
-        if let Some((receiver, thread)) = described(line) {
+        // Within one run, neither the cycles nor the maximum get smaller.
+        let is_another_run = if let Some((receiver, thread)) = described(line) {
             let cycles = thread.cycles;
-            if receivers.insert(receiver, thread).is_some_and(|earlier| earlier.cycles > cycles) {
-                return Err(at(index + 1, "a second result of these programs: import each by itself"));
-            }
+            receivers.insert(receiver, thread).is_some_and(|before| before.cycles > cycles)
         } else if let Some(fields) = result(line) {
             let (receiver, thread) = figures(index + 1, fields)?;
             let max = thread.max;
-            if results.insert(receiver, thread).is_some_and(|earlier| earlier.max > max) {
-                return Err(at(index + 1, "a second result of these programs: import each by itself"));
-            }
+            results.insert(receiver, thread).is_some_and(|before| before.max > max)
+        } else {
+            false
+        };
+        if is_another_run {
+            return Err(at(index + 1, "a second result of these programs: import each by itself"));
         }
     }
     let mut file = File::of("rt-tests", Quantity::Wakeup, 1_000);
@@ -169,6 +171,12 @@ mod tests {
         let refused = |text: &str| read(text, Unit::Guess).unwrap_err().to_string();
         assert!(refused(&TEXT.replace("Max  148", "Max  1.48")).contains("line 4"));
         assert!(refused(&TEXT.replace("Max  148", "Max    1")).contains("maximum is 1"));
+        let worse = TEXT.replace("11983", "91983");
+        assert!(refused(&(worse + TEXT)).contains("line 7: a second result"), "its maximum is not left out");
+        assert!(
+            refused(&(TEXT.replace("Cycles 1000", "Cycles 2000") + TEXT)).contains("line 5: a second result")
+        );
+        assert!(read(&TEXT.repeat(2), Unit::Guess).is_ok(), "a screen");
     }
 
     #[test]

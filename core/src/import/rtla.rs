@@ -210,10 +210,12 @@ fn table(text: &str) -> Result<File, NotImportable> {
             if thread.max.is_none() {
                 return Err(wrong());
             }
-            let earlier = last.insert((cpu, group), thread.clone());
-            if earlier.is_some_and(|earlier| earlier.cycles > thread.cycles || earlier.max > thread.max) {
+            let before = last.get(&(cpu, group));
+            if before.is_some_and(|before| before.max > thread.max || before.cycles > thread.cycles) {
+                // Within one run, neither gets smaller.
                 return Err(at(index + 1, "a second result of rtla timerlat top: import each by itself"));
             }
+            last.insert((cpu, group), thread);
         }
     }
     if last.is_empty() {
@@ -262,6 +264,8 @@ mod tests {
         assert!(refused(&HIST.replace("1733", "17.33")).contains("line 6"));
         let none = "# RTLA osnoise histogram\n# Time unit is microseconds (us)\nIndex\nover: 0\ncount: 0\nmin: 0\nmax: 0\n";
         assert!(refused(none).contains("no noise above its threshold"), "{}", refused(none));
+        let twice = HIST.to_owned() + &HIST.replace("3631", "9999");
+        assert!(refused(&twice).contains("a second result of rtla"), "its maximum is not left out");
     }
 
     /// Rows without samples are left out (`--skip-zeros`): their distance is not the width.
@@ -300,6 +304,14 @@ mod tests {
         assert_eq!(handler.histogram.count() + handler.lost, 4999);
         assert_eq!(handler.histogram.max(), Some(Ns::from_us(3681)));
         assert_eq!(run.max_of(Quantity::TimerWakeup), Some(Ns::from_us(3782)));
+        // A later run has fewer samples, or a smaller maximum.
+        for text in [
+            format!("{head}{}{head}{}", line(4999, 3681), line(10, 3700)),
+            head.to_owned() + &line(9, 90) + &line(10, 80),
+        ] {
+            let error = read(&text, Unit::Guess).unwrap_err();
+            assert!(error.what.contains("a second result of rtla"), "{error}");
+        }
         assert!(read("    Operating System Noise\n", Unit::Guess)
             .unwrap_err()
             .to_string()

@@ -86,6 +86,12 @@ fn what_is_damaged_is_named_with_its_line() {
         ("000000 1\n000002 1\n", Some(2), "row 2 where row 1"),
         ("000000 1\n# Total: 000000007\n", Some(2), "add up to 1"),
         ("000000 1\t1\n# Min Latencies: 1\n# Max Latencies: 1 2 3\n", Some(3), "3 values for 1"),
+        // One column more than threads is the sum of the others, or the minimum of a thread was cut off.
+        (
+            "000000 0 0\n000001 1 0\n000002 0 4\n# Min Latencies: 1\n# Max Latencies: 1 2\n# Histogram Overflows: 0 0\n",
+            Some(4),
+            "2 columns, the lines below it 1",
+        ),
         ("000000 1\n# Max Latencies: x\n", Some(2), "not a number"),
         ("T: 0 ( 12) P:80 I:1000 C: \n", Some(1), "'C:'"),
         ("T:99999999 ( 12) P:80 I:1000 C:1 Min:1 Act:1 Avg:1 Max:1\n", Some(1), "not possible"),

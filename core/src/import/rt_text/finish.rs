@@ -25,9 +25,11 @@ impl Reader {
         self.file.unit_assumed = unit == Unit::Guess && !self.wide && !self.narrow;
         if let Some(columns) = self.columns {
             let minima = self.footer.iter().find(|(_, label, _)| label == "Min Latencies");
-            let without = if self.last_column_is_the_sum() { columns - 1 } else { columns };
+            // Two equal columns may be two threads, and empty ones say nothing.
+            let tells = columns > 2 && self.file.threads.iter().any(|thread| !thread.rows.is_empty());
+            let without = if tells && self.last_column_is_the_sum() { columns - 1 } else { columns };
             let threads = minima.map_or(without, |(_, _, values)| values.len());
-            self.sums = columns == threads + 1;
+            self.sums = columns == threads + 1 && self.last_column_is_the_sum();
             self.check_columns(columns, threads)?;
             self.file.threads.truncate(threads);
         }
@@ -104,16 +106,13 @@ impl Reader {
 
     /// In each row the last count is the sum of the others, as with `-H`.
     fn last_column_is_the_sum(&self) -> bool {
-        let Some((last, others)) = self.file.threads.split_last().filter(|(_, others)| others.len() > 1)
-        else {
-            return false;
-        };
+        let Some((last, others)) = self.file.threads.split_last() else { return false };
         let mut sums = std::collections::BTreeMap::new();
         for &(latency, count) in others.iter().flat_map(|thread| &thread.rows) {
             let sum: &mut u64 = sums.entry(latency).or_default();
             *sum = sum.saturating_add(count);
         }
-        !sums.is_empty() && last.rows.iter().copied().eq(sums)
+        last.rows.iter().copied().eq(sums)
     }
 
     fn check_columns(&self, columns: usize, threads: usize) -> Result<(), NotImportable> {
