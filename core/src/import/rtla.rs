@@ -177,6 +177,8 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 /// `rtla timerlat top` repeats its screen: the last line of each CPU is used, unless an earlier one has seen more.
 fn table(text: &str) -> Result<File, NotImportable> {
     let mut last: BTreeMap<(u32, usize), FromFile> = BTreeMap::new();
+    // Of all CPUs, since Linux 6.10: line and maxima.
+    let mut all: (usize, Vec<Option<u64>>) = (0, Vec::new());
     for (index, line) in text.lines().enumerate() {
         let mut groups = line.split('|');
         let mut head = groups.next().unwrap_or_default().split_whitespace();
@@ -185,7 +187,9 @@ fn table(text: &str) -> Result<File, NotImportable> {
             continue;
         };
         if cpu == "ALL" {
-            continue; // sums over all CPUs, since Linux 6.10
+            let largest = |figures: &str| figures.split_whitespace().next_back()?.parse().ok();
+            all = (index + 1, groups.map(largest).collect());
+            continue;
         }
         let wrong = || at(index + 1, format!("not a line of rtla timerlat top: {}", line.trim()));
         let (cpu, cycles) = (cpu.parse().map_err(|_| wrong())?, count.parse().map_err(|_| wrong())?);
@@ -221,6 +225,16 @@ fn table(text: &str) -> Result<File, NotImportable> {
     if last.is_empty() {
         let what = "this is the head of rtla timerlat top without a line of a CPU".to_owned();
         return Err(NotImportable { line: None, what });
+    }
+    for (group, all_max) in all.1.iter().enumerate() {
+        let listed =
+            last.iter().filter(|((_, of), _)| *of == group).filter_map(|(_, thread)| thread.max).max();
+        if *all_max > listed {
+            return Err(at(
+                all.0,
+                "a larger maximum than that of any CPU in the text: lines of CPUs are missing",
+            ));
+        }
     }
     let unit = if text.contains("Latency (ns)") { 1 } else { 1_000 };
     let mut file = File::of("rtla", Quantity::TimerWakeup, unit);
@@ -316,5 +330,16 @@ mod tests {
             .unwrap_err()
             .to_string()
             .contains("rtla osnoise hist"));
+    }
+
+    #[test]
+    fn a_table_that_lacks_the_cpu_with_the_largest_latency_is_refused() {
+        let table = "  0 12:00:00   |          IRQ Timer Latency (us)        |         Thread Timer Latency (us)\n\
+                     CPU COUNT      |      cur       min       avg       max |      cur       min       avg       max\n \
+                     1 #43200096  |        0         0         1         2 |        3         2         6        12\n\
+                     ALL #119144 e4 |                  0         5         2 |                  2        28        16\n";
+        let error = read(table, Unit::Guess).unwrap_err();
+        assert_eq!(error.line, Some(4), "{error}");
+        assert!(read(&table.replace("        16\n", "        12\n"), Unit::Guess).is_ok());
     }
 }
