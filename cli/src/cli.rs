@@ -126,8 +126,10 @@ pub fn main() -> ExitCode {
         eprintln!("lathunt: stdout is closed: what a command prints is lost; results are only in files named with -o");
     }
     crate::file::allow(cli.force, cli.allow_foreign_directory);
-    if !matches!(cli.command, Command::Isolate(_) | Command::Restore(_)) {
-        cmd::isolate::recover_after_kill();
+    match cli.command {
+        Command::Restore(_) => {}
+        Command::Isolate(_) => cmd::restore::settings_after_kill(),
+        _ => cmd::restore::all_after_kill(),
     }
     let outcome = match cli.command {
         Command::Hunt(args) => cmd::hunt::run(args),

@@ -42,7 +42,11 @@ fn main() -> ExitCode {
     }
     lathunt_host::signals::survive_file_size_limit();
     let called_as = std::env::args_os().next().unwrap_or_default();
-    match std::path::Path::new(&called_as).file_name().and_then(|name| name.to_str()) {
+    let name = std::path::Path::new(&called_as).file_name().and_then(|name| name.to_str());
+    if let Some("cyclictest" | "hwlatdetect") = name {
+        cmd::restore::all_after_kill();
+    }
+    match name {
         Some("cyclictest") => cmd::cyclictest::main(std::env::args_os().collect(), &mut |measured| {
             Some(cmd::cyclic::breaktrace::watch(measured))
         }),

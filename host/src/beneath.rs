@@ -33,6 +33,9 @@ pub use self::made::remove_empty;
 pub use self::special::Special;
 use crate::trusted::{self, is_trusted, me, refused, Access, Owner};
 
+/// Advice on a refused directory, where that can be allowed.
+pub(crate) const ALLOWING: &str = ", or pass --allow-foreign-directory";
+
 /// Maximum number of links on a path, the kernel's own limit.
 const MOST_LINKS: usize = 40;
 
@@ -209,7 +212,7 @@ impl Directory {
     fn checked(self, foreign: Foreign) -> io::Result<Directory> {
         let stat = fstat(&self.fd)?;
         let shown = self.path.display();
-        let instead = "name another directory, or pass --allow-foreign-directory";
+        let instead = format!("name another directory{ALLOWING}");
         if foreign == Foreign::Refused && !is_trusted(stat.st_uid) {
             let uid = stat.st_uid;
             return Err(refused(&format!("the directory {shown} belongs to user {uid}; {instead}")));
@@ -358,6 +361,24 @@ fn replacers(stat: &Stat, has_acl: impl FnOnce() -> bool) -> Option<String> {
         true => Some(format!("group {}", stat.st_gid)),
         false => (by_group && has_acl()).then(|| "users of its access control list".to_owned()),
     }
+}
+
+/// Who else can rename or replace `path`, which is canonical, or a directory that leads to it; `None`: nobody.
+pub(crate) fn who_can_replace(path: &Path) -> io::Result<Option<String>> {
+    for directory in path.ancestors().skip(1) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = openat(CWD, directory, flags, Mode::empty())?;
+        let stat = fstat(&fd)?;
+        if !is_trusted(stat.st_uid) {
+            return Ok(Some(format!("user {}", stat.st_uid)));
+        }
+        if me() == 0
+            && let Some(others) = replacers(&stat, || has_acl(&fd))
+        {
+            return Ok(Some(others));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether the directory has an access control list, or that cannot be determined.

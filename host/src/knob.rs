@@ -23,9 +23,10 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use journal::Journal;
 
-pub use elsewhere::elsewhere;
+pub use elsewhere::{elsewhere, forget_lost, lost};
 pub use journal::{default_directory, forget, left, pending, Change, Left};
 pub use kind::Kind;
+pub use lock::is_held;
 pub use restore::{changed_by_other, Outcome, Restored};
 
 /// How long to wait for an interrupt to move back.

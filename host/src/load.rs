@@ -9,7 +9,6 @@
 
 pub mod builtin;
 mod keeper;
-mod left;
 mod stress_ng;
 mod sweep;
 
@@ -27,7 +26,6 @@ use crate::{private_directory, programs};
 
 pub use crate::programs::find_program;
 pub(crate) use keeper::{become_ordinary, hung_up, NICE};
-pub use left::{left, remove_left};
 pub(crate) use sweep::until_alone;
 
 /// Which load.
@@ -92,7 +90,7 @@ impl Load {
         };
         let description = job.describe();
         let directory = private_directory()?;
-        let _held = left::hold(&directory); // until its keeper holds it
+        let _held = private_directory::hold(&directory); // until its keeper holds it
         let limit = duration + GRACE;
         let (pid, lifeline, report) = keeper::start(job, &directory, limit).inspect_err(|_| {
             let _ = std::fs::remove_dir(&directory); // still empty
@@ -240,18 +238,10 @@ impl Job {
     }
 }
 
-/// Prefix of the names of load directories.
-const PREFIX: &str = "lathunt-load";
-
-/// Locations of load directories: on disk if possible, since fsync in memory exercises nothing.
-fn places() -> [PathBuf; 2] {
-    [PathBuf::from("/var/tmp"), std::env::temp_dir()]
-}
-
 /// A private directory.
 fn private_directory() -> Result<PathBuf> {
-    let [first, second] = places();
-    private_directory::below(&first, PREFIX)
-        .or_else(|_| private_directory::below(&second, PREFIX))
+    let [first, second] = private_directory::places();
+    private_directory::below(&first, private_directory::LOAD)
+        .or_else(|_| private_directory::below(&second, private_directory::LOAD))
         .map_err(|error| Error::new("make a directory for the load in", second.display().to_string(), error))
 }

@@ -1,10 +1,22 @@
 //! A directory that no other user could have created before: in a world-writable place, a predictable name may already
 //! be another user's link.
+//!
+//! The processes that use it hold a lock on it. One without holder was left by processes that were killed, all of them:
+//! [`remove_left`] finds it by its name.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{self, File};
 use std::io::{Error, Result};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use crate::trusted;
+
+/// Prefixes of their names.
+pub(crate) const LOAD: &str = "lathunt-load";
+pub(crate) const NPT: &str = "lathunt-npt";
 
 /// Creates `PREFIX.XXXXXX` below `parent`, for this user only.
 ///
@@ -24,6 +36,80 @@ pub fn below(parent: &Path, prefix: &str) -> Result<PathBuf> {
     }
 }
 
+/// Protects a directory from [`remove_left`] until the file is closed, by this process and all that share it.
+pub(crate) fn hold(directory: &Path) -> Result<File> {
+    locked(directory, libc::LOCK_SH)
+}
+
+fn locked(directory: &Path, how: libc::c_int) -> Result<File> {
+    let file =
+        File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(directory)?;
+    // SAFETY: flock on a descriptor that we own.
+    match unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) } {
+        0 => Ok(file),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
+/// A directory that is removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Private {
+    /// Its path.
+    pub path: PathBuf,
+    _held: Option<File>,
+}
+
+impl Private {
+    /// As [`below`].
+    ///
+    /// # Errors
+    /// As [`below`].
+    pub fn below(parent: &Path, prefix: &str) -> Result<Private> {
+        let path = below(parent, prefix)?;
+        Ok(Private { _held: hold(&path).ok(), path })
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path); // the rest is removed by the next `restore`
+    }
+}
+
+/// Locations of loads: on disk if possible, since fsync in memory exercises nothing.
+pub(crate) fn places() -> [PathBuf; 2] {
+    [PathBuf::from("/var/tmp"), std::env::temp_dir()]
+}
+
+/// Directories of this user that no process holds.
+#[must_use]
+pub fn left() -> Vec<PathBuf> {
+    let mut places = Vec::from(places());
+    places.push(PathBuf::from("/dev/shm"));
+    let entries = places.into_iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    let named = |name: &OsStr| [LOAD, NPT].iter().any(|one| name.to_string_lossy().starts_with(one));
+    let mut paths: Vec<_> =
+        entries.filter(|entry| named(&entry.file_name())).map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.dedup();
+    paths.retain(|path| {
+        fs::symlink_metadata(path).is_ok_and(|found| {
+            found.is_dir() && found.uid() == trusted::me() && found.mode() & 0o777 == 0o700
+        })
+    });
+    paths.into_iter().filter(|path| locked(path, libc::LOCK_EX).is_ok()).collect()
+}
+
+/// Removes them.
+#[must_use]
+pub fn remove_left() -> Vec<(PathBuf, Result<()>)> {
+    let remove = |path: PathBuf| {
+        let removed = locked(&path, libc::LOCK_EX).and_then(|_held| fs::remove_dir_all(&path));
+        (path, removed)
+    };
+    left().into_iter().map(remove).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +124,17 @@ mod tests {
             assert_eq!(std::fs::metadata(one).unwrap().permissions().mode() & 0o777, 0o700);
         }
         assert!(below(&parent.path().join("absent"), "x").is_err());
+    }
+
+    #[test]
+    fn a_directory_that_is_held_is_not_left() {
+        for prefix in [LOAD, NPT] {
+            let directory = below(&std::env::temp_dir(), prefix).unwrap();
+            let held = hold(&directory).unwrap();
+            assert!(!left().contains(&directory));
+            drop(held);
+            assert!(left().contains(&directory));
+            fs::remove_dir(&directory).unwrap();
+        }
     }
 }

@@ -312,9 +312,38 @@ fn a_journal_in_a_directory_of_the_users_choice_is_found_while_it_holds_changes(
     fs::rename(&journal, &moved).unwrap();
     fs::create_dir(&journal).unwrap();
     assert!(!knob::elsewhere().contains(&canonical), "another directory of this name");
+    assert!(knob::lost().contains(&canonical), "what it holds is still changed");
     fs::remove_dir(&journal).unwrap();
     fs::rename(&moved, &journal).unwrap();
+    assert!(!knob::lost().contains(&canonical));
     drop(knobs);
     assert!(is_back(&machine.values()));
     assert!(!knob::elsewhere().contains(&canonical));
+}
+
+#[test]
+fn a_journal_whose_directory_another_user_can_rename_is_refused() {
+    const NAME: &str = "a_journal_whose_directory_another_user_can_rename_is_refused";
+    if !lathunt_host::testing::may_run(NAME, lathunt_host::testing::lacks_root()) {
+        return;
+    }
+    let machine = Machine::new();
+    let (theirs, journal) = (machine.root.path().join("theirs"), machine.root.path().join("theirs/a/b"));
+    fs::create_dir(&theirs).unwrap();
+    std::os::unix::fs::chown(&theirs, Some(65_531), None).unwrap();
+    let why = || Knobs::open(&journal).unwrap_err().to_string();
+    assert!(why().contains("belongs to user 65531"), "{}", why());
+    assert!(!theirs.join("a").exists());
+    fs::create_dir_all(&journal).unwrap();
+    assert!(why().contains("user 65531 can rename or replace it"), "{}", why());
+    let link = machine.root.path().join("link");
+    std::os::unix::fs::symlink(machine.root.path(), &link).unwrap();
+    std::os::unix::fs::lchown(&link, Some(65_531), None).unwrap();
+    let through = Knobs::open(&link.join("other")).unwrap_err().to_string();
+    assert!(through.contains("symbolic link of user 65531"), "{through}");
+    std::os::unix::fs::chown(&theirs, Some(0), None).unwrap();
+    fs::set_permissions(&theirs, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    assert!(why().contains("everybody can rename or replace it"), "{}", why());
+    fs::set_permissions(&theirs, std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
+    assert!(Knobs::open(&journal).is_ok(), "sticky, as /tmp");
 }

@@ -14,7 +14,7 @@ use lathunt_core::isolate::{plan, text, Request};
 use lathunt_core::time::Ns;
 use lathunt_host::isolate::{self, survey, Isolation};
 use lathunt_host::tree::LIVE;
-use lathunt_host::{knob, signals, wall};
+use lathunt_host::{signals, wall};
 
 use super::units;
 use crate::out;
@@ -223,21 +223,9 @@ fn restore(common: &Common, patience: Ns) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(show::failed(&restored) > 0)))
 }
 
-/// At the start of any other command: restores changes left by a killed `isolate`.
-pub fn recover_after_kill() {
-    for directory in std::iter::once(isolate::default_directory()).chain(knob::elsewhere()) {
-        let left = knob::left(&directory).unwrap_or_default();
-        if left.kept || left.changes.is_empty() {
-            continue;
-        }
-        // If its owner is running, the lock is held, which is not an error here.
-        if let Ok(restored) = knob::recover(&directory) {
-            eprint!(
-                "a killed `lathunt isolate` had left CPUs isolated. {}",
-                show::restored(&restored, false)
-            );
-        }
-    }
+/// What was restored after a kill, as text.
+pub fn restored(restored: &[lathunt_host::knob::Restored]) -> String {
+    show::restored(restored, false)
 }
 
 /// The CPUs of a request that must name some.

@@ -8,8 +8,8 @@ use lathunt_host::channel::daemon;
 use lathunt_host::channel::place::Place;
 use lathunt_host::knob::{self, Outcome, Restored};
 use lathunt_host::link::sysv;
-use lathunt_host::load;
 use lathunt_host::tracefs::{self, Tracefs};
+use lathunt_host::{isolate, private_directory};
 
 use crate::out;
 
@@ -50,13 +50,22 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
         for directory in &of_isolate {
             count += knob::forget(directory)?;
         }
+        if args.journal.is_none() {
+            count += knob::forget_lost();
+        }
         out::print(&format!("{count} entries discarded, nothing restored.\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut restored = knob::recover(&directory)?;
     restored.extend(remove_instances());
     restored.extend(
-        load::remove_left().into_iter().map(|(path, done)| Restored { path, outcome: removed(done) }),
+        private_directory::remove_left()
+            .into_iter()
+            .map(|(path, done)| Restored { path, outcome: removed(done) }),
+    );
+    restored.extend(
+        daemon::end_left(&Place::from_environment())
+            .map(|(path, done)| Restored { path, outcome: outcome(done) }),
     );
     restored.extend(
         daemon::remove_left(&Place::from_environment())
@@ -69,6 +78,9 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     );
     for directory in &of_isolate {
         restored.extend(knob::recover(directory)?);
+    }
+    for path in lost(&args) {
+        restored.push(Restored { path, outcome: Outcome::Failed { error: LOST.to_owned() } });
     }
     let text = if args.json {
         serde_json::to_string_pretty(&restored)? + "\n"
@@ -93,6 +105,53 @@ fn journals(args: &RestoreArgs) -> (PathBuf, Vec<PathBuf>) {
     (directory, of_isolate)
 }
 
+/// Directories of journals that are gone.
+fn lost(args: &RestoreArgs) -> Vec<PathBuf> {
+    if args.journal.is_some() {
+        Vec::new()
+    } else {
+        knob::lost()
+    }
+}
+
+const LOST: &str =
+    "its journal was removed or replaced, and what a killed lathunt had changed may be in force; \
+                    compare the machine, then `lathunt restore --forget` discards this";
+
+/// At the start of every command that measures or reads: what a killed lathunt left changed would falsify what is
+/// measured.
+pub fn all_after_kill() {
+    settings_after_kill();
+    for directory in std::iter::once(isolate::default_directory()).chain(knob::elsewhere()) {
+        journal_after_kill(&directory, "a killed `lathunt isolate` had left CPUs isolated");
+    }
+    for path in knob::lost() {
+        eprintln!("lathunt: {}: {LOST}", path.display());
+    }
+}
+
+/// The same without the journals of `isolate`, which restores them itself.
+pub fn settings_after_kill() {
+    let left = Tracefs::mounted().ok().flatten().map(|tracefs| tracefs::remove_left(&tracefs));
+    for (path, done) in left.into_iter().flatten() {
+        let outcome = removed(done);
+        eprintln!("a killed lathunt had left the kernel traced. {}", Restored { path, outcome });
+    }
+    journal_after_kill(&knob::default_directory(), "a killed lathunt had left settings changed");
+}
+
+fn journal_after_kill(directory: &Path, what: &str) {
+    match knob::left(directory) {
+        Err(error) => eprintln!("lathunt: {error}; a killed lathunt may have left settings changed"),
+        Ok(left) if left.kept || (left.changes.is_empty() && left.unreadable == 0) => {}
+        Ok(_) => match knob::recover(directory) {
+            Ok(restored) => eprint!("{what}. {}", super::isolate::restored(&restored)),
+            Err(_) if knob::is_held(directory) => {} // its owner runs
+            Err(error) => eprintln!("lathunt: {error}; {what}"),
+        },
+    }
+}
+
 /// The path listed for a set of semaphores, which has no name.
 fn semaphores(id: i32) -> PathBuf {
     PathBuf::from(format!("semaphore set {id}"))
@@ -106,8 +165,12 @@ fn remove_instances() -> Vec<Restored> {
 }
 
 fn removed(done: std::io::Result<()>) -> Outcome {
+    outcome(done.map(|()| "removed".to_owned()))
+}
+
+fn outcome(done: Result<String, impl std::fmt::Display>) -> Outcome {
     match done {
-        Ok(()) => Outcome::PutBack { value: "removed".to_owned() },
+        Ok(value) => Outcome::PutBack { value },
         Err(error) => Outcome::Failed { error: error.to_string() },
     }
 }
@@ -122,29 +185,39 @@ fn list(args: &RestoreArgs, directory: &Path, of_isolate: &[PathBuf]) -> anyhow:
     if unreadable > 0 {
         eprintln!("lathunt: {unreadable} lines of the journal below {} cannot be read: each may be a change that is still in force", directory.display());
     }
-    let loads = load::left();
-    let left = Tracefs::open().map(|tracefs| tracefs::left(&tracefs)).unwrap_or_default();
-    let sets = sysv::left();
+    let lost = lost(args);
+    let others = left_beside();
     let text = if args.json {
         serde_json::to_string_pretty(&changes)? + "\n"
-    } else if changes.is_empty() && left.is_empty() && loads.is_empty() && sets.is_empty() && !args.quiet {
+    } else if changes.is_empty() && others.is_empty() && lost.is_empty() && !args.quiet {
         "Nothing is changed.\n".to_owned()
     } else {
-        let left = left
-            .iter()
-            .map(|path| format!("{}: trace buffer of a recording that was killed\n", path.display()));
         let changes = changes.iter().map(|change| {
-            let line = format!("{}: '{}', before that '{}'", change.path.display(), change.new, change.old);
-            printable::line(&line).into_owned() + "\n"
+            format!("{}: '{}', before that '{}'", change.path.display(), change.new, change.old)
         });
-        let loads = loads.iter().map(|path| format!("{}: files of a load that was killed\n", path.display()));
-        let sets = sets
-            .iter()
-            .map(|id| format!("{}: of a channel whose process was killed\n", semaphores(*id).display()));
-        left.chain(loads).chain(sets).chain(changes).collect()
+        let lost = lost.iter().map(|path| format!("{}: {LOST}", path.display()));
+        let lines = others.into_iter().chain(changes).chain(lost);
+        lines.map(|line| printable::line(&line).into_owned() + "\n").collect()
     };
     out::print(&text)?;
-    Ok(ExitCode::from(u8::from(unreadable > 0)))
+    Ok(ExitCode::from(u8::from(unreadable > 0 || !lost.is_empty())))
+}
+
+/// What `restore` removes that is in no journal.
+fn left_beside() -> Vec<String> {
+    let of = |paths: Vec<PathBuf>, what: &str| {
+        paths.into_iter().map(|path| format!("{}: {what}", path.display())).collect::<Vec<_>>()
+    };
+    let traced = Tracefs::open().map(|tracefs| tracefs::left(&tracefs)).unwrap_or_default();
+    let sets = sysv::left().into_iter().map(semaphores).collect();
+    let session = daemon::left(&Place::from_environment());
+    [
+        of(traced, "traces the kernel for a command that was killed"),
+        of(private_directory::left(), "files of a load or a tracer that was killed"),
+        of(session.into_iter().collect(), "session of a `lathunt trace` that was killed"),
+        of(sets, "of a channel whose process was killed"),
+    ]
+    .concat()
 }
 
 #[cfg(test)]

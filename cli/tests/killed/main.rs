@@ -1,14 +1,17 @@
 //! `kill -9` at any moment leaves nothing: no process, no file in shared places, no trace buffer, no BPF program, no cgroup, no
 //! semaphore set, no request of latency, no changed setting, and no thread of the machine on other CPUs than before.
 //!
-//! Every command that runs for long is killed, most often in its first 50 ms, where it is about to change something. `make test`
+//! Every command that runs for long is killed, most often in its first 50 ms, where it is about to change something; every
+//! second time together with all its other processes, so that none is left to clean up. `make test`
 //! kills for three quarters of a minute, whoever's turn it is; `make kills` kills each command 400 times (LATHUNT_KILLS). The seed of
 //! the moments is printed, and LATHUNT_SEED repeats them; LATHUNT_KILLED=NAME kills one command alone.
 
+mod everything;
 #[path = "../isolate/snapshot.rs"]
 #[allow(dead_code)]
 mod snapshot;
 mod state;
+mod together;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,8 +24,9 @@ use lathunt_core::run::Run;
 use lathunt_core::verdict::Outcome;
 use snapshot::{Sleepers, Snapshot};
 use state::{names, processes, programs, state};
+use together::Together;
 
-const COMMANDS: [(&str, &[&str]); 18] = [
+const COMMANDS: [(&str, &[&str]); 20] = [
     ("trace-user", &["trace", "--user", "-D", "30", "-o", "out"]),
     ("trace-kernel", &["trace", "--events", "min", "-D", "30", "-o", "out"]),
     ("trace-command", &["trace", "-o", "out", "--", "sleep", "30"]),
@@ -32,6 +36,8 @@ const COMMANDS: [(&str, &[&str]); 18] = [
     ("record-command", &["record", "-o", "out", "--", "sleep", "30"]),
     ("cyclic", &["cyclic", "-D", "30", "-q", "--pm-qos", "0", "-o", "out.json"]),
     ("npt", &["npt", "-n", "100000000000", "--trace-kernel"]),
+    ("npt-uprobe", &["npt", "--probe", "uprobe", "-n", "100000000"]),
+    ("npt-lathunt", &["npt", "--probe", "lathunt", "-n", "100000000"]),
     ("hwlat", &["hwlat", "-D", "30"]),
     ("monitor", &["monitor", "--database", "monitor.db", "--listen", "127.0.0.1:0"]),
     ("isolate", &["isolate", "run", "-c", "1", "--", "sleep", "30"]),
@@ -143,11 +149,12 @@ fn persistent(look: impl Fn() -> BTreeSet<String>) -> Vec<String> {
     left.into_iter().collect()
 }
 
-fn started(arguments: &[&str], directory: &Path, mark: &str) -> Child {
+fn started(arguments: &[&str], directory: &Path, mark: &str, together: Option<&Together>) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
     let (name, value) = mark.split_once('=').unwrap();
     command.args(arguments).current_dir(directory).env(name, value).env("TMPDIR", directory);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    together.into_iter().for_each(|together| together.holds(&mut command));
     command.spawn().unwrap()
 }
 
@@ -202,18 +209,25 @@ fn kills_at_random_moments_leave_nothing() {
     commands.rotate_left(turn);
     let source = tempfile::tempdir().unwrap();
     let measured =
-        started(&["cyclic", "-D1", "-q", "-o", "run.json"], source.path(), "NONE=1").wait().unwrap();
+        started(&["cyclic", "-D1", "-q", "-o", "run.json"], source.path(), "NONE=1", None).wait().unwrap();
     assert!(measured.success());
     let run = fs::read_to_string(source.path().join("run.json")).unwrap();
     let before = Before::now();
+    let together = Together::new();
     let kill = |name: &str, arguments: &[&str], after_us: u64| {
         let place = place(&run);
-        let mut child = started(arguments, place.path(), &before.mark);
+        let together = together.as_ref().filter(|_| after_us % 2 == 0); // every second time
+        let mut child = started(arguments, place.path(), &before.mark, together);
         std::thread::sleep(Duration::from_micros(after_us));
         let ended = child.try_wait().unwrap();
         assert!(ended.is_none() || name == "bound", "{name} ended by itself: {ended:?}");
-        child.kill().unwrap();
-        child.wait().unwrap();
+        match together {
+            Some(together) => together.kill(&mut child),
+            None => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+        }
         let mut left = before.left();
         left.extend(claims(place.path()));
         assert!(left.is_empty(), "LATHUNT_SEED={seed}: {name} killed after {after_us} µs: {left:#?}");
@@ -265,7 +279,7 @@ fn what_a_kill_could_leave_is_seen_while_a_command_runs() {
             panic!("{name}")
         };
         let place = place("");
-        let mut child = started(arguments, place.path(), &before.mark);
+        let mut child = started(arguments, place.path(), &before.mark, None);
         let patience = Instant::now() + Duration::from_secs(20);
         loop {
             let mut found: Vec<String> = programs().difference(&before.programs).cloned().collect();

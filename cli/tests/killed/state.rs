@@ -56,6 +56,8 @@ pub fn state() -> BTreeSet<String> {
         ("/sys/fs/cgroup", "lathunt"),
         ("/dev/shm/lathunt-0", ""), // the directory itself stays: programs put their rings there
         ("/dev/mqueue", "lathunt"),
+        ("/dev/shm", "lathunt-npt"),
+        ("/dev/shm", "lathunt-0.session"),
     ] {
         state.extend(names(directory, prefix));
     }

@@ -143,6 +143,30 @@ pub fn stop(place: &Place) -> Result<Option<Status>> {
     Ok(status)
 }
 
+/// The file of a session whose consumer was killed.
+#[must_use]
+pub fn left(place: &Place) -> Option<PathBuf> {
+    let path = place.session();
+    (path.exists() && !lock::is_held(&place.lock())).then_some(path)
+}
+
+/// Ends that session: writes the events that are still in memory, and lets programs that start record nothing more.
+/// Returns where they are, in words.
+pub fn end_left(place: &Place) -> Option<(PathBuf, Result<String>)> {
+    let path = left(place)?;
+    let finish = || -> Result<String> {
+        let Some(session) = Session::read(&path)? else { return Ok("it has ended".to_owned()) };
+        let status = Consumer::start(place.clone(), session)?.finish()?;
+        let (recorded, dir) = (status.tally.recorded, status.dir.display());
+        match status.problem {
+            None => Ok(format!("ended, with {recorded} events in {dir}")),
+            Some(problem) => Err(Error::refused("write", format!("all events to {dir}"), problem)),
+        }
+    };
+    let done = finish().map_err(|error| error.and("`lathunt trace recover -o DIR` writes elsewhere"));
+    Some((path, done))
+}
+
 /// Removes the report of a session that has ended, left when its reader was killed.
 pub fn remove_left(place: &Place) -> Option<(PathBuf, std::io::Result<()>)> {
     let path = place.status();

@@ -7,14 +7,15 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::elsewhere;
 use super::kind::Kind;
-use super::lock::{lock, Lock};
+use super::lock::{self, Lock};
+use crate::beneath::{self, Directory, Foreign, Readers};
 use crate::error::{Error, Result};
 use crate::trusted::{self, Owner};
 
@@ -160,7 +161,9 @@ impl Journal {
     /// Takes the lock and reads the earlier changes.
     pub(super) fn open(directory: &Path, about: &str) -> Result<(Journal, Left)> {
         prepare(directory)?;
-        let lock = lock(directory)?;
+        elsewhere::check(directory)
+            .map_err(|error| Error::new("keep the journal in", directory.display().to_string(), error))?;
+        let lock = lock::take(directory)?;
         let path = directory.join(FILE);
         let mut journal = Journal {
             directory: directory.to_owned(),
@@ -260,12 +263,11 @@ impl Journal {
             return Ok(());
         }
         self.file = None;
+        elsewhere::unlist(&self.directory); // first: a link without journal would be one that was lost
         match fs::remove_file(self.directory.join(FILE)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(self.cannot("remove", error)),
-            _ => {}
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.cannot("remove", error)),
+            _ => Ok(()),
         }
-        elsewhere::unlist(&self.directory);
-        Ok(())
     }
 
     fn append(&mut self, line: &Line) -> Result<()> {
@@ -341,21 +343,17 @@ fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// Creates the directory, or refuses one that others may write: a journal directs root's writes.
+/// Creates the directory, or refuses one that others may write, and links of other users on its path: a journal directs
+/// root's writes.
 pub(super) fn prepare(directory: &Path) -> Result<()> {
-    let cannot = |error| Error::new("use", directory.display().to_string(), error);
-    for one in directory.parent().into_iter().chain([directory]).filter(|one| !one.exists()) {
-        match fs::DirBuilder::new().mode(0o700).create(one) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(cannot(error)),
-            _ => {}
-        }
-    }
-    let meta = fs::symlink_metadata(directory).map_err(cannot)?;
-    if !is_own(&meta) {
-        let what = directory.display().to_string();
-        return Err(Error::refused("use", what, "it must be a directory that only this user can write"));
-    }
-    Ok(())
+    Directory::make(directory, Readers::Owner, Foreign::Refused)
+        .and_then(Directory::private)
+        .map(drop)
+        .map_err(|error| {
+            let why = error.to_string().replace(beneath::ALLOWING, "");
+            Error::new("use", directory.display().to_string(), why)
+                .hint("it must be a directory that only this user can write")
+        })
 }
 
 /// Whether it is a directory that only this user can write.

@@ -1,4 +1,4 @@
-//! The lock of a journal: one lathunt changes settings at a time.
+//! The lock of a journal's directory: one process at a time changes knobs. The kernel releases it when that process ends.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -22,11 +22,8 @@ impl Drop for Lock {
     }
 }
 
-/// Takes it.
-///
-/// # Errors
-/// Another lathunt has it, which is named.
-pub(super) fn lock(directory: &Path) -> Result<Lock> {
+/// Takes it, or names its holder.
+pub(super) fn take(directory: &Path) -> Result<Lock> {
     let path = directory.join(LOCK);
     let cannot = |error: std::io::Error| Error::new("lock", path.display().to_string(), error);
     let mut file = OpenOptions::new()
@@ -54,4 +51,12 @@ pub(super) fn lock(directory: &Path) -> Result<Lock> {
     file.seek(SeekFrom::Start(0)).map_err(cannot)?;
     write!(file, "{}", std::process::id()).map_err(cannot)?;
     Ok(Lock(file))
+}
+
+/// Whether a running lathunt holds the journal in `directory`.
+#[must_use]
+pub fn is_held(directory: &Path) -> bool {
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(directory.join(LOCK));
+    // SAFETY: flock on a descriptor that is open during the call; closing it releases the lock.
+    opened.is_ok_and(|file| unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) } != 0)
 }

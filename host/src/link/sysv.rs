@@ -66,9 +66,11 @@ fn is_left(id: libc::c_int) -> bool {
             return false;
         }
         let maker = libc::semctl(id, MARKED, libc::GETPID);
-        maker > 0
-            && libc::kill(maker, 0) != 0
-            && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+        // One that has ended and was not waited for still gets signals; in /proc it is a zombie.
+        let has_ended = || libc::kill(maker, 0) == 0 && crate::tracefs::has_ended(maker.cast_unsigned());
+        let is_gone =
+            || libc::kill(maker, 0) != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
+        maker > 0 && (is_gone() || has_ended())
     }
 }
 
@@ -96,6 +98,9 @@ mod tests {
             }
             let mut ids = [0; 2];
             libc::read(there[0], ids.as_mut_ptr().cast(), size_of_val(&ids));
+            let mut ended: libc::siginfo_t = std::mem::zeroed();
+            libc::waitid(libc::P_PID, child.cast_unsigned(), &mut ended, libc::WEXITED | libc::WNOWAIT);
+            assert!(left().contains(&ids[0]), "its parent has not waited for it");
             libc::waitpid(child, std::ptr::null_mut(), 0);
             ids
         };

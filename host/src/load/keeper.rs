@@ -16,8 +16,9 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{builtin, left, sweep, Job};
+use super::{builtin, sweep, Job};
 use crate::error::{Error, Result};
+use crate::private_directory;
 
 /// The keeper's first line when the job runs.
 pub(super) const STARTED: &str = "started";
@@ -57,7 +58,7 @@ fn keep(job: &Job, directory: &Path, limit: Duration, lifeline: RawFd, report: R
     // SAFETY: a NUL-terminated name.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"load/keeper".as_ptr()) };
     let end = Instant::now() + limit;
-    let _held = left::hold(directory);
+    let _held = private_directory::hold(directory);
     // SAFETY: `become_ordinary` kept this descriptor open, and nothing else in this process knows it.
     let mut report = unsafe { File::from_raw_fd(report) };
     let running = run(job, directory, end);

@@ -7,7 +7,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::{read_whole, Tracefs};
+use super::{read_whole, uprobes, Tracefs};
 use crate::error::{Error, Result};
 
 const PREFIX: &str = "lathunt-";
@@ -22,8 +22,7 @@ impl Instance {
     /// A new instance that is not recording. `purpose`: a word in its name.
     pub fn new(tracefs: &Tracefs, purpose: &str) -> Result<Instance> {
         remove_left(tracefs);
-        let process = std::process::id();
-        let started = start_time(process).unwrap_or(0);
+        let (process, started) = (std::process::id(), own_start_time());
         let path = tracefs.root().join("instances").join(format!("{PREFIX}{purpose}-{process}-{started}"));
         fs::create_dir(&path).map_err(|error| {
             Error::new("make", path.display().to_string(), error).hint("needs root and a writable tracefs")
@@ -74,11 +73,21 @@ fn remove(path: &Path) -> std::io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// Instances whose creator has ended without removing them.
+/// Instances and uprobes whose creator has ended without removing them.
 #[must_use]
 pub fn left(tracefs: &Tracefs) -> Vec<PathBuf> {
+    let probes = uprobes::left(tracefs).into_iter().map(|group| probe(tracefs, &group));
+    instances(tracefs).into_iter().chain(probes).collect()
+}
+
+fn instances(tracefs: &Tracefs) -> Vec<PathBuf> {
     let entries = fs::read_dir(tracefs.root().join("instances")).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| is_left(path).unwrap_or(false)).collect()
+}
+
+/// The path by which a uprobe is listed.
+fn probe(tracefs: &Tracefs, group: &str) -> PathBuf {
+    tracefs.root().join("events").join(group)
 }
 
 /// `None`: not ours.
@@ -92,14 +101,30 @@ fn is_left(path: &Path) -> Option<bool> {
 
 /// Removes them; returns the result for each.
 pub fn remove_left(tracefs: &Tracefs) -> Vec<(PathBuf, std::io::Result<()>)> {
-    left(tracefs).into_iter().map(|path| (path.clone(), remove(&path))).collect()
+    let mut done: Vec<_> = instances(tracefs).into_iter().map(|path| (path.clone(), remove(&path))).collect();
+    // A uprobe is busy while an instance records it.
+    let probes = uprobes::left(tracefs).into_iter();
+    done.extend(probes.map(|group| (probe(tracefs, &group), uprobes::remove(tracefs, &group))));
+    done
 }
 
-/// Field 22 of /proc/PID/stat: ticks since boot; with the process id it identifies one process for ever.
-fn start_time(process: u32) -> Option<u64> {
+/// Whether the process has ended.
+pub(crate) fn has_ended(process: u32) -> bool {
+    start_time(process).is_none()
+}
+
+/// That of this process.
+pub(super) fn own_start_time() -> u64 {
+    start_time(std::process::id()).unwrap_or(0)
+}
+
+/// Field 22 of /proc/PID/stat: ticks since boot; with the process id it identifies one process for ever. `None`: it has
+/// ended, whether or not its parent has waited for it.
+pub(super) fn start_time(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name before it, in parentheses, may contain anything.
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+    let (state, rest) = stat.rsplit_once(')')?.1.trim_start().split_once(' ')?;
+    (!matches!(state, "Z" | "X")).then(|| rest.split_ascii_whitespace().nth(18)?.parse().ok()).flatten()
 }
 
 #[cfg(test)]
@@ -121,5 +146,16 @@ mod tests {
         assert_eq!(of("trace-cmd".to_owned()), None);
         assert_eq!(of("lathunt-trace-x-y".to_owned()), None);
         assert_eq!(of("lathunt-4194305-1".to_owned()), None);
+    }
+
+    #[test]
+    fn an_instance_is_left_although_nobody_has_waited_for_its_maker() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let stat = format!("/proc/{}/stat", child.id());
+        while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(start_time(child.id()), None);
+        child.wait().unwrap();
     }
 }

@@ -10,6 +10,7 @@ mod events;
 mod instance;
 mod pages;
 mod recording;
+pub(crate) mod uprobes;
 
 use std::fs;
 use std::io::Read;
@@ -19,9 +20,11 @@ use crate::debugfs::DetachedMount;
 use crate::error::{Error, Result};
 
 pub use events::EventSet;
-pub(crate) use instance::Instance;
+pub(crate) use instance::{has_ended, Instance};
 pub use instance::{left, remove_left};
 pub use recording::{pages_of_unfinished, Options, Recorded, Recording, Summary, FILE, HEAD_FILE};
+
+const NEEDS: &str = "needs root, and a kernel with CONFIG_TRACING";
 
 /// The root of a tracefs.
 #[derive(Debug)]
@@ -37,18 +40,28 @@ impl Tracefs {
     /// # Errors
     /// The kernel does not have it, or this user may not use it.
     pub fn open() -> Result<Tracefs> {
-        let needs = "needs root, and a kernel with CONFIG_TRACING";
+        if let Some(mounted) = Tracefs::mounted()? {
+            return Ok(mounted);
+        }
+        let mount = DetachedMount::new("tracefs").map_err(|error| error.hint(NEEDS))?;
+        Ok(Tracefs { root: mount.path(), _mount: Some(mount) })
+    }
+
+    /// The mounted tracefs; `None` if it is not mounted.
+    ///
+    /// # Errors
+    /// This user may not use it.
+    pub fn mounted() -> Result<Option<Tracefs>> {
         for root in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(Path::new) {
             match fs::metadata(root.join("instances")) {
-                Ok(_) => return Ok(Tracefs { root: root.to_owned(), _mount: None }),
+                Ok(_) => return Ok(Some(Tracefs { root: root.to_owned(), _mount: None })),
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                    return Err(Error::new("use", root.display().to_string(), error).hint(needs));
+                    return Err(Error::new("use", root.display().to_string(), error).hint(NEEDS));
                 }
                 Err(_) => {}
             }
         }
-        let mount = DetachedMount::new("tracefs").map_err(|error| error.hint(needs))?;
-        Ok(Tracefs { root: mount.path(), _mount: Some(mount) })
+        Ok(None)
     }
 
     /// Its root.

@@ -15,6 +15,7 @@ use lathunt_core::cpuset::CpuSet;
 
 use super::turn::Probe;
 use crate::error::{Error, Result};
+use crate::private_directory::{self, Private};
 
 /// Which tracer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,20 +175,19 @@ const THIRD: u64 = 3;
 const EVENT_BYTES: u64 = 48;
 
 /// A directory for consumers' output, or why it does not fit.
-fn room_for(events: u64) -> Result<std::path::PathBuf> {
+fn room_for(events: u64) -> Result<Private> {
     let base = std::env::temp_dir();
-    let path = crate::private_directory::below(&base, "lathunt-npt")
+    let room = Private::below(&base, private_directory::NPT)
         .map_err(|error| Error::new("make a directory in", base.display().to_string(), error))?;
     let needed = events.saturating_mul(EVENT_BYTES);
     match free_bytes(&base) {
         Some(free) if free < needed => {
-            let _ = std::fs::remove_dir_all(&path);
             let hint = format!(
                 "{needed} bytes are needed, {free} are free; measure fewer loops (-n), or set TMPDIR"
             );
             Err(Error::refused("keep", format!("{events} events below {}", base.display()), hint))
         }
-        _ => Ok(path),
+        _ => Ok(room),
     }
 }
 

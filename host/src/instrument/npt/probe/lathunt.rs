@@ -3,7 +3,7 @@
 //! The event is registered on use and not by a constructor: other commands of this program have no share.
 
 use std::ffi::CStr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lathunt_tracer::declare::{register, Event as Descriptor, Field};
@@ -14,6 +14,7 @@ use super::THIRD;
 use crate::channel::place::Place;
 use crate::channel::{daemon, session};
 use crate::error::{Error, Result};
+use crate::private_directory::{self, Private};
 
 const fn number(name: &'static CStr) -> Field {
     Field {
@@ -64,8 +65,8 @@ pub(super) fn enter() -> Result<()> {
 /// The consumer and its directories.
 pub struct Session {
     place: Place,
-    memory: PathBuf,
-    output: PathBuf,
+    memory: Private,
+    _output: Private,
     drained: bool,
 }
 
@@ -75,18 +76,17 @@ impl Session {
         if USED.swap(true, Ordering::Relaxed) {
             return Err(Error::refused("trace", "this process", "it has been traced already"));
         }
-        let memory = PathBuf::from(format!("/dev/shm/lathunt-npt-{}", std::process::id()));
-        remove_left_behind();
-        std::fs::create_dir(&memory)
-            .map_err(|error| Error::new("make", memory.display().to_string(), error))?;
+        let shared = Path::new("/dev/shm");
+        let memory = Private::below(shared, private_directory::NPT)
+            .map_err(|error| Error::new("make a directory in", shared.display().to_string(), error))?;
         let output = super::room_for(if drained { events } else { 0 })?;
-        let place = Place::new(memory.clone());
-        let mut wanted = session::Session::new(output.join("trace"));
+        let place = Place::new(memory.path.clone());
+        let mut wanted = session::Session::new(output.path.join("trace"));
         wanted.overwrite = !drained;
         wanted.pids = vec![std::process::id()];
-        let session = Session { place, memory, output, drained };
+        let session = Session { place, memory, _output: output, drained };
         // SAFETY: no other thread of ours reads or changes the environment meanwhile: the probe starts before them.
-        unsafe { std::env::set_var("LATHUNT_TRACE_DIR", &session.memory) };
+        unsafe { std::env::set_var("LATHUNT_TRACE_DIR", &session.memory.path) };
         daemon::start_bound(&session.place, &wanted)?;
         register(&EVENT);
         Ok(session)
@@ -100,23 +100,5 @@ impl Session {
             "lathunt events ({mode}): {} recorded, {} overwritten by newer ones, {} discarded",
             tally.recorded, tally.overwritten, tally.discarded
         ))
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.output);
-        let _ = std::fs::remove_dir_all(&self.memory);
-    }
-}
-
-/// Removes the memory left by a killed run.
-fn remove_left_behind() {
-    for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name.strip_prefix("lathunt-npt-").and_then(|pid| pid.parse::<u32>().ok());
-        if owner.is_some_and(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()) {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
     }
 }

@@ -9,6 +9,7 @@ use super::super::turn::Probe;
 use super::lttng_daemon::{lttng, Daemon};
 use super::THIRD;
 use crate::error::{Error, Result};
+use crate::private_directory::Private;
 use crate::programs;
 
 /// Calls into the provider.
@@ -49,7 +50,7 @@ const CHANNEL: [&str; 2] = ["--subbuf-size=4096", "--num-subbuf=2048"];
 /// A session of its own in a session daemon of its own.
 pub struct Session {
     name: String,
-    work: PathBuf,
+    work: Private,
     daemon: Option<Daemon>,
     created: bool,
     call: Option<Call>,
@@ -61,8 +62,8 @@ impl Session {
         let name = format!("lathunt-npt-{}", std::process::id());
         let mut session = Session { name, work, daemon: None, created: false, call: None };
         let library = session.compile()?;
-        session.daemon = Some(Daemon::start(&session.work)?);
-        let output = format!("--output={}", session.work.join("trace").display());
+        session.daemon = Some(Daemon::start(&session.work.path)?);
+        let output = format!("--output={}", session.work.path.join("trace").display());
         lttng(&["create", &session.name, &output])?;
         session.created = true;
         let of = format!("--session={}", session.name);
@@ -104,18 +105,18 @@ impl Session {
             let _ = lttng(&["destroy", &self.name]);
         }
         self.daemon = None;
-        let _ = fs::remove_dir_all(&self.work);
     }
 
     fn compile(&self) -> Result<PathBuf> {
+        let work = &self.work.path;
         let (header, source, library) =
-            (self.work.join("lttng_turn.h"), self.work.join("lttng_turn.c"), self.work.join("lttng_turn.so"));
+            (work.join("lttng_turn.h"), work.join("lttng_turn.c"), work.join("lttng_turn.so"));
         let written = fs::write(&header, include_str!("lttng_turn.h"))
             .and_then(|()| fs::write(&source, include_str!("lttng_turn.c")));
-        written.map_err(|error| Error::new("write", self.work.display().to_string(), error))?;
+        written.map_err(|error| Error::new("write", work.display().to_string(), error))?;
         let built = programs::command("cc")
             .args(["-O2", "-shared", "-fPIC", "-I"])
-            .args([&self.work, &source])
+            .args([work, &source])
             .args([Path::new("-o"), &library])
             .args(["-llttng-ust", "-ldl"])
             .output()

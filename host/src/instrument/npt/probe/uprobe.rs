@@ -1,12 +1,12 @@
 //! A uprobe on a function of this program, recorded with its three arguments into a private trace instance.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs;
 
 use super::super::turn::Probe;
 use super::tracefs::Instance;
 use super::THIRD;
 use crate::error::{Error, Result};
+use crate::tracefs::uprobes;
 
 /// The function with the breakpoint. It starts like a USDT site: with the five-byte no-operation that the kernel need not
 /// execute out of line, and since 6.18 replaces by a call. Any other instruction would be single-stepped, which makes a
@@ -38,8 +38,6 @@ const ARGUMENTS: &str = "turn=%di ticks=%si third=%dx";
 #[cfg(target_arch = "aarch64")]
 const ARGUMENTS: &str = "turn=%x0 ticks=%x1 third=%x2";
 
-const PREFIX: &str = "lathunt_npt_";
-
 /// The breakpoint and where it is recorded.
 pub struct Session {
     instance: Option<Instance>,
@@ -49,11 +47,10 @@ pub struct Session {
 impl Session {
     pub(super) fn start() -> Result<Session> {
         let instance = Instance::new()?;
-        let group = format!("{PREFIX}{}", std::process::id());
-        remove_left_behind(&instance);
+        let group = uprobes::group();
         let (path, offset) = place()?;
-        let line = format!("p:{group}/turn {path}:{offset:#x} {ARGUMENTS}");
-        command(&instance, &line).map_err(|error| Error::new("set", "a uprobe", error))?;
+        let line = format!("p:{group}/{} {path}:{offset:#x} {ARGUMENTS}", uprobes::NAME);
+        uprobes::command(instance.tracefs(), &line).map_err(|error| Error::new("set", "a uprobe", error))?;
         let session = Session { instance: Some(instance), group };
         session.enable("1")?;
         Ok(session)
@@ -65,7 +62,7 @@ impl Session {
     }
 
     fn enable(&self, value: &str) -> Result<()> {
-        let file = format!("events/{}/turn/enable", self.group);
+        let file = format!("events/{}/{}/enable", self.group, uprobes::NAME);
         self.instance.as_ref().map_or(Ok(()), |instance| instance.set(&file, value))
     }
 }
@@ -74,26 +71,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         let _ = self.enable("0");
         if let Some(instance) = self.instance.take() {
-            let _ = command(&instance, &format!("-:{}/turn", self.group));
-        }
-    }
-}
-
-/// Adds or removes a probe; the file is shared by all users, so only our own group is named.
-fn command(instance: &Instance, line: &str) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().append(true).open(instance.tracefs().root().join("uprobe_events"))?;
-    file.write_all(line.as_bytes())
-}
-
-/// Removes probes of runs that were killed.
-fn remove_left_behind(instance: &Instance) {
-    let text = fs::read_to_string(instance.tracefs().root().join("uprobe_events")).unwrap_or_default();
-    for line in text.lines() {
-        let name = line.split_ascii_whitespace().next().unwrap_or_default();
-        let Some(name) = name.strip_prefix("p:") else { continue };
-        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('/').next()?.parse::<u32>().ok());
-        if owner.is_some_and(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()) {
-            let _ = command(instance, &format!("-:{name}"));
+            let _ = uprobes::remove(instance.tracefs(), &self.group);
         }
     }
 }
