@@ -68,6 +68,30 @@ fn a_file_cut_in_its_data_is_read_up_to_the_cut() {
     assert!(before > 1000);
 }
 
+/// After a power failure, blocks that were not on disk read as zeros.
+#[test]
+fn blocks_of_zeros_are_damage_and_not_silence() {
+    for name in ["v6_two_buffers", "v6_big_pages", "v7_offset", "v7_zstd"] {
+        let path = format!("{}/tests/data/trace_dat/{name}.dat", env!("CARGO_MANIFEST_DIR"));
+        let file = fs::read(path).unwrap();
+        let events = |file: &[u8]| TraceDat::open(file).map(|trace| summarize(&trace));
+        let whole = events(&file).unwrap();
+        assert!(whole.damage.is_empty());
+        let mut lost = 0;
+        for block in (0..file.len()).step_by(4096) {
+            let mut zeroed = file.clone();
+            let end = file.len().min(block + 4096);
+            zeroed[block..end].fill(0);
+            let Ok(rest) = events(&zeroed) else { continue };
+            if rest.events < whole.events {
+                lost += 1;
+                assert!(!rest.damage.is_empty(), "{name}, {block}: {} of {}", rest.events, whole.events);
+            }
+        }
+        assert!(lost > 0, "{name}");
+    }
+}
+
 /// The recording with a piece of CPU 0's compressed data overwritten, and the loss that this makes.
 fn with_a_hole(file: &mut [u8]) -> Loss {
     let from = file.len() / 2;

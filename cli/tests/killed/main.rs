@@ -216,7 +216,7 @@ fn kills_at_random_moments_leave_nothing() {
     let together = Together::new();
     let kill = |name: &str, arguments: &[&str], after_us: u64| {
         let place = place(&run);
-        let together = together.as_ref().filter(|_| after_us % 2 == 0); // every second time
+        let together = together.as_ref().filter(|_| after_us.is_multiple_of(2)); // every second time
         let mut child = started(arguments, place.path(), &before.mark, together);
         std::thread::sleep(Duration::from_micros(after_us));
         let ended = child.try_wait().unwrap();

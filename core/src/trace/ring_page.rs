@@ -116,7 +116,8 @@ impl PageWalk {
     /// A walk at the start of `page`; `Err` is the offset of the damage.
     ///
     /// # Errors
-    /// The page is too short for its own header or for the length it announces.
+    /// The page is too short for its own header or for the length it announces; or its header is all zeros, as the kernel
+    /// writes none: the disk lost it, for example in a power failure.
     pub fn begin(page: &[u8], layout: &PageLayout) -> Result<Self, u32> {
         let order = layout.order;
         let at = order.u64_at(page, 0).ok_or(0u32)?;
@@ -126,6 +127,9 @@ impl PageWalk {
             Order::Big => layout.commit_offset + layout.commit_size.saturating_sub(4),
         };
         let commit = order.u32_at(page, low_word).ok_or(8u32)?;
+        if at == 0 && commit == 0 {
+            return Err(0);
+        }
         let end = layout.data_offset + (commit & LENGTH) as usize;
         if end > page.len() || layout.data_offset > page.len() {
             return Err(layout.commit_offset as u32);

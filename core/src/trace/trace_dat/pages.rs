@@ -137,7 +137,13 @@ impl<'a> CpuPages<'a> {
             self.chunks.push(Chunk { begin, packed, unpacked, first_page: self.pages });
             self.pages += (unpacked as usize).div_ceil(self.page_size);
         }
-        Ok(())
+        match (self.offset + self.data.len() as u64).saturating_sub(reader.offset()) {
+            0 => Ok(()),
+            rest => {
+                let what = format!("CPU {}: {rest} bytes after the last of {count} chunks", self.cpu);
+                Err(Damage::new(reader.offset(), what))
+            }
+        }
     }
 
     /// Whether its end is missing.
