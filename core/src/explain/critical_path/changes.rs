@@ -5,11 +5,12 @@
 
 use std::fmt;
 
+use super::reason::UNINTERRUPTIBLE;
 use super::Walk;
 use crate::explain::thread::Stretch;
 use crate::explain::wait::is_stopper;
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+use crate::time::{Mono, Ns, Prio, Tid};
 use crate::trace::event::{Event, Kind as What, LeftAs};
 
 /// Maximum time from a call that changes the affinity to the migration: the stopper thread may have to run first.
@@ -66,12 +67,16 @@ impl By {
 }
 
 /// How a write to a cpuset moves a thread.
-const CPUSET: &str = "write: its cpuset was changed";
+pub(super) const CPUSET: &str = "write: its cpuset was changed";
+/// How a thread is moved by another one whose system calls are not recorded.
+pub(super) const AFFINITY: &str = "a change of its affinity or cpuset";
 
 /// What caused a migration.
 pub(super) enum Mover {
     /// A system call that sets the affinity.
     Call { by: Thread, name: String },
+    /// One of these, in a recording without system calls.
+    Affinity(Thread),
     /// A write that changed the cpuset of the thread.
     Cpuset(Thread),
     /// Its CPU was taken offline: the sentence that says so.
@@ -85,45 +90,11 @@ impl fmt::Display for Mover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Mover::Call { by, name } => write!(f, " by {by} ({name})"),
+            Mover::Affinity(by) => write!(f, " by {by} ({AFFINITY})"),
             Mover::Cpuset(by) => write!(f, " by {by} ({CPUSET})"),
             Mover::Offline(why) => write!(f, ": {why}"),
             Mover::Scheduler(by) => write!(f, " by the scheduler, in the context of {by}"),
         }
-    }
-}
-
-/// A thread was moved to the CPU on which it waits: its affinity or cpuset was changed.
-pub(super) struct Moved {
-    /// By whom.
-    pub by: Thread,
-    /// By which call.
-    pub how: String,
-    /// The CPU on which it was before.
-    pub from: Cpu,
-    /// That one was free meanwhile: without the change it would have run there.
-    pub was_free: bool,
-}
-
-impl fmt::Display for Moved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Moved { by, how, from, .. } = self;
-        write!(f, "to which {by} ({how}) had moved it from CPU {from}")
-    }
-}
-
-impl Moved {
-    /// `moved by admin`, if that is why it waited.
-    pub fn cause(&self) -> Option<String> {
-        self.was_free.then(|| format!("moved to a busy CPU by {}", self.by.comm))
-    }
-
-    /// What to do about it, where `busy` is the thread on the new CPU.
-    pub fn advice(&self, thread: &str, busy: &str) -> String {
-        let Moved { by, how, from, .. } = self;
-        let by = &by.comm;
-        format!(
-            "{by} moved {thread} ({how}) from CPU {from}, which was free, to the CPU of {busy}: leave {thread} on CPU {from}, or keep {busy} off its new CPUs"
-        )
     }
 }
 
@@ -309,7 +280,7 @@ impl Walk<'_, '_> {
         }
         let by = self.linked.actor(index)?;
         if is_stopper(&by.comm) {
-            return self.asker_of(&by, event.at).map(Mover::Cpuset);
+            return self.asker_of(&by, event.at);
         }
         if by.tid == tid {
             return None;
@@ -321,22 +292,34 @@ impl Walk<'_, '_> {
     }
 
     /// The thread that had `stopper` do a migration at `at`. The scheduler asks it
-    /// too, but not in a write for which the thread then waits.
-    fn asker_of(&self, stopper: &Thread, at: Mono) -> Option<Thread> {
+    /// too, but not in a call in which the thread then waits for it.
+    pub(super) fn asker_of(&self, stopper: &Thread, at: Mono) -> Option<Mover> {
         let from = Mono(at.0.saturating_sub(MOVING.0));
         let woken =
             self.record.events_of(stopper.tid, from, at).rev().find(
                 |(_, event)| matches!(event.kind, What::Waking { task, .. } if task.tid == stopper.tid),
             );
         let (index, waking) = woken?;
-        let by = self.linked.actor(index).filter(|by| self.writes(by, waking.at))?;
+        let by = self.linked.actor(index)?;
+        let is_unknown = self.linked.in_call(by.tid, waking.at).is_none();
         let until = at + MOVING;
-        let mut woke = self.record.events_of(by.tid, at, until);
-        let waited = woke.any(|(_, event)| {
-            matches!(event.kind, What::Waking { task, .. } if task.tid == by.tid)
-                && event.current == Some(stopper.tid)
+        let mut later = self.record.events_of(by.tid, waking.at, until);
+        let is_other = matches!(waking.kind, What::Waking { target_cpu: Some(cpu), .. } if cpu != waking.cpu);
+        let waited = later.find_map(|(_, event)| match event.kind {
+            What::Waking { task, .. } if task.tid == by.tid && event.current == Some(stopper.tid) => {
+                Some(true)
+            }
+            // Its wake-up may be missing. The scheduler of a CPU asks the stopper of that CPU.
+            What::Switch { prev, left_as: LeftAs::Blocked(bits), .. } if prev.tid == by.tid && is_unknown => {
+                Some(bits & UNINTERRUPTIBLE != 0 && is_other)
+            }
+            _ => None,
         });
-        waited.then_some(by)
+        match waited {
+            Some(true) if is_unknown => Some(Mover::Affinity(by)),
+            Some(true) if self.writes(&by, waking.at) => Some(Mover::Cpuset(by)),
+            _ => None,
+        }
     }
 
     fn writes(&self, by: &Thread, at: Mono) -> bool {
@@ -351,30 +334,5 @@ impl Walk<'_, '_> {
         let there = self.record.slice_before(to, migration.at).and_then(|slice| slice.task);
         let ranks = task.prio.zip(there.and_then(|there| there.prio));
         ranks.is_some_and(|(moved, there)| moved.is_realtime() && there < moved)
-    }
-
-    /// Whether `thread` was moved to `cpu` on which it waits, by a change of its affinity or cpuset: at the start of the wait,
-    /// or earlier in the interval and without a move since then.
-    pub(super) fn moved_there(
-        &self,
-        thread: &Thread,
-        prio: Option<Prio>,
-        stretch: &Stretch,
-        cpu: Cpu,
-    ) -> Option<Moved> {
-        let moves = self.record.events_of(thread.tid, self.since, Mono(stretch.begin.0 + 1)).rev();
-        let mut moves = moves.filter_map(|(index, event)| match event.kind {
-            What::Migrate { task, from, to } if task.tid == thread.tid => Some((index, from, to)),
-            _ => None,
-        });
-        let (index, from, _) = moves.next().filter(|(.., to)| *to == cpu)?;
-        let (by, how) = match self.mover(thread.tid, index)? {
-            Mover::Call { by, name } => (by, name),
-            Mover::Cpuset(by) => (by, CPUSET.to_owned()),
-            Mover::Offline(_) | Mover::Scheduler(_) => return None,
-        };
-        let below = prio.filter(|prio| prio.is_realtime());
-        let was_free = by.tid != thread.tid && self.is_free(from, stretch.begin, stretch.end, below);
-        Some(Moved { by, how, from, was_free })
     }
 }

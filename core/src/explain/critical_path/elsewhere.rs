@@ -1,6 +1,6 @@
 //! Why no other CPU ran a waiting thread.
 
-use super::changes::Moved;
+use super::moved::Moved;
 use super::Walk;
 use crate::explain::cpu::Context;
 use crate::explain::thread::Stretch;

@@ -26,6 +26,7 @@ mod known_timers;
 mod links;
 mod locks;
 mod missing;
+mod moved;
 mod overdue;
 mod own;
 mod queued;

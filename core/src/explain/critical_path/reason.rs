@@ -64,7 +64,7 @@ enum Since {
 
 /// State bits of a blocked thread (include/linux/sched.h): TASK_UNINTERRUPTIBLE, __TASK_STOPPED, __TASK_TRACED, and
 /// TASK_FROZEN, which only the flight recorder shows.
-const UNINTERRUPTIBLE: u32 = 2;
+pub(super) const UNINTERRUPTIBLE: u32 = 2;
 pub(super) const STOPPED: u32 = 4;
 pub(super) const TRACED: u32 = 8;
 pub(super) const FROZEN: u32 = 0x8000;

@@ -1,10 +1,10 @@
 //! Runnable but not running: the tasks on the CPU and their priorities, and why no other CPU ran the thread.
 
 use super::blocked::{fair_advice, Inherits};
-use super::changes::Moved;
 use super::classes::{by_deadline, is_deadline, LetIn};
 use super::clauses::{Clause, Weight, AMOUNT, WHY};
 use super::elsewhere::{Because, Elsewhere};
+use super::moved::Moved;
 use super::running::{interrupt_advice, Hidden};
 use super::throttled::Throttled;
 use super::Walk;

@@ -375,4 +375,15 @@ fn who_writes_the_cpuset_moves_the_thread_itself_or_by_the_stopper() {
     // A stopper that the writer does not wait for moved it for the scheduler.
     let balanced = by_stopper.replace("125 c1 waking admin", "125 c0 waking admin");
     expect(&balanced, (50, 750), &["migrated from CPU 1 to CPU 0"], &["cpuset"]);
+    // Without system calls either may be the reason; the migration itself and the wake-up of the mover may be missing.
+    let no_calls = by_stopper.replace("        100 c0 call 1 5\n", "").replace("        127 c0 ret 1\n", "");
+    let by_either =
+        ["to which admin/70 (RT 75) (a change of its affinity or cpuset) had moved it from CPU 1"];
+    expect(&no_calls, (50, 750), &by_either, &["by the scheduler", "is not recorded"]);
+    let hidden = no_calls.replace("        120 c1 migrate rt/50@60 1 0\n", "");
+    let hidden = hidden.replace("        125 c1 waking admin/70@75 c0\n", "");
+    expect(&hidden, (50, 750), &by_either, &["is not recorded"]);
+    // On its own CPU the scheduler asks for the stopper, too, and a thread may sleep at any time.
+    let own = hidden.replace("110 c0 waking migration", "110 c1 waking migration");
+    expect(&own, (50, 750), &["occupied by hog/80"], &["to which admin"]);
 }
