@@ -6,6 +6,8 @@ mod assumed;
 mod backlog;
 #[path = "record/composed.rs"]
 mod composed;
+#[path = "record/ends.rs"]
+mod ends;
 #[path = "record/hidden.rs"]
 mod hidden;
 #[path = "record/injected.rs"]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::candidates::Candidates;
 use super::chain::Seen;
 use super::cycles::Cycles;
+use super::ends::Ends;
 use super::job::{Due, Job, Jobs};
 use super::main_wait::main_wait;
 use super::misses::Finished;
@@ -82,6 +83,8 @@ pub(super) struct Log {
     part: Option<Part>,
     /// Late recorded jobs that may be several jobs.
     several: Several,
+    /// Waits within jobs that may end them.
+    ends: Ends,
     /// Whether its main wait is evidence of releases.
     paused: Paused,
     /// Whether it may spin after its main wait.
@@ -92,6 +95,8 @@ pub(super) struct Log {
     answering: Vec<Tid>,
     /// The thread that created it, if recorded.
     created_by: Option<Tid>,
+    /// Futexes that are not mutexes.
+    not_mutexes: Vec<u64>,
     /// It was recorded from its start, and no main wait has ended yet.
     is_starting: bool,
     waited_in: WaitedIn,
@@ -148,11 +153,13 @@ impl Log {
             cycles: Cycles::default(),
             part: None,
             several: Several::default(),
+            ends: Ends::default(),
             paused: Paused::default(),
             spinning: Spinning::default(),
             wakers: Vec::new(),
             answering: Vec::new(),
             created_by: None,
+            not_mutexes: Vec::new(),
             is_starting: false,
             waited_in: WaitedIn::default(),
             finished: None,
@@ -178,12 +185,17 @@ impl Log {
         activation: &Activation,
         name: fn(Point) -> Option<&'static str>,
     ) -> (bool, Option<Tid>) {
-        let last = self.learning.last().or(self.before.as_ref());
-        let resumed = self.waited_in.resumed(activation, last, name);
+        let last = self.learning.last().or(self.before.as_ref()).copied();
+        let resumed = self.waited_in.resumed(activation, last.as_ref(), name);
         let activation = resumed.as_ref().unwrap_or(activation);
+        let told = self.without_barriers(activation, name);
+        let activation = told.as_ref().unwrap_or(activation);
         let first = self.before.is_none() && self.learning.is_empty() && activation.is_first();
         self.created_by = self.created_by.or(first.then_some(activation.waker.tid));
         let waker = if first { None } else { self.new_waker(activation) };
+        if let Some(last) = last {
+            self.perhaps_asked(activation, &last, name);
+        }
         self.is_starting |= first;
         (self.add_one(activation, name), waker)
     }
@@ -217,13 +229,7 @@ impl Log {
         self.before = self.learning.last().copied().or(self.before);
         self.learning.clear();
         self.trial = None;
-        self.sums.begin_window();
-        self.candidates.begin_window();
-        self.jobs.iter_mut().for_each(Jobs::begin_window);
-        self.cycles.begin_window();
-        self.several.begin_window();
-        self.paused.begin_window();
-        self.spinning.begin_window();
+        self.begin_figures();
         self.names.begin_window();
         // Drops the places of the previous window, else a thread with ever new places would fill the table.
         let left = self.left.map(|(left, _)| left);
@@ -317,6 +323,7 @@ impl Log {
             self.sums.forget_release();
             self.cycles.forget();
             self.paused.forget();
+            self.ends.forget();
             self.candidates.forget(self.lost_since);
             self.jobs.iter_mut().for_each(Jobs::forget);
         }
@@ -329,6 +336,7 @@ impl Log {
                 let begin = release(activation, late);
                 self.current = Some(CurrentJob::released(activation, begin));
                 self.several.released(activation.via);
+                self.ends.released(begin);
                 self.jobs.iter_mut().for_each(Jobs::begins);
                 self.sums.released(activation, begin, late);
                 self.jobs.iter_mut().for_each(|jobs| jobs.set_period(self.sums.known_period()));
@@ -340,6 +348,7 @@ impl Log {
             Some((left, since)) => {
                 self.sums.blocked(left, activation.waking.since(since), since, over::released_by(activation));
                 self.perhaps_idle(left, since, activation);
+                self.perhaps_end(left, since, before.as_ref(), activation);
             }
             None => {}
         }
@@ -358,6 +367,7 @@ impl Log {
             let (last_one, last) = (last, late.map(|late| activation.blocked.since(late.last)));
             if let Some(job) = job {
                 self.cycles.finished(activation.blocked);
+                self.ends.finished(activation.blocked, self.due.deadline);
                 self.is_over(&job, job.part, activation);
                 let response = activation.blocked.since(job.part);
                 self.paused.finished(response);

@@ -16,6 +16,7 @@ mod candidates;
 mod chain;
 mod cycles;
 mod deadlines;
+mod ends;
 mod faulting;
 mod grid;
 mod job;
@@ -43,6 +44,7 @@ mod waiting;
 
 pub use chain::Followed;
 pub use deadlines::{AppliedDeadline, Deadlines, Limit};
+pub use ends::OtherEnd;
 pub use faulting::{FaultPlace, Faulting};
 pub use job::{Backlog, Job, StartDelay};
 pub use others::OTHERS;
@@ -154,6 +156,9 @@ impl Tasks {
         let since = self.logs.get(&activation.thread.tid).map(|log| log.at_work_since(activation));
         let (fresh, waker) = self.add_one(activation);
         let tid = activation.thread.tid;
+        if let Some(asker) = self.logs.get_mut(&tid).and_then(Log::take_asker) {
+            self.asks(asker, tid);
+        }
         if let Some(waker) = waker.filter(|_| self.wakes.len() < self.limit) {
             self.wakes.entry(waker).or_default().push(tid);
             self.first_wakes(waker, tid);
@@ -224,6 +229,14 @@ impl Tasks {
                 self.works_for(tid, woken);
             }
         }
+    }
+
+    /// `asker` woke `tid` from a wait for something to do: what `tid` wakes, and others in its turn, may be an answer.
+    fn asks(&mut self, asker: Tid, tid: Tid) {
+        let mut asked = self.logs.get(&tid).map(|log| log.asks().to_vec()).unwrap_or_default();
+        asked.push(tid);
+        let asking = |(of, log): &(&Tid, &mut Log)| **of == asker || log.asks().contains(&asker);
+        self.logs.iter_mut().filter(asking).for_each(|(_, log)| log.also_asks(&asked));
     }
 
     fn works_for(&mut self, one: Tid, other: Tid) {

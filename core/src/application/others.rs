@@ -89,6 +89,7 @@ fn anonymous(task: Task) -> Task {
         polls_from_ns: None,
         off_cpu_ns: None,
         other_start: None,
+        other_end: None,
         misses,
         miss_max_ns,
         is_chosen: false,

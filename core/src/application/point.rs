@@ -220,6 +220,11 @@ impl Place {
         self.form == Form::OnSeveral
     }
 
+    /// Whether it is a lock on a file: held by another process, or handed over by it.
+    pub(super) fn is_file_lock(&self) -> bool {
+        self.class == Class::Io && self.name.starts_with("flock ")
+    }
+
     /// Whether it is a read of any descriptor.
     pub(super) fn is_read(&self) -> bool {
         self.form == Form::Read
@@ -239,6 +244,11 @@ impl Place {
     pub(super) fn may_be_mutex(&self) -> bool {
         matches!(self.form, Form::PlainFutex | Form::PiMutex)
     }
+}
+
+/// Whether it is FUTEX_WAIT. Hot path: no place is made.
+pub(super) fn is_plain_futex(point: Point, name: fn(Point) -> Option<&'static str>) -> bool {
+    operation(point.operation) == PLAIN && name(point) == Some("futex")
 }
 
 /// `low_byte`: of the second argument.

@@ -51,6 +51,8 @@ pub(super) struct Late {
     pub part: Option<Ns>,
     /// The same if the end of its first wait for input is a release.
     pub fed: Option<Ns>,
+    /// The same if it waited for another job elsewhere: in a thread that may do so anywhere, and in a periodic one.
+    pub idle: Option<[Ns; 2]>,
     /// How it was released; `None`: no other job can be queued meanwhile.
     pub from: Option<From>,
 }
@@ -129,25 +131,25 @@ impl Several {
     }
 
     /// A recorded job exceeded its deadline.
-    pub fn late(&mut self, late: Late) {
+    pub fn late(&mut self, late: Late, is_periodic: bool) {
         if self.spans.len() == KEPT {
-            self.fold_first(None);
+            self.fold_first(None, is_periodic);
         }
         self.spans.push_back(late);
     }
 
-    /// `shortest`: shortest interval between two releases, if enough are known.
-    pub fn report(&self, shortest: Option<Ns>) -> Option<SeveralJobs> {
+    /// `shortest`: shortest interval between two releases, if enough are known; `is_periodic`: see [`Late::idle`].
+    pub fn report(&self, shortest: Option<Ns>, is_periodic: bool) -> Option<SeveralJobs> {
         let mut whole = self.clone();
         while !whole.spans.is_empty() {
-            whole.fold_first(shortest);
+            whole.fold_first(shortest, is_periodic);
         }
         whole.sum.filter(|sum| sum.turns > 0)
     }
 
-    fn fold_first(&mut self, shortest: Option<Ns>) {
+    fn fold_first(&mut self, shortest: Option<Ns>, is_periodic: bool) {
         let Some(span) = self.spans.pop_front() else { return };
-        let (all, certain) = (span.end.since(span.begin), self.certain(&span, shortest));
+        let (all, certain) = (span.end.since(span.begin), self.certain(&span, shortest, is_periodic));
         let sum = self.sum.get_or_insert(SeveralJobs {
             turns: 0,
             longest_ns: Ns::ZERO,
@@ -163,10 +165,11 @@ impl Several {
     }
 
     /// Lower limit of the response time of one job of the span.
-    fn certain(&self, span: &Late, shortest: Option<Ns>) -> Ns {
+    fn certain(&self, span: &Late, shortest: Option<Ns>, is_periodic: bool) -> Ns {
         let all = span.end.since(span.begin);
         let fed = span.fed.filter(|_| self.inputs.ends_by_itself());
-        let by_timer = span.part.into_iter().chain(fed).min().unwrap_or(all);
+        let idle = span.idle.map(|[anywhere, periodic]| if is_periodic { periodic } else { anywhere });
+        let by_timer = span.part.into_iter().chain(fed).chain(idle).min().unwrap_or(all);
         let by_others = match span.from.map_or(Queue::None, |from| self.queue(from)) {
             Queue::None => all,
             Queue::OfThreads => span.end.since(self.last_release(span)),
@@ -207,7 +210,7 @@ mod tests {
     }
 
     fn late(begin: u64, end: u64, deadline: Ns, from: Option<From>) -> Late {
-        Late { begin: Mono(begin), end: Mono(end), deadline, part: None, fed: None, from }
+        Late { begin: Mono(begin), end: Mono(end), deadline, part: None, fed: None, idle: None, from }
     }
 
     #[test]
@@ -236,8 +239,8 @@ mod tests {
             let mut several = Several::default();
             (0..100).for_each(|_| several.released(via));
             let from = From { via, sources: Some(sources), by_timerfd };
-            several.late(late(0, 45 * MS, Ns::from_ms(40), Some(from)));
-            several.report(Some(Ns(100 * MS))).is_none()
+            several.late(late(0, 45 * MS, Ns::from_ms(40), Some(from)), true);
+            several.report(Some(Ns(100 * MS)), true).is_none()
         };
         let certain = |via, sources| told(via, sources, false);
         assert!(!certain(Via::Timer, Sources::Unknown) && !certain(Via::Timer, Sources::One));
@@ -254,9 +257,9 @@ mod tests {
 
     fn told(ran: &[(u64, u64)], via: Option<Via>, shortest: Option<Ns>) -> Option<SeveralJobs> {
         let mut several = Several::default();
-        several.late(late(100 * MS, 142 * MS, Ns::from_ms(40), via.map(from)));
+        several.late(late(100 * MS, 142 * MS, Ns::from_ms(40), via.map(from)), true);
         ran.iter().for_each(|&(from, until)| several.releaser_ran(Mono(from * MS), Mono(until * MS)));
-        several.report(shortest)
+        several.report(shortest, true)
     }
 
     #[test]
@@ -281,14 +284,23 @@ mod tests {
     #[test]
     fn what_is_not_known_any_more_is_a_doubt() {
         let mut several = Several::default();
-        several.late(late(100, 142, Ns(40), Some(from(Via::Thread))));
+        several.late(late(100, 142, Ns(40), Some(from(Via::Thread))), true);
         (0..RUNS as u64).for_each(|at| several.releaser_ran(Mono(200 + at), Mono(200 + at)));
-        assert_eq!(several.report(None).unwrap().turns, 1);
+        assert_eq!(several.report(None, true).unwrap().turns, 1);
         let mut many = Several::default();
-        (0..200).for_each(|k| many.late(late(k * 100, k * 100 + 42, Ns(40), None)));
-        assert_eq!(many.report(None), None, "all are certain");
-        many.late(late(0, 42, Ns(40), Some(from(Via::Interrupt))));
-        let told = many.report(None).unwrap();
+        (0..200).for_each(|k| many.late(late(k * 100, k * 100 + 42, Ns(40), None), true));
+        assert_eq!(many.report(None, true), None, "all are certain");
+        many.late(late(0, 42, Ns(40), Some(from(Via::Interrupt))), true);
+        let told = many.report(None, true).unwrap();
         assert_eq!((told.turns, told.late, told.certain_ns), (1, 201, Ns(42)));
+    }
+
+    #[test]
+    fn a_wait_elsewhere_is_judged_by_what_is_known_of_the_thread_at_the_end() {
+        let mut several = Several::default();
+        let idle = Some([Ns(21 * MS), Ns(60 * MS)]);
+        several.late(Late { idle, ..late(0, 60 * MS, Ns::from_ms(40), None) }, false);
+        assert_eq!(several.report(None, true), None, "the first jobs do not show a period");
+        assert_eq!(several.report(None, false).unwrap().certain_ns, Ns(21 * MS));
     }
 }

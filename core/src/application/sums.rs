@@ -319,9 +319,7 @@ impl Sums {
             .map(|(of, h)| self.one(*of, h, &thread, period.as_ref().map(|_| &missing)))
             .collect();
         series.sort_by_key(|series| series.quantity);
-        if lost {
-            series.iter_mut().for_each(|series| series.lost_within_ns = None);
-        }
+        series.iter_mut().filter(|_| lost).for_each(|series| series.lost_within_ns = None);
         Task {
             thread,
             process,
@@ -335,6 +333,7 @@ impl Sums {
             polls_from_ns: None,
             off_cpu_ns: None,
             other_start: None,
+            other_end: None,
             is_chosen: false,
             released_by: self.released_by.clone(),
             released_every_ns: self.released_every(),

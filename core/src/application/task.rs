@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::Followed;
 use super::deadlines::AppliedDeadline;
+use super::ends::OtherEnd;
 use super::faulting::Faulting;
 use super::others::OTHERS;
 use super::point::Class;
@@ -117,6 +118,10 @@ pub struct Task {
     /// Present only if the times of its releases in `waits_in` do not show that they are computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_start: Option<OtherStart>,
+    /// A place where it waits in at least half of its jobs, for a timer or for a thread that it did not ask: it is not
+    /// known whether these waits end jobs. If they do, its response times are of several jobs each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_end: Option<OtherEnd>,
     /// Its worst wake-up, with its context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst: Option<Box<Peak>>,
@@ -272,6 +277,13 @@ impl Task {
     pub fn may_start_elsewhere(&self, deadline: Ns) -> bool {
         let other = self.other_start.as_ref().filter(|_| !self.is_chosen);
         other.is_some_and(|other| other.longest_ns <= deadline)
+    }
+
+    /// The wait within its jobs that may end them, if its longest response time is of several jobs then.
+    #[must_use]
+    pub fn may_end_earlier(&self) -> Option<&OtherEnd> {
+        let longest = self.of(Quantity::Response).and_then(|series| series.histogram.max());
+        self.other_end.as_ref().filter(|end| !self.is_chosen && Some(end.longest_ns) < longest)
     }
 
     /// Whether its late jobs may have polled for their release. A thread that spins until its next period, or for a flag,

@@ -16,6 +16,8 @@ pub(super) struct Missed<'r> {
     pub(super) task: &'r Task,
     deadline: Ns,
     max: Ns,
+    /// `max` is the time from a release to the start of its job: that of its jobs is in doubt.
+    pub(super) is_start: bool,
 }
 
 /// The summary, for the head of a view.
@@ -70,7 +72,11 @@ pub(super) fn missed(run: &Run) -> Vec<Missed<'_>> {
     let of_task = |task| {
         let deadline = held_to(task, verdict.deadline_ns)?;
         let max = task.of(Quantity::Response)?.histogram.max()?;
-        (max > deadline && !pools.leave_in_doubt(task, deadline)).then_some(Missed { task, deadline, max })
+        if max > deadline && !pools.leave_in_doubt(task, deadline) {
+            return Some(Missed { task, deadline, max, is_start: false });
+        }
+        let waited = task.waited_beyond(deadline).filter(|_| pools.unties(task).is_none())?;
+        Some(Missed { task, deadline, max: waited, is_start: true })
     };
     let mut missed: Vec<Missed> = run.tasks.iter().filter_map(of_task).collect();
     missed.sort_by_key(|one| std::cmp::Reverse(one.certain_worst().saturating_sub(one.deadline)));
@@ -83,7 +89,7 @@ pub(super) fn held_to(task: &Task, common: Option<Ns>) -> Option<Ns> {
 
 fn peak_of<'r>(run: &'r Run, missed: &Missed) -> Option<&'r Peak> {
     run.peaks.iter().find(|peak| {
-        peak.quantity == Quantity::Response
+        (peak.quantity == Quantity::Response) != missed.is_start
             && peak.total_ns == missed.max
             && peak.victim.tid == missed.task.thread.tid
     })
@@ -110,7 +116,11 @@ fn chain_of(task: &Task) -> Option<(String, String)> {
 }
 
 fn said(missed: &Missed) -> String {
-    let Missed { task, deadline, max } = missed;
+    let Missed { task, deadline, max, .. } = missed;
+    if missed.is_start {
+        let (waited, deadline) = max.told_apart(*deadline);
+        return format!("{}: a job started {waited} after its release, deadline {deadline}", task.thread);
+    }
     let histogram = task.of(Quantity::Response).map(|series| &series.histogram);
     let jobs = histogram.map_or(0, |histogram| histogram.count());
     let surely = histogram.map_or(0, |histogram| histogram.count_from(*deadline + Ns(1)));
@@ -126,9 +136,16 @@ fn said(missed: &Missed) -> String {
     let more = doubtful.map_or(String::new(), |SeveralJobs { turns, longest_ns, .. }| {
         format!("; {} more took up to {longest_ns}, but may be several jobs each", grouped(turns))
     });
+    let end = task.may_end_earlier().map_or(String::new(), |end| {
+        let said = end.said(*deadline);
+        format!(
+            "; an upper limit: it is not known whether its wait in {} ends a job. If it does, {said}",
+            end.place
+        )
+    });
     let (worst, deadline) = worst.told_apart(*deadline);
     format!(
-        "{} missed its deadline of {deadline} in {} of {} jobs, worst {least}{worst}{more}",
+        "{} missed its deadline of {deadline} in {} of {} jobs, worst {least}{worst}{more}{end}",
         task.thread,
         grouped(certain),
         grouped(jobs)
@@ -143,6 +160,9 @@ fn doubtful(task: &Task) -> Option<SeveralJobs> {
 impl Missed<'_> {
     /// The longest response time, or a lower limit of it if the longest may be of several jobs.
     fn certain_worst(&self) -> Ns {
+        if self.is_start {
+            return self.max;
+        }
         let doubtful = doubtful(self.task).filter(|doubtful| doubtful.longest_ns >= self.max);
         doubtful.map_or(self.max, |doubtful| doubtful.certain_ns.max(self.deadline + Ns(1)).min(self.max))
     }
@@ -179,7 +199,7 @@ impl Late<'_> {
 pub(super) mod tests {
     use super::super::late_causes::causes;
     use super::*;
-    use crate::application::{AppliedDeadline, LateCause};
+    use crate::application::{AppliedDeadline, LateCause, OtherEnd};
     use crate::conditions::Conditions;
     use crate::explain::{Explanation, Kind, Segment};
     use crate::histogram::{Histogram, Layout};
@@ -244,6 +264,36 @@ pub(super) mod tests {
         let asked = Asked { is_application: true, deadline: Some(Ns::from_us(500)), ..Asked::default() };
         run.verdict = Some(judge_recording(&run, &asked));
         run
+    }
+
+    #[test]
+    fn a_size_that_is_an_upper_limit_is_said_to_be_one() {
+        let mut run = late_run();
+        let (place, longest_ns) = ("read 5".to_owned(), Ns::from_us(650));
+        run.tasks[1].other_end =
+            Some(OtherEnd { place, longest_ns, late: 1, several: 0, several_ns: Ns::ZERO });
+        let headline = of(&run).unwrap().headline;
+        let said = "worst 2.247 ms; an upper limit: it is not known whether its wait in read 5 ends a job. If it does, 1 job was \
+                    late and took 650";
+        assert!(headline.contains(said), "{headline}");
+        run.tasks[1].is_chosen = true;
+        assert!(!of(&run).unwrap().headline.contains("limit"));
+    }
+
+    #[test]
+    fn a_job_that_started_late_has_a_cause_also_if_its_length_is_in_doubt() {
+        let mut run = late_run();
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        [300, 300, 300, 900].iter().for_each(|us| histogram.record(Ns::from_us(*us)));
+        run.tasks[1].series[0].histogram = histogram;
+        run.tasks[1].polls_from_ns = Some(Ns::from_us(600));
+        run.peaks[0].quantity = Quantity::TimerWakeup;
+        run.peaks[0].total_ns = Ns::from_us(600);
+        let asked = Asked { is_application: true, deadline: Some(Ns::from_us(500)), ..Asked::default() };
+        run.verdict = Some(judge_recording(&run, &asked));
+        let late = of(&run).unwrap();
+        assert!(late.headline.contains("a job started 600"), "{}", late.headline);
+        assert!(late.why.is_some() && late.more.is_empty(), "{:?}", late.more);
     }
 
     #[test]

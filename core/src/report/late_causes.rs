@@ -26,7 +26,8 @@ pub struct LateRow {
 #[must_use]
 pub fn causes(run: &Run) -> Vec<LateRow> {
     let common = run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns);
-    let certain: Vec<Tid> = missed(run).iter().map(|missed| missed.task.thread.tid).collect();
+    let certain: Vec<Tid> =
+        missed(run).iter().filter(|missed| !missed.is_start).map(|missed| missed.task.thread.tid).collect();
     let counts = |task: &Task| certain.is_empty() || certain.contains(&task.thread.tid);
     let judged = || run.tasks.iter().filter(|task| held_to(task, common).is_some() && counts(task));
     let several = judged().filter(|task| !task.late_causes.is_empty()).count() > 1;

@@ -54,6 +54,7 @@ impl Objects {
                 faulting.name(|address| memory.of(process, address));
             }
             task.other_turns.iter_mut().for_each(|other| other.place = self.place(process, &other.place));
+            task.other_end.iter_mut().for_each(|end| end.place = self.place(process, &end.place));
             task.blocking.iter_mut().for_each(|wait| wait.place = self.place(process, &wait.place));
             task.worst.iter_mut().for_each(|worst| self.variables.name_in(process, worst));
         }

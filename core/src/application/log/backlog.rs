@@ -5,7 +5,7 @@ use super::super::cycles::is_regular;
 use super::super::misses::Finished;
 use super::super::paused::Timed;
 use super::super::places::Id;
-use super::super::point::Class;
+use super::super::point::{is_plain_futex, Class};
 use super::super::several::{From, Late};
 use super::super::sums::missing_between;
 use super::{CurrentJob, Log, WAKERS};
@@ -28,6 +28,8 @@ impl Log {
         self.is_over(&of_job, begin, cut);
         let period = self.sums.period_ns();
         self.cycles.finished(cut.blocked);
+        self.ends.finished(cut.blocked, self.due.deadline);
+        self.ends.released(due);
         self.jobs.iter_mut().for_each(|jobs| {
             jobs.step(cut, name);
             jobs.ends(begin, cut.blocked, name);
@@ -54,10 +56,10 @@ impl Log {
         let rearmed = armed.map(|late| late.most.max(end.since(late.last)));
         let part = rearmed.map(|certain| part.map_or(certain, |part| part.min(certain))).or(part);
         let idle = self.between_idle_waits(job, end);
-        let part = part.into_iter().chain(idle).min();
         let fed = job.fed.filter(|_| self.chosen.is_none());
         let fed = fed.map(|(from, longest)| longest.max(end.since(from)));
-        self.several.late(Late { begin: job.begin, end, deadline, part, fed, from });
+        let is_periodic = self.is_periodic();
+        self.several.late(Late { begin: job.begin, end, deadline, part, fed, idle, from }, is_periodic);
     }
 
     /// Notes a wait elsewhere that a timer ended within a job: perhaps it was for the next job. A sleep was not: no release
@@ -90,6 +92,76 @@ impl Log {
         }
     }
 
+    /// Notes a wait elsewhere that may have ended the job: a timer ended it, or a thread that this one did not ask. A mutex does
+    /// not end jobs, nor does a relative sleep in a thread with a timer. `before`: the activation that ended there.
+    pub(super) fn perhaps_end(
+        &mut self,
+        left: Id,
+        since: Mono,
+        before: Option<&Activation>,
+        ended: &Activation,
+    ) {
+        let (Some(job), place) = (&self.current, self.places.get(left)) else { return };
+        let is_futex = place.may_be_plain_futex() && before.is_some_and(|before| !before.contended);
+        let queues = is_futex || may_queue(place);
+        let by_sleep = place.is_relative_sleep() && job.via != Via::Timer;
+        let may_end = match ended.via {
+            Via::Timer => queues || by_sleep || place.is_absolute_sleep(),
+            Via::Thread => !self.ends.asked(ended.waker.tid) && (queues || place.is_file_lock()),
+            Via::Interrupt => false,
+        };
+        if may_end {
+            self.ends.waited(left, since, ended.begin(), self.due.deadline);
+        }
+    }
+
+    /// Notes who asked this thread for something: it ended a wait of this thread, and that is not the wait for a mutex. `before`:
+    /// the activation that ended there.
+    pub(super) fn perhaps_asked(
+        &mut self,
+        ended: &Activation,
+        before: &Activation,
+        name: fn(Point) -> Option<&'static str>,
+    ) {
+        let (place, _) = self.place_of(before, name);
+        let place = self.places.get(place);
+        let asks = may_begin_jobs(place) || place.may_be_plain_futex() && !before.contended;
+        if asks && ended.via == Via::Thread && ended.waker.tid != ended.thread.tid {
+            self.ends.is_asked_by(ended.waker.tid);
+        }
+    }
+
+    /// The thread that asked it for something, once per thread.
+    pub fn take_asker(&mut self) -> Option<Tid> {
+        self.ends.take_asker()
+    }
+
+    /// All that this thread asks, also through others.
+    pub fn asks(&self) -> &[Tid] {
+        self.ends.asks()
+    }
+
+    /// It asks `others`, too.
+    pub fn also_asks(&mut self, others: &[Tid]) {
+        self.ends.also_asks(others);
+    }
+
+    /// A futex is not a mutex of glibc if the thread also waits there for another value: a barrier, for example.
+    pub(super) fn without_barriers(
+        &mut self,
+        a: &Activation,
+        name: fn(Point) -> Option<&'static str>,
+    ) -> Option<Activation> {
+        if !is_plain_futex(a.point, name) {
+            return None;
+        }
+        let known = self.not_mutexes.contains(&a.point.argument);
+        if !a.contended && !known && self.not_mutexes.len() < WAKERS {
+            self.not_mutexes.push(a.point.argument);
+        }
+        (a.contended && known).then_some(Activation { contended: false, ..*a })
+    }
+
     /// `other` wakes this thread and works for it ([`Log::answering`]).
     pub fn is_answered_by(&mut self, other: Tid) {
         if self.answering.len() < WAKERS && !self.answering.contains(&other) {
@@ -104,16 +176,23 @@ impl Log {
         })
     }
 
-    /// The longest span of `job` without such a wait; `None`: no such wait. In a periodic thread most are waits within a
-    /// job; but one that also waits until absolute times elsewhere may take turns between two places.
-    fn between_idle_waits(&self, job: &CurrentJob, end: Mono) -> Option<Ns> {
+    /// The longest span of `job` without such a wait: of any, and of those for which a periodic thread may wait ([`Late::idle`]).
+    fn between_idle_waits(&self, job: &CurrentJob, end: Mono) -> Option<[Ns; 2]> {
+        let whole = end.since(job.part);
+        let longest = |waits: Option<(Mono, Ns)>| waits.map(|(from, longest)| longest.max(end.since(from)));
+        let known = [longest(job.rested), longest(job.alternated)];
+        let any = self.chosen.is_none() && known.iter().any(Option::is_some);
+        any.then(|| known.map(|longest| longest.unwrap_or(whole)))
+    }
+
+    /// Whether most waits elsewhere are within a job: of a periodic thread. One that also waits until absolute times elsewhere
+    /// may take turns between two places.
+    pub(super) fn is_periodic(&self) -> bool {
         let distances = self.sums.distances();
         let main = self.main.map(|main| self.places.get(main));
         let periodic = distances.len() >= KNOWN && is_regular(&distances, 1)
             || main.is_some_and(|main| main.is_absolute_sleep());
-        let rested = if periodic && !self.polls() { job.alternated } else { job.rested };
-        let (from, longest) = rested.filter(|_| self.chosen.is_none())?;
-        Some(longest.max(end.since(from)))
+        periodic && !self.polls()
     }
 
     /// The waker, if it ends a wait of this thread for the first time; at most [`WAKERS`] are remembered. Who only created it

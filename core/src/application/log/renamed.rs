@@ -66,16 +66,22 @@ impl Log {
             earlier.candidates.unseen(begin, a.blocked);
             // All that is in progress continues under the new name.
             (earlier.current, earlier.part, earlier.names) = (None, None, Named::default());
-            self.jobs.iter_mut().for_each(Jobs::begin_window);
-            self.sums.begin_window();
-            self.candidates.begin_window();
-            self.cycles.begin_window();
-            self.several.begin_window();
-            self.paused.begin_window();
-            self.spinning.begin_window();
+            self.begin_figures();
             self.names.earlier.push(earlier);
         }
         self.set_due(due);
+    }
+
+    /// Resets the figures; all that is in progress continues.
+    pub(super) fn begin_figures(&mut self) {
+        self.sums.begin_window();
+        self.candidates.begin_window();
+        self.jobs.iter_mut().for_each(Jobs::begin_window);
+        self.cycles.begin_window();
+        self.several.begin_window();
+        self.ends.begin_window();
+        self.paused.begin_window();
+        self.spinning.begin_window();
     }
 
     /// Its figures, the last ones first; `main` is known.

@@ -40,7 +40,8 @@ impl Log {
             late_causes: self.jobs.as_ref().map(Jobs::causes).unwrap_or_default(),
             several_waits: self.cycles.report(&self.sums.distances()),
             off_period_ns: self.cycles.off_period(self.sums.period_ns()),
-            several_jobs: self.several.report(self.sums.shortest_distance()),
+            other_end: self.ends.report(&self.places).filter(|_| !is_chosen),
+            several_jobs: self.several.report(self.sums.shortest_distance(), self.is_periodic()),
             released_every_ns: task.released_every_ns.filter(|_| !is_chosen),
             ..task
         }

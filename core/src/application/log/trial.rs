@@ -68,16 +68,19 @@ impl Log {
         let since = whole.current.take().map(|job| job.begin);
         whole.sums.forget_period();
         whole.cycles.forget();
+        whole.ends.forget();
         whole.paused = super::Paused::default();
         whole.candidates.forget(since);
         whole.jobs.iter_mut().for_each(super::Jobs::forget);
         whole.several.keep_runs_of(&self.several);
+        whole.ends.keep_requests_of(&self.ends);
         for activation in &trial.activations {
             let (place, _) = whole.place_of(activation, name);
             whole.step(activation, place, name);
         }
         whole.names.comm = self.names.comm;
         whole.wakers = std::mem::take(&mut self.wakers);
+        whole.not_mutexes = std::mem::take(&mut self.not_mutexes);
         (whole.created_by, whole.waited_in) = (self.created_by, self.waited_in);
         // A chain has these jobs already.
         whole.finished = self.finished.take();

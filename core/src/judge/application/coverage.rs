@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::application::{Followed, OtherSpans, OtherStart, Task, OTHERS};
+use crate::application::{Followed, OtherEnd, OtherSpans, OtherStart, Task, OTHERS};
 use crate::conditions::Machine;
 use crate::cpuset::CpuSet;
 use crate::numbers::counted;
@@ -101,6 +101,8 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     let elsewhere = own > deadline && task.may_start_elsewhere(deadline);
     let other = task.other_start.as_ref().filter(|_| elsewhere);
     doubts.extend(other.map(|other| may_start_elsewhere(task, other, shown(own))));
+    let earlier = task.may_end_earlier().filter(|_| own > deadline && !elsewhere);
+    doubts.extend(earlier.map(|end| may_end_earlier(task, end, shown(own), deadline)));
     // The event it polls for may have come just after it went to sleep.
     let sleeps = task.polls_every_ns.filter(|_| task.has_inferred_starts());
     if let Some(every) = sleeps.filter(|&every| !polled && every + own > deadline) {
@@ -186,6 +188,20 @@ fn may_start_elsewhere(task: &Task, other: &OtherStart, longest: String) -> Stri
         task.thread,
         plain(wait),
         plain(place)
+    )
+}
+
+/// Doubt on the size of late jobs of a thread that waits elsewhere in most of its jobs.
+fn may_end_earlier(task: &Task, end: &OtherEnd, longest: String, deadline: Ns) -> String {
+    let wait = task.waits_in.as_deref().unwrap_or("its main place");
+    format!(
+        "{}: from one wait in {wait} to the next, it took up to {longest}, which is an upper limit: it is not known whether its \
+         wait in {} ends a job. If it does, {}. If it is a part of the job, give --activation '{}'; otherwise mark the jobs with \
+         the tracer (lathunt explain --between)",
+        task.thread,
+        end.place,
+        end.said(deadline),
+        plain(wait)
     )
 }
 

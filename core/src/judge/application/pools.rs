@@ -33,7 +33,7 @@ impl Pools {
     }
 
     /// The shared wait of a pool thread; `None`: the waits of the thread delimit jobs.
-    pub(in crate::judge) fn unties(&self, task: &Task) -> Option<&str> {
+    pub(crate) fn unties(&self, task: &Task) -> Option<&str> {
         let sleeps = task.waits_in.as_deref().is_some_and(|wait| wait.ends_with("TIMER_ABSTIME"));
         let tied = task.is_chosen || task.chain.is_some() || sleeps;
         self.processes.get(&task.process).filter(|_| !tied).map(String::as_str)
