@@ -60,7 +60,8 @@ fn the_size_of_a_job_that_may_end_elsewhere_is_right_or_an_upper_limit() {
     }
     let place = tempfile::tempdir().unwrap();
     let program = build(place.path(), "ends");
-    let right: [(&str, fn(&Found) -> bool); 4] = [
+    type IsRight = fn(&Found) -> bool;
+    let right: [(&str, IsRight); 4] = [
         ("turns", |of| of.is_upper_limit() && of.of_other_end.is_some_and(|size| of.is_size(size))),
         ("queued", Found::is_upper_limit),
         ("asks", |of| of.is_size(of.longest) && !of.is_upper_limit()),
