@@ -121,7 +121,7 @@ mod tests {
         let made = [below(parent.path(), "x").unwrap(), below(parent.path(), "x").unwrap()];
         assert_ne!(made[0], made[1]);
         for one in made {
-            assert_eq!(std::fs::metadata(one).unwrap().permissions().mode() & 0o777, 0o700);
+            assert_eq!(fs::metadata(one).unwrap().permissions().mode() & 0o777, 0o700);
         }
         assert!(below(&parent.path().join("absent"), "x").is_err());
     }
