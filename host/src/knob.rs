@@ -260,6 +260,14 @@ pub fn recover_within(directory: &Path, patience: Duration) -> Result<Vec<Restor
     Knobs::open_within(directory, "", patience).map(|(_, restored)| restored)
 }
 
+/// Removes a cgroup that no journal names; its members move to its parent.
+///
+/// # Errors
+/// The kernel's error.
+pub fn remove_cgroup(path: &Path) -> std::io::Result<()> {
+    Kind::Cgroup.write(path, "absent", "")
+}
+
 fn next_number(changes: &[Change]) -> u64 {
     changes.iter().map(|change| change.number + 1).max().unwrap_or(0)
 }

@@ -79,6 +79,9 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
     for directory in &of_isolate {
         restored.extend(knob::recover(directory)?);
     }
+    if args.journal.is_none() {
+        restored.extend(cpusets());
+    }
     for path in lost(&args) {
         restored.push(Restored { path, outcome: Outcome::Failed { error: LOST.to_owned() } });
     }
@@ -105,6 +108,14 @@ fn journals(args: &RestoreArgs) -> (PathBuf, Vec<PathBuf>) {
     (directory, of_isolate)
 }
 
+/// Removes cpusets that no journal names.
+fn cpusets() -> impl Iterator<Item = Restored> {
+    isolate::remove_left().into_iter().map(|(path, done)| {
+        let value = "removed; its journal is gone: interrupts and work queues may still be kept off its CPUs";
+        Restored { path, outcome: outcome(done.map(|()| value.to_owned())) }
+    })
+}
+
 /// Directories of journals that are gone.
 fn lost(args: &RestoreArgs) -> Vec<PathBuf> {
     if args.journal.is_some() {
@@ -124,6 +135,9 @@ pub fn all_after_kill() {
     settings_after_kill();
     for directory in std::iter::once(isolate::default_directory()).chain(knob::elsewhere()) {
         journal_after_kill(&directory, "a killed `lathunt isolate` had left CPUs isolated");
+    }
+    for one in cpusets() {
+        eprintln!("a killed `lathunt isolate` had left CPUs isolated. {one}");
     }
     for path in knob::lost() {
         eprintln!("lathunt: {}: {LOST}", path.display());
@@ -216,6 +230,7 @@ fn left_beside() -> Vec<String> {
         of(private_directory::left(), "files of a load or a tracer that was killed"),
         of(session.into_iter().collect(), "session of a `lathunt trace` that was killed"),
         of(sets, "of a channel whose process was killed"),
+        of(isolate::left(), "CPUs isolated by a lathunt that was killed, whose journal is gone"),
     ]
     .concat()
 }

@@ -78,6 +78,18 @@ fn a_journal_elsewhere_is_found_by_the_next_command() {
     assert!(stdout(&restored).contains("restored to"), "{restored:?}");
     assert_eq!(stdout(&by_path), "Nothing to restore.\n");
 
+    // Without the journal the cpusets still show it. The interrupts are put back with a copy.
+    assert!(killed_at_line(directory.path(), &["apply", "-c", "1", "-q"], 60));
+    let (journal, copy) = (directory.path().join("knobs.journal"), directory.path().join("copy"));
+    std::fs::rename(&journal, &copy).unwrap();
+    let is_isolated = Path::new("/sys/fs/cgroup/cpuset/lathunt-isolated").exists();
+    let found = lathunt(&["restore"]);
+    std::fs::rename(&copy, &journal).unwrap();
+    isolate(directory.path(), &["restore"]);
+    let differences = before.differences(&Snapshot::take(), &sleepers, false);
+    assert!(differences.is_empty(), "{differences:#?}\n{}", stdout(&found));
+    assert!(!is_isolated || stdout(&found).contains("lathunt-isolated: restored to 'removed"), "{found:?}");
+
     // Any other command does the same, says so, and goes on.
     assert!(killed_at_line(directory.path(), &["apply", "-c", "1", "-q"], 30));
     let checked = lathunt(&["check", "--json"]);

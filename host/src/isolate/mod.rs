@@ -69,6 +69,41 @@ pub fn restore(directory: &Path, patience: Duration) -> Result<Vec<Restored>> {
     }
 }
 
+/// Cpusets of ours that no journal names: it was deleted.
+#[must_use]
+pub fn left() -> Vec<PathBuf> {
+    let cpusets = cgroup::find(&Tree::new(Path::new(LIVE)));
+    let named = |mount: &PathBuf| [cgroup::ISOLATED, cgroup::HOUSEKEEPING].map(|name| mount.join(name));
+    let ours = cpusets.v2.iter().chain(&cpusets.v1).flat_map(named);
+    let mut left: Vec<PathBuf> = ours.filter(|path| path.is_dir()).collect();
+    if left.is_empty() {
+        return left;
+    }
+    for directory in std::iter::once(default_directory()).chain(knob::elsewhere()) {
+        match knob::left(&directory) {
+            Ok(journal) if journal.unreadable == 0 => {
+                left.retain(|path| !journal.changes.iter().any(|change| change.path == *path));
+            }
+            _ => return Vec::new(), // it may name them
+        }
+    }
+    left
+}
+
+/// Removes them; their programs may use all CPUs again. What else their isolation changed is not known.
+#[must_use]
+pub fn remove_left() -> Vec<(PathBuf, std::io::Result<()>)> {
+    let remove = |path: PathBuf| {
+        let removed = knob::remove_cgroup(&path);
+        if let (Ok(()), Some(mount)) = (&removed, path.parent()) {
+            let _ = std::fs::write(mount.join("cpuset.sched_load_balance"), "1");
+            // of cgroup v1
+        }
+        (path, removed)
+    };
+    left().into_iter().map(remove).collect()
+}
+
 /// The mechanism of that name.
 #[must_use]
 pub fn mechanism(name: &str) -> Option<Mechanism> {
