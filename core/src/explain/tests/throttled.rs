@@ -1,5 +1,6 @@
 //! An idle CPU beside a runnable real-time thread: throttled, or not known; never slow to leave idle.
 
+use super::wakers::expect;
 use super::{explained, notation, told};
 use crate::explain::segment::Explanation;
 
@@ -62,4 +63,25 @@ fn a_cpu_that_is_idle_at_the_waking_is_slow_to_leave_idle() {
     for told in waited(401_230, &format!("{STAYS_IDLE}\n402000 c1 switch idle > rt/50@40")) {
         assert!(told.cause.starts_with("idle exit"), "{}", told.sentence);
     }
+}
+
+#[test]
+fn a_cpu_that_woke_a_thread_in_its_own_interrupt_had_left_idle() {
+    let events = |switch: u64| {
+        format!(
+            "
+          0 c1 switch any/9:S > idle
+        100 c1 irq+ 86 mmc1
+        140 c1 irq- 86
+        158 c1 waking rt/50@95 c1
+        {switch} c1 switch idle > rt/50@95
+        300 c1 switch rt/50@95:S > idle
+    "
+        )
+    };
+    let explanation =
+        expect(&events(164), (158, 164), &["from the interrupt to the switch took"], &["from idle"]);
+    assert_eq!(explanation.unexplained_ns.0, 0);
+    let explanation = expect(&events(176), (158, 176), &["unexplained"], &["to wake up from idle"]);
+    assert_eq!(explanation.unexplained_ns.0, 18_000);
 }

@@ -387,24 +387,3 @@ fn without_any_switch_no_thread_is_said_to_have_run() {
     let explanation = expect(events, (0, 740), &said, &["ran 7", "had CPU", "the time is the thread's own"]);
     assert_eq!(explanation.unexplained_ns, Ns::from_us(740));
 }
-
-#[test]
-fn a_cpu_that_woke_a_thread_in_its_own_interrupt_had_left_idle() {
-    let events = |switch: u64| {
-        format!(
-            "
-          0 c1 switch any/9:S > idle
-        100 c1 irq+ 86 mmc1
-        140 c1 irq- 86
-        158 c1 waking rt/50@95 c1
-        {switch} c1 switch idle > rt/50@95
-        300 c1 switch rt/50@95:S > idle
-    "
-        )
-    };
-    let explanation =
-        expect(&events(164), (158, 164), &["from the interrupt to the switch took"], &["from idle"]);
-    assert_eq!(explanation.unexplained_ns.0, 0);
-    let explanation = expect(&events(176), (158, 176), &["unexplained"], &["to wake up from idle"]);
-    assert_eq!(explanation.unexplained_ns.0, 18_000);
-}
