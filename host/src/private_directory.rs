@@ -100,7 +100,7 @@ pub fn left() -> Vec<PathBuf> {
     paths.into_iter().filter(|path| locked(path, libc::LOCK_EX).is_ok()).collect()
 }
 
-/// Removes them.
+/// Removes the directories that [`left`] finds.
 #[must_use]
 pub fn remove_left() -> Vec<(PathBuf, Result<()>)> {
     let remove = |path: PathBuf| {

@@ -136,8 +136,11 @@ pub fn all_after_kill() {
     for directory in std::iter::once(isolate::default_directory()).chain(knob::elsewhere()) {
         journal_after_kill(&directory, "a killed `lathunt isolate` had left CPUs isolated");
     }
-    for one in cpusets() {
-        eprintln!("a killed `lathunt isolate` had left CPUs isolated. {one}");
+    for path in isolate::left() {
+        eprintln!(
+            "lathunt: {} isolates CPUs, and no journal here names it: `lathunt restore` removes it, unless a lathunt in another container made it",
+            path.display()
+        );
     }
     for path in knob::lost() {
         eprintln!("lathunt: {}: {LOST}", path.display());
@@ -230,7 +233,7 @@ fn left_beside() -> Vec<String> {
         of(private_directory::left(), "files of a load or a tracer that was killed"),
         of(session.into_iter().collect(), "session of a `lathunt trace` that was killed"),
         of(sets, "of a channel whose process was killed"),
-        of(isolate::left(), "CPUs isolated by a lathunt that was killed, whose journal is gone"),
+        of(isolate::left(), "isolates CPUs, and no journal here names it"),
     ]
     .concat()
 }

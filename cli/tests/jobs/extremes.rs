@@ -133,7 +133,7 @@ fn a_job_of_seconds_beside_a_flood_of_events_is_explained_by_sums() {
     assert!(worst.total_ns.0.abs_diff(recorded.worst) * 20 < recorded.worst, "{}", worst.total_ns);
     let told = worst.explanation.as_ref().unwrap();
     // Half of it each. What a host takes from its CPU may be a part of either, or stands apart; where it hides the switch
-    // with which the sleep began, the start of the sleep is told as not recorded.
+    // with which the sleep began, the start of the sleep is reported as not recorded.
     let slept = told.sentence.split_once("slept ").map(|(_, rest)| rest).unwrap_or_default();
     let slept = match slept.split_once(' ').and_then(|(size, unit)| Some((size.parse::<f64>().ok()?, unit))) {
         Some((size, unit)) if unit.starts_with("ms") => size,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub struct Together(PathBuf);
 
 impl Together {
-    /// `None`: there is no cgroup of version 2 here, or its kernel is older than 5.14.
+    /// `None`: no cgroup v2 is mounted, or the kernel is older than 5.14 (`cgroup.kill`).
     pub fn new() -> Option<Together> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());

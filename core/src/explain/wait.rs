@@ -21,7 +21,7 @@ use crate::trace::window::StackSample;
 /// the thread switched out in that time is not blamed.
 pub(super) const SWITCHING: Ns = Ns::from_us(10);
 
-/// That time, where the CPU was idle before.
+/// Label of that time on a CPU that was idle before the interrupt.
 pub(super) const TO_THE_SWITCH: &str = "the way from the interrupt to the switch";
 
 /// Maximum time from a waking to its arrival in the run queue of another CPU, where `sched_wakeup` does not show it.
@@ -105,8 +105,7 @@ pub(super) fn arrives_within(record: &Record, stretch: &Stretch) -> Ns {
     }
 }
 
-/// Whether an idle share is none: the thread was woken by an interrupt of the CPU itself, which had left its idle state
-/// for that.
+/// Whether the CPU of an idle share had left its idle state before: the thread was woken by an interrupt of that CPU itself.
 pub(super) fn is_after_idle(record: &Record, share: &Share, stretch: &Stretch) -> bool {
     let is_own = |index: u32| {
         let event = record.event(index);
@@ -115,7 +114,7 @@ pub(super) fn is_after_idle(record: &Record, share: &Share, stretch: &Stretch) -
     share.context == Context::Idle(None) && stretch.began_by.is_some_and(is_own)
 }
 
-/// That share, where it is longer than a switch.
+/// Such a share that is longer than a switch: unexplained.
 pub(super) fn beyond_idle(victim: &Thread, share: &Share) -> Segment {
     let label = format!(
         "CPU {} was awake when {victim} was woken: its activity until the switch is not recorded",

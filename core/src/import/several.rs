@@ -1,9 +1,9 @@
 //! Results of two programs in one text, or two of one program: a reader would take one of them, and the other may have
-//! the largest latency. cyclictest's status lines, which repeat themselves, are told apart and merged by their reader.
+//! the largest latency. cyclictest repeats its status lines; their reader (`status`) separates the runs and merges them.
 
 use super::{at, latmus, pairs, rtla, status, NotImportable};
 
-/// The program whose result a line belongs to, and whether such a line is there once in a result.
+/// The program whose result a line belongs to, and whether a result has exactly one such line.
 fn belongs(line: &str) -> Option<(&'static str, bool)> {
     let bare = line.trim_start_matches(['>', ' ', '\t']);
     let starts = |what: &str| bare.starts_with(what);

@@ -21,8 +21,12 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::knob::{self, Restored};
 use crate::tree::{Tree, LIVE};
+use crate::trusted;
 
 pub use apply::{Isolation, Moved};
+
+/// Time between two readings of what is left.
+const BETWEEN: Duration = Duration::from_millis(50);
 
 /// What the journal says about an isolation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,16 +73,28 @@ pub fn restore(directory: &Path, patience: Duration) -> Result<Vec<Restored>> {
     }
 }
 
-/// Cpusets of ours that no journal names: it was deleted.
+/// Cpusets with our names that no journal of root names: it was deleted, or belongs to a lathunt with another `/run`, in a
+/// container. For root; other users cannot read the journals.
 #[must_use]
 pub fn left() -> Vec<PathBuf> {
+    if trusted::me() != 0 {
+        return Vec::new();
+    }
+    let first = unnamed();
+    if first.is_empty() {
+        return first;
+    }
+    // One that ended while its cpusets and journal were read is not seen twice.
+    std::thread::sleep(BETWEEN);
+    let again = unnamed();
+    first.into_iter().filter(|path| again.contains(path)).collect()
+}
+
+fn unnamed() -> Vec<PathBuf> {
     let cpusets = cgroup::find(&Tree::new(Path::new(LIVE)));
     let named = |mount: &PathBuf| [cgroup::ISOLATED, cgroup::HOUSEKEEPING].map(|name| mount.join(name));
     let ours = cpusets.v2.iter().chain(&cpusets.v1).flat_map(named);
     let mut left: Vec<PathBuf> = ours.filter(|path| path.is_dir()).collect();
-    if left.is_empty() {
-        return left;
-    }
     for directory in std::iter::once(default_directory()).chain(knob::elsewhere()) {
         match knob::left(&directory) {
             Ok(journal) if journal.unreadable == 0 => {
@@ -90,7 +106,7 @@ pub fn left() -> Vec<PathBuf> {
     left
 }
 
-/// Removes them; their programs may use all CPUs again. What else their isolation changed is not known.
+/// Removes them on request; their programs may use all CPUs again. What else their isolation changed is not known.
 #[must_use]
 pub fn remove_left() -> Vec<(PathBuf, std::io::Result<()>)> {
     let remove = |path: PathBuf| {

@@ -55,7 +55,7 @@ pub(super) fn list(directory: &Path) {
     }
 }
 
-/// The opposite.
+/// Takes `directory` off the list.
 pub(super) fn unlist(directory: &Path) {
     if let Ok(Some((link, _))) = link(directory) {
         let _ = fs::remove_file(link);
@@ -87,7 +87,7 @@ pub fn lost() -> Vec<PathBuf> {
     listed().into_iter().filter(|(_, _, is_there)| !is_there).map(|(_, path, _)| path).collect()
 }
 
-/// Takes those off the list; returns their number.
+/// Takes the lost ones off the list; returns their number.
 #[must_use]
 pub fn forget_lost() -> usize {
     let lost = listed().into_iter().filter(|(_, _, is_there)| !is_there);
