@@ -37,7 +37,7 @@ enum activation_flag {
 	ACT_AFTER_UNSEEN = 16, /* the previous one ended without a switch and its start was not seen: it is not recorded */
 };
 /* State of a thread that was switched out runnable. */
-enum preempted { PREEMPTED = 1, PREEMPTED_UNSEEN };
+enum preempted { PREEMPTED = 1, PREEMPTED_UNSEEN, SWITCHED_IN_LATER /* after the end (over.h) */ };
 
 /* Same fields as core/src/trace/activation.rs, which decodes it. */
 struct activation {

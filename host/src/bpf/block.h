@@ -192,6 +192,7 @@ struct cpu_block {
 	__u64 first_writes, copies; /* of `faults`: writes to pages that were not present, or present (copy on write) */
 	__u64 switched_at; /* the last switch, if all are recorded; 0: none */
 	__u64 fault_ip; /* of the last of `faults` */
+	__u64 over;	/* the recording has ended, on all CPUs (over.h) */
 } __attribute__((aligned(4096)));
 
 enum option {
@@ -237,6 +238,12 @@ static __always_inline struct cpu_block *this_block(void)
 	return b && b->on ? b : 0;
 }
 
+/* Not on a CPU that is still recording: user space ends all of them one after the other. */
+static __always_inline bool is_over(struct cpu_block *b)
+{
+	return !b->on && b->over;
+}
+
 /* Passed through memory, the pointer becomes a number, on which the verifier allows arithmetic. */
 static __always_inline __u64 address_of(struct cpu_block *b, const void *pointer)
 {
@@ -257,4 +264,5 @@ _Static_assert(__builtin_offsetof(struct cpu_block, nmi) == 440, "nmi");
 _Static_assert(__builtin_offsetof(struct cpu_block, hist) == 25808, "hist");
 _Static_assert(__builtin_offsetof(struct cpu_block, buffer) == 487848, "buffer");
 _Static_assert(__builtin_offsetof(struct cpu_block, activations) == 2094504, "activations");
+_Static_assert(__builtin_offsetof(struct cpu_block, over) == 2883904, "over");
 _Static_assert(sizeof(struct cpu_block) == 2887680, "cpu_block");

@@ -56,7 +56,7 @@ static __always_inline int follow_name(struct task_struct *p, const char *comm)
 	struct waking *w;
 	char name[16] = {};
 
-	if (!b || followed.by == BY_FORK_ALONE || p->flags & PF_EXITING)
+	if (!b || is_over(b) || followed.by == BY_FORK_ALONE || p->flags & PF_EXITING)
 		return 0;
 	if (followed.by == BY_NAME) {
 		bpf_probe_read_kernel_str(name, sizeof(name), comm);
@@ -82,7 +82,7 @@ static __always_inline int follow_exec(struct cpu_block *b, struct task_struct *
 
 	if (b && b->running == old_tid + 1)
 		b->running = p->pid + 1;
-	if (!b || !w)
+	if (!b || is_over(b) || !w)
 		return 0;
 	give_back(w);
 	if (followed.by != BY_NAME && !find_waking(p->pid))

@@ -12,6 +12,7 @@
 #include "run.h"
 #include "due.h"
 #include "wakeup.h"
+#include "over.h"
 #include "interference.h"
 #include "calls.h"
 #include "follow.h"
@@ -27,7 +28,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (!b)
 		return 0;
 	if (!b->on)
-		return switched_elsewhere(b, next);
+		return switched_elsewhere(b, prev, next);
 	if (b->running && b->running != prev->pid + 1)
 		wakeup_unseen(b, prev);
 	if (ordinary_left_out() && prev->prio >= MAX_RT_PRIO && next->prio >= MAX_RT_PRIO) {
@@ -69,7 +70,7 @@ static __always_inline int wakes(struct task_struct *p, enum kind kind)
 		return 0;
 	measured = is_measured(p);
 	kept = b->on && (measured || !(options & OPT_LEAN));
-	if (!measured && !kept)
+	if ((!measured && !kept) || is_over(b))
 		return 0;
 	at = bpf_ktime_get_ns();
 	waker = bpf_get_current_task_btf();
@@ -229,10 +230,12 @@ int BPF_PROG(on_migrate, struct task_struct *p, __s32 to)
 SEC("tp_btf/sched_pi_setprio")
 int BPF_PROG(on_setprio, struct task_struct *p, struct task_struct *donor)
 {
-	struct cpu_block *b = this_block();
+	struct cpu_block *b = any_block();
 
+	if (!b || is_over(b))
+		return 0;
 	wakeup_boosted(p);
-	if (b)
+	if (b->on)
 		flight_setprio(b, bpf_ktime_get_ns(), p, donor);
 	return 0;
 }

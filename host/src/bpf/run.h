@@ -181,14 +181,11 @@ static __always_inline bool after_several(struct cpu_block *b, __u64 at, __u64 w
 	return b->switched_at > waking && (at - b->switched_at) * 2 < at - waking;
 }
 
-static __always_inline void activation_begins(struct cpu_block *b, __u64 at, struct waking *w, __u64 waking,
-					      struct task_struct *prev, struct task_struct *next, bool shared)
+/* Fills `a` as of the switch to `next`. */
+static __always_inline void activation_fill(struct cpu_block *b, struct activation *a, __u64 at, struct waking *w,
+					    __u64 waking, struct task_struct *prev, struct task_struct *next,
+					    bool shared)
 {
-	struct activation *a;
-
-	if (w->preempted)
-		activation_left(b, w, next);
-	a = open_activation(b);
 	publish(&a->stamp, 0);
 	a->waking = waking;
 	a->expires = w->expires;
@@ -214,10 +211,19 @@ static __always_inline void activation_begins(struct cpu_block *b, __u64 at, str
 	a->waker_cpu = w->waker_cpu;
 	a->flags = w->flags | (shared ? ACT_SHARED : 0);
 	a->policy = next->policy;
+	a->blocks = next->nvcsw;
 	copy_comm(a->comm, next);
 	copy_comm(a->prev_comm, prev);
 	*(__u64 *)&a->waker_comm[0] = *(__u64 *)&w->waker_comm[0];
 	*(__u64 *)&a->waker_comm[8] = *(__u64 *)&w->waker_comm[8];
+}
+
+static __always_inline void activation_begins(struct cpu_block *b, __u64 at, struct waking *w, __u64 waking,
+					      struct task_struct *prev, struct task_struct *next, bool shared)
+{
+	if (w->preempted)
+		activation_left(b, w, next);
+	activation_fill(b, open_activation(b), at, w, waking, prev, next, shared);
 	b->run_since = at;
 	b->run_tid = next->pid;
 }

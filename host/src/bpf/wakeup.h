@@ -150,7 +150,7 @@ static __always_inline int thread_ends(struct cpu_block *b, struct task_struct *
 	struct waking *w = find_waking(p->pid);
 	__u16 jobs = w && p->policy == SCHED_DEADLINE ? w->jobs : 0;
 
-	if (w)
+	if (w && !(b && is_over(b)))
 		give_back(w);
 	if (b && b->on && b->run_tid == p->pid)
 		activation_exits(b, bpf_ktime_get_ns(), p, jobs);

@@ -2,7 +2,8 @@
 //!
 //! A wake-up is counted when its thread gets the CPU, an activation when it blocks. A thread that hangs, or that another
 //! one keeps from running, does neither: its case would be the worst, and missing. So open activations are read at the
-//! end, and an unfinished wait counts with its length so far. Not here: what that means for the thread's job.
+//! end, and an unfinished wait counts with its length so far. Reading takes milliseconds, so the kernel side keeps what
+//! waited at the end as it was (src/bpf/over.h). Not here: what that means for the thread's job.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
@@ -24,6 +25,8 @@ const SHORT: Ns = Ns::from_ms(1);
 /// Two ticks of the slowest rate: a running thread is charged CPU time in between.
 const LOOK: Duration = Duration::from_millis(21);
 const DEADLINE: u8 = 6;
+/// `SWITCHED_IN_LATER`.
+const LATER: u8 = 3;
 
 /// A thread as /proc shows it.
 pub(super) struct Seen {
@@ -45,6 +48,7 @@ impl Recorder {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+        self.blocks.all().for_each(|block| block.over.store(1, Release));
         blocks().for_each(|(_, block)| block.on.store(0, Release));
         let end = clock::mono();
         let mut open: Vec<(Activation, State)> =
@@ -62,23 +66,23 @@ impl Recorder {
         seen.map(|(seen, ran)| (seen.who, seen.tgid, seen.policy, ran)).collect()
     }
 
-    /// Threads waiting for a CPU; their waits so far are counted.
+    /// Threads that waited for a CPU at the end; their waits until then are counted.
     fn waiting(&self, end: Mono) -> Vec<Activation> {
-        let pending = |slot: &&Waking| slot.at.load(Acquire) > 0;
-        let slots = self.chosen.slots().iter().filter(pending);
-        let found = slots.filter_map(|slot| Some((slot, self.wait(slot, end)?)));
-        let found: Vec<(&Waking, Activation)> = found.collect();
-        if found.is_empty() {
+        let pending = |slot: &&Waking| (1..end.0).contains(&slot.at.load(Acquire));
+        let slots: Vec<&Waking> = self.chosen.slots().iter().filter(pending).collect();
+        if slots.is_empty() {
             return Vec::new();
         }
-        // A thread that got its CPU already, by an unreported switch, is running with its waking still set. One that gets
-        // it after the end has waited until the end all the same.
-        let before: Vec<Option<Ns>> = found.iter().map(|(_, a)| cpu_time(a.thread.tid)).collect();
+        // A thread that got its CPU already, by an unreported switch, is running with its waking still set.
+        let ran = |slot: &&Waking| cpu_time(Tid(slot.tid.load(Acquire)));
+        let before: Vec<Option<Ns>> = slots.iter().map(ran).collect();
         std::thread::sleep(LOOK);
         let mut waiting = Vec::new();
-        for ((slot, a), before) in found.into_iter().zip(before) {
-            let had_it = slot.at.load(Acquire) == a.waking.0 && cpu_time(a.thread.tid) != before;
-            if let Some(block) = self.blocks.of(a.cpu).filter(|_| !had_it) {
+        for (slot, before) in slots.into_iter().zip(before) {
+            let still = || self.wait(slot, end).filter(|a| cpu_time(a.thread.tid) == before);
+            let Some(a) = slot.got_its_cpu_later(end).or_else(still) else { continue };
+            let Some(block) = self.blocks.of(a.cpu).filter(|_| self.cpus.contains(a.cpu)) else { continue };
+            if a.latency() >= SHORT || a.latency() > figures::largest(block) {
                 figures::add_wait(block, &a);
                 waiting.push(a);
             }
@@ -86,7 +90,7 @@ impl Recorder {
         waiting
     }
 
-    /// `None`: it is not waiting here, or not for long.
+    /// `None`: it is not waiting here.
     fn wait(&self, slot: &Waking, end: Mono) -> Option<Activation> {
         let tid = Tid(slot.tid.load(Acquire));
         let (at, expires, entry) =
@@ -94,16 +98,14 @@ impl Recorder {
         let seen = look(tid).filter(|seen| seen.runnable && self.cpus.contains(seen.cpu))?;
         let block = self.blocks.of(seen.cpu)?;
         let before = Tid(block.running.load(Relaxed) - 1);
-        // A waking also stays set for a thread that was still going to sleep; another one comes before it is runnable
-        // again.
-        if at == 0 || at >= end.0 || before == tid || slot.at.load(Acquire) != at {
+        if before == tid || slot.at.load(Acquire) != at {
             return None;
         }
         let before = look(before)
             .map_or(Who { tid: before, prio: Prio(120), comm: Comm::new([0; 16]) }, |seen| seen.who);
         let came = usize::try_from(seen.who.prio.0).ok().and_then(|prio| block.seen.get(prio));
         let came = came.is_some_and(|of| of.at.load(Relaxed) >= at && of.tid.load(Relaxed) != tid.0);
-        let a = Activation {
+        Some(Activation {
             sources: Default::default(),
             by_timerfd: Via::is_by_timerfd(slot.via()),
             thread: seen.who,
@@ -141,8 +143,7 @@ impl Recorder {
             slack: Ns::ZERO,
             blocks: seen.blocks.wrapping_add(1).wrapping_add(slot.jobs_of(seen.policy)),
             late_sleeps: None,
-        };
-        (a.latency() >= SHORT || a.latency() > figures::largest(block)).then_some(a)
+        })
     }
 }
 
@@ -170,9 +171,10 @@ fn lost_its_cpu(slot: &Waking, end: Mono) -> Option<Activation> {
 fn as_if_blocked(mut words: [u64; WORDS], end: Mono, jobs: u16) -> Option<Activation> {
     (words[0], words[5]) = (1, end.0);
     let a = Activation::parse(&words, 0)?;
-    let seen = look(a.thread.tid).filter(|seen| seen.tgid == a.tgid)?;
+    // Its blocks as of its switch-in, if it has ended since.
+    let blocks = look(a.thread.tid).filter(|seen| seen.tgid == a.tgid).map_or(a.blocks, |seen| seen.blocks);
     let jobs = if a.policy == DEADLINE { jobs } else { 0 };
-    Some(Activation { blocks: seen.blocks.wrapping_add(1).wrapping_add(jobs), late_sleeps: None, ..a })
+    Some(Activation { blocks: blocks.wrapping_add(1).wrapping_add(jobs), late_sleeps: None, ..a })
 }
 
 /// CPU time since the thread began, from /proc/TID/schedstat; it advances at each tick and switch.
@@ -206,6 +208,16 @@ pub(super) fn look(tid: Tid) -> Option<Seen> {
 }
 
 impl Waking {
+    /// It waited at the end, and the kernel side saw it get its CPU since.
+    fn got_its_cpu_later(&self, end: Mono) -> Option<Activation> {
+        let mut words = self.saved.each_ref().map(|word| word.load(Acquire));
+        let seen = words[0] == 1 && self.circumstances.load(Acquire).to_le_bytes()[5] == LATER;
+        (words[0], words[4], words[5]) = (1, end.0, end.0);
+        let a = Activation::parse(&words, 0).filter(|_| seen)?;
+        let jobs = self.jobs_of(a.policy);
+        Some(Activation { blocks: a.blocks.wrapping_add(1).wrapping_add(jobs), late_sleeps: None, ..a })
+    }
+
     fn is_preempted(&self) -> bool {
         self.tid.load(Acquire) > 0 && self.circumstances.load(Relaxed).to_le_bytes()[5] == 1
     }

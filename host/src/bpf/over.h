@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#pragma once
+/* What waits for a CPU when recording ends, for user space (host/src/recorder/unfinished.rs), which needs milliseconds to
+ * read it: until then no waking is set, replaced or given back, and the first switch-in of each thread that waits is kept
+ * beside its waking. */
+
+static __noinline int switched_after_the_end(struct cpu_block *b, struct task_struct *prev, struct task_struct *next)
+{
+	struct waking *w = is_measured(prev) ? find_waking(prev->pid) : 0;
+
+	if (w && w->at && w->preempted != SWITCHED_IN_LATER)
+		w->at = 0; /* it had this CPU already, by a switch that the kernel did not report */
+	w = is_measured(next) ? find_waking(next->pid) : 0;
+	if (!w || !w->at || w->preempted)
+		return 0;
+	activation_fill(b, &w->saved, bpf_ktime_get_ns(), w, w->at, prev, next, shares_priority(b, w->at, next));
+	w->preempted = SWITCHED_IN_LATER;
+	publish(&w->saved.stamp, 1);
+	return 0;
+}
