@@ -297,10 +297,10 @@ impl Share {
     }
 }
 
-/// The next task switched out on `cpu` after the start of `slice`.
-fn cpu_left(record: &Record, cpu: Cpu, slice: &Slice) -> Option<TaskRef> {
+/// The next task switched out on `cpu` after the start of `slice`, and when.
+fn cpu_left(record: &Record, cpu: Cpu, slice: &Slice) -> Option<(TaskRef, Mono)> {
     record.events_on(cpu, slice.begin, Mono(u64::MAX)).find_map(|(_, event)| match event.kind {
-        Event::Switch { prev, .. } if event.at > slice.begin => Some(prev),
+        Event::Switch { prev, .. } if event.at > slice.begin => Some((prev, event.at)),
         _ => None,
     })
 }
@@ -314,20 +314,21 @@ fn lent(record: &Record, phase: Phase, slice: &Slice) -> Option<Prio> {
     }
 }
 
-/// Kind, name and thread of a slice's source on `cpu`; a thread has its name then, and its boosted priority, else
-/// the highest recorded.
+/// Kind, name and thread of a slice's source on `cpu`; a thread has the name with which it leaves the CPU, and its boosted
+/// priority, else the highest recorded.
 fn source(record: &Record, cpu: Cpu, slice: &Slice, lent: Option<Prio>) -> (Kind, String, Option<Thread>) {
     match slice.context {
         Context::Idle(_) => (Kind::Idle, "idle".to_owned(), None),
         Context::Thread(tid) => {
+            // It may change its name and its own priority (sched_setscheduler) while it runs.
+            let left = cpu_left(record, cpu, slice).filter(|(prev, _)| prev.tid == tid);
+            let end = left.map_or(slice.end, |(_, at)| at);
             let thread = match slice.task.filter(|task| task.tid == tid && tid != Tid::IDLE) {
-                Some(task) => record.thread(task, slice.end),
-                None => record.thread_by_id(tid, slice.end),
+                Some(task) => record.thread(task, end),
+                None => record.thread_by_id(tid, end),
             };
-            // It may have changed its own priority while it ran (sched_setscheduler): only its switch-out shows that.
-            let left = cpu_left(record, cpu, slice).filter(|prev| prev.tid == tid);
             let highest =
-                thread.prio.zip(left.and_then(|prev| prev.prio)).map(|(a, b)| a.min(b)).or(thread.prio);
+                thread.prio.zip(left.and_then(|(prev, _)| prev.prio)).map(|(a, b)| a.min(b)).or(thread.prio);
             let prio = lent.or(highest);
             let thread = Thread { prio, ..thread };
             (Kind::Thread, thread.to_string(), Some(thread))

@@ -42,6 +42,27 @@ fn a_thread_in_the_chain_has_the_name_that_it_had_then() {
     assert_eq!(name(950), "tool", "no event with the old name after its first run");
 }
 
+/// As a program that exec starts: its first µs on the CPU have its old name.
+#[test]
+fn who_holds_the_cpu_has_the_name_with_which_it_leaves_it() {
+    let renamed = "
+          0 c1 switch idle > before/60@99
+        100 c1 waking rt/50@80 c1
+        200 c1 vec+ local_timer
+        210 c1 vec- local_timer
+        250 c1 rename 60 after
+        400 c1 vec+ local_timer
+        410 c1 vec- local_timer
+        900 c1 switch after/60@99:S > rt/50@80
+       1000 c1 switch rt/50@80:S > idle
+    ";
+    expect(renamed, (105, 910), &["after/60 (RT 99), of equal or higher priority"], &["before"]);
+    // Also if its next run has another name again.
+    let again =
+        renamed.replace("1000 c1 switch rt/50@80:S > idle", "1000 c1 switch rt/50@80:S > third/60@99");
+    expect(&again, (105, 910), &["after/60 (RT 99), of equal or higher priority"], &["before", "third"]);
+}
+
 #[test]
 fn threads_of_one_name_are_told_apart_by_their_ids() {
     let same = CHILD.replace("tool/60", "rt/60");
