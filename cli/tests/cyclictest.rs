@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use lathunt_core::time::Cpu;
+use lathunt_host::sched;
 use lathunt_host::testing::{lacks_root, may_run};
 
 struct Ours {
@@ -249,11 +251,16 @@ fn beside_the_real_cyclictest_the_structure_is_the_same() {
     if !may_run("beside_the_real_cyclictest_the_structure_is_the_same", reason) {
         return;
     }
-    for line in [
+    let version = |help: Output| stdout(&help).lines().next().unwrap_or_default().to_owned();
+    let theirs = version(Command::new(real).arg("--help").output().unwrap());
+    // Since rt-tests 2.7 a histogram has no empty rows and no totals.
+    let histograms: &[&str] = match theirs == version(run(&["--help"])) {
+        true => &["-q -Sp80 -h 30 -l 50", "-q -Sp80 -H 30 -l 50 -i 500"],
+        false => &[],
+    };
+    for line in histograms.iter().copied().chain([
         "-q -S -p80 -m -l 50",
         "-q -N -p80 -l 50",
-        "-q -Sp80 -h 30 -l 50",
-        "-q -Sp80 -H 30 -l 50 -i 500",
         "-q -t 3 -a 1 -p 80 --priospread -l 20",
         "-qm -p80 -l 20 -b 1000000",
         "-q -l 20 --latency=7 -p 3 --policy=rr",
@@ -262,7 +269,7 @@ fn beside_the_real_cyclictest_the_structure_is_the_same() {
         "-q -l 20 -s -p4",
         "-q -l 20 -r -p4",
         "-q -l 20 -A 100 -t2 -p4",
-    ] {
+    ]) {
         let words: Vec<&str> = line.split(' ').collect();
         let (theirs, mine) = (Command::new(real).args(&words).output().unwrap(), run(&words));
         assert_eq!(theirs.status.code(), mine.status.code(), "{line}");
@@ -281,6 +288,46 @@ fn beside_the_real_cyclictest_the_structure_is_the_same() {
             text.lines().filter(|line| line.starts_with("T:")).map(str::len).collect()
         };
         assert_eq!(lengths(&theirs), lengths(&mine), "{line}: widths of the status lines");
+    }
+}
+
+/// Whether the first two idle states of a CPU are switched off; `None`: it has no such state.
+fn switched_off(cpu: Cpu) -> [Option<bool>; 2] {
+    [0, 1].map(|state| {
+        let file = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/disable");
+        std::fs::read_to_string(file).ok().map(|text| text.trim() == "1")
+    })
+}
+
+/// An option of rt-tests 2.8 and later.
+#[test]
+#[ignore = "root: run by make test"]
+fn deeper_idle_states_of_the_measured_cpus_are_off_while_it_runs_and_as_before_afterwards() {
+    if !may_run("deeper_idle_states_of_the_measured_cpus", lacks_root()) {
+        return;
+    }
+    let cpus = sched::affinity().unwrap();
+    let (other, cpu) = (cpus.iter().next().unwrap(), cpus.iter().next_back().unwrap());
+    let before = [switched_off(other), switched_off(cpu)];
+    for (deepest, too_deep) in [("0", [false, true]), ("-1", [true, true]), ("7", [false, false])] {
+        let ours = ours();
+        let mut command = Command::new(&ours.path);
+        command.args(["-q", "-p80", "-a", &cpu.to_string(), "-D", "2", "--deepest-idle-state", deepest]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(1_000));
+        let during = [switched_off(other), switched_off(cpu)];
+        let output = child.wait_with_output().unwrap();
+        let said = stderr(&output);
+        assert!(output.status.success(), "{said}");
+        let mut expected = before;
+        expected[1].iter_mut().flatten().zip(too_deep).for_each(|(off, too_deep)| *off |= too_deep);
+        if other == cpu {
+            expected[0] = expected[1];
+        }
+        assert_eq!(during, expected, "{deepest}: {said}");
+        assert_eq!([switched_off(other), switched_off(cpu)], before, "{deepest}");
+        assert!(said.contains("not setting cpu_dma_latency, --deepest-idle-state is set instead"), "{said}");
+        assert_eq!(said.contains("no deeper idle state"), during == before, "{said}");
     }
 }
 

@@ -1,5 +1,5 @@
 //! Reading the results of other latency tools: cyclictest (histograms, status lines, `-v`, JSON), the other programs of
-//! rt-tests, rteval, rtla, jitterdebugger, hwlatdetect, Xenomai's latency and EVL's latmus. The tool is detected from the text.
+//! rt-tests, rteval, rtla, jitterdebugger, hwlatdetect, Xenomai's latency, EVL's latmus and the kernel's hist triggers. The tool is detected from the text.
 //!
 //! Missing data is not invented. A histogram has values up to its last row; of the samples beyond, only the number and
 //! the largest are known, so the largest is added and the others are counted as lost. The same holds for status lines
@@ -19,6 +19,7 @@ use crate::time::{Cpu, Ns, Prio, Tid};
 use crate::trace::ftrace_text::line::{self, Line};
 use crate::trace::ftrace_text::tidy::characters;
 
+mod hist_trigger;
 mod hwlatdetect;
 mod jitterdebugger;
 mod latmus;
@@ -114,7 +115,8 @@ pub fn read(text: &str, unit: Unit) -> Result<Run, NotImportable> {
         let what = "this is a recording of events, which `lathunt explain` reads";
         return Err(NotImportable { line: None, what: what.to_owned() });
     }
-    let by_another = tools.iter().find_map(|tool| tool(text));
+    let by_another =
+        tools.iter().find_map(|tool| tool(text)).or_else(|| hist_trigger::recognised(text, unit));
     let file = match by_another {
         Some(file) => file?,
         None if text.trim_start().starts_with('{') => rt_json::parse(text)?,

@@ -11,6 +11,7 @@ pub mod child;
 pub mod clock;
 pub mod clock_steps;
 mod cpu_time;
+pub mod cpuidle;
 pub mod debugfs;
 pub mod error;
 pub mod facts;

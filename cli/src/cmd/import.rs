@@ -18,8 +18,8 @@ use crate::input::{contents, Loaded};
 pub struct ImportArgs {
     /// Results of cyclictest or another program of rt-tests (oslat, hwlatdetect, ptsematest, pmqtest, svsematest, sigwaittest,
     /// signaltest, cyclicdeadline), of rtla timerlat or osnoise hist, rtla timerlat top, jitterdebugger, Xenomai's latency or
-    /// EVL's latmus, as text or JSON, the XML of rteval, or the 1000 lines of a latency box; - is stdin. Several files become one
-    /// run
+    /// EVL's latmus, as text or JSON, the XML of rteval, a histogram of the kernel's events (hist trigger), or the 1000 lines of
+    /// a latency box; - is stdin. Several files become one run
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// File for the run

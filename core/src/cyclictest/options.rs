@@ -58,6 +58,8 @@ pub struct Options {
     pub breaktrace: u64,
     /// 0 CLOCK_MONOTONIC, 1 CLOCK_REALTIME.
     pub clock: u8,
+    /// Number of the deepest idle state allowed on the measured CPUs; -1: none.
+    pub deepest_idle_state: Option<i32>,
     pub default_system: bool,
     pub distance_us: Option<i64>,
     /// 0: endless.
@@ -107,6 +109,7 @@ impl Default for Options {
             align: Align::No,
             breaktrace: 0,
             clock: 0,
+            deepest_idle_state: None,
             default_system: false,
             distance_us: None,
             duration_s: 0,
@@ -203,6 +206,10 @@ impl Options {
             Id::Breaktrace => self.breaktrace = micros(found, 0..=INT_MAX, "a latency in µs")? as u64,
             Id::Clock => {
                 self.clock = number(found, 0..=1, "0 (CLOCK_MONOTONIC) or 1 (CLOCK_REALTIME)")? as u8;
+            }
+            Id::DeepestIdleState => {
+                let state = number(found, -1..=INT_MAX, "the number of an idle state (-1: none)")?;
+                self.deepest_idle_state = Some(state as i32);
             }
             Id::DefaultSystem => self.default_system = true,
             Id::Distance => self.distance_us = Some(micros(found, -INT_MAX..=INT_MAX, "a distance in µs")?),

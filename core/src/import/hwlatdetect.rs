@@ -54,7 +54,8 @@ fn parse(text: &str) -> Result<File, NotImportable> {
     Ok(file)
 }
 
-/// `ts: 1646837351.550312752, inner:46, outer:45`: the larger gap, µs.
+/// `ts: 1646837351.550312752, inner:46, outer:45`, since rt-tests 2.9 with `cpu:` and `count:`, the number of gaps above
+/// the threshold in the window: the larger gap, µs.
 fn sample(line: &str) -> Option<u64> {
     let value =
         |name: &str| line.split(", ").find_map(|field| field.trim().strip_prefix(name)?.parse::<u64>().ok());
@@ -64,7 +65,14 @@ fn sample(line: &str) -> Option<u64> {
 /// Settings of the measurement for the notes.
 fn setting(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(':')?;
-    let known = ["Latency threshold", "Sample window", "Sample width", "SMIs during run"];
+    let known = [
+        "Latency threshold",
+        "Sample window",
+        "Sample width",
+        "Samples exceeding threshold",
+        "MTBF",
+        "SMIs during run",
+    ];
     known.contains(&name).then(|| (name, value.trim()))
 }
 
@@ -86,6 +94,22 @@ mod tests {
         assert_eq!((one.histogram.count(), one.lost, one.lost_below_max), (3, 1, true));
         assert_eq!((one.histogram.min(), one.histogram.max()), (Some(Ns::from_us(9)), Some(Ns::from_us(48))));
         assert!(run.conditions.notes.iter().any(|note| note.contains("Latency threshold: 0us")));
+    }
+
+    #[test]
+    fn several_gaps_in_a_window_are_one_sample() {
+        let with_counts = REPORT
+            .replace(
+                "Samples exceeding threshold: 4",
+                "Samples exceeding threshold: 14\nMTBF: 45.631 seconds",
+            )
+            .replace("outer:9", "outer:9, cpu:3, count:1")
+            .replace("outer:45", "outer:45, cpu:3, count:6")
+            .replace("outer:48", "outer:48, cpu:5, count:7");
+        let run = read(&with_counts, Unit::Guess).unwrap();
+        let one = run.of(Quantity::Hardware).next().unwrap();
+        assert_eq!((one.histogram.count(), one.histogram.max()), (3, Some(Ns::from_us(48))));
+        assert!(run.conditions.notes.iter().any(|note| note.contains("Samples exceeding threshold: 14")));
     }
 
     #[test]

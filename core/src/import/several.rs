@@ -1,7 +1,7 @@
 //! Results of two programs in one text, or two of one program: a reader would take one of them, and the other may have
 //! the largest latency. cyclictest repeats its status lines; their reader (`status`) separates the runs and merges them.
 
-use super::{at, latmus, pairs, rtla, status, NotImportable};
+use super::{at, hist_trigger, latmus, pairs, rtla, status, NotImportable};
 
 /// The program whose result a line belongs to, and whether a result has exactly one such line.
 fn belongs(line: &str) -> Option<(&'static str, bool)> {
@@ -16,6 +16,7 @@ fn belongs(line: &str) -> Option<(&'static str, bool)> {
         () if line.contains("RTS|") => Some(("latency or latmus", true)),
         () if line.contains("RTD|") => Some(("latency or latmus", false)),
         () if latmus::said(bare, "sample count").is_some() => Some(("latmus", true)),
+        () if hist_trigger::begins(line) => Some(("a hist trigger", true)),
         () if line.contains("<rteval") => Some(("rteval", true)),
         () if status::find(bare).is_some() || starts("# Max Latencies:") => Some(("cyclictest", false)),
         () => None,

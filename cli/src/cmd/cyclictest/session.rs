@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use lathunt_core::conditions::IdleState;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::cyclictest::options::{Options, Policy};
 use lathunt_core::cyclictest::plan::Plan;
 use lathunt_core::cyclictest::text::{self, Figures};
 use lathunt_core::time::Ns;
+use lathunt_host::cpuidle::{self, SwitchedOff};
 use lathunt_host::instrument::cyclic::tracemark::{MarkOnBreak, TraceMarker};
 use lathunt_host::instrument::cyclic::{self as instrument, Clock, Cyclic, Hooks};
 use lathunt_host::named_pipe::NamedPipe;
@@ -73,6 +75,7 @@ impl Session {
     pub(super) fn run(&mut self, online: &CpuSet, watch: &mut Attach<'_>) -> Result<(), Failure> {
         let rights = self.set_up(online)?;
         let _held = self.hold_latency();
+        let idle_states = self.switch_off_idle_states(online)?;
         self.check_resolution();
         signals::install().map_err(|error| error.to_string())?;
         self.status = status_file::StatusFile::create();
@@ -93,8 +96,11 @@ impl Session {
         let ended = self.watch(&cyclic);
         let broke = cyclic.broke();
         let results = cyclic.finish();
+        let restored =
+            idle_states.map_or(Ok(()), |states| states.restore().map_err(|error| error.to_string()));
         let summary = self.summary(&results, broke, watch);
         ended.and(summary)?;
+        restored?;
         match results.iter().find_map(|result| result.error.as_ref()) {
             Some(error) => Err(format!("FATAL: {error}")),
             None => Ok(()),
@@ -139,9 +145,14 @@ impl Session {
 
     /// Holds `/dev/cpu_dma_latency` as cyclictest does, and says so.
     fn hold_latency(&mut self) -> Option<pm_qos::Held> {
-        if self.options.default_system || self.options.laptop {
-            let why = if self.options.laptop { "to save battery power" } else { "from cyclictest" };
-            warn(&format!("not setting cpu_dma_latency {why}"));
+        let why = match &self.options {
+            Options { laptop: true, .. } => Some(" to save battery power"),
+            Options { default_system: true, .. } => Some(" from cyclictest"),
+            Options { deepest_idle_state: Some(_), .. } => Some(", --deepest-idle-state is set instead"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            warn(&format!("not setting cpu_dma_latency{why}"));
             return None;
         }
         match pm_qos::hold(self.options.latency_us) {
@@ -154,6 +165,20 @@ impl Session {
                 None
             }
         }
+    }
+
+    fn switch_off_idle_states(&self, online: &CpuSet) -> Result<Option<SwitchedOff>, Failure> {
+        let Some(deepest) = self.options.deepest_idle_state else { return Ok(None) };
+        let cpus = self.plan.named_cpus.as_ref().unwrap_or(online);
+        let is_too_deep = |state: &IdleState| i64::from(state.state) > i64::from(deepest);
+        let states = cpuidle::switch_off(cpus, "idle states of cyclictest", is_too_deep)
+            .map_err(|error| format!("Could not set deepest cpu idle state: {error}"))?;
+        if states.count == 0 {
+            warn(&format!(
+                "--deepest-idle-state {deepest}: CPUs {cpus} have no deeper idle state that is on"
+            ));
+        }
+        Ok(Some(states))
     }
 
     pub(super) fn clock(&self) -> Clock {

@@ -3,19 +3,19 @@
 //! By default a hunt does not change them: it measures the machine as configured. cyclictest holds /dev/cpu_dma_latency at
 //! 0, and so may measure less.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{bail, Result};
-use lathunt_core::conditions::Conditions;
+use lathunt_core::conditions::{Conditions, IdleState};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::idle::IdleComparison;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_host::clock;
+use lathunt_host::cpuidle::{self, SwitchedOff};
 use lathunt_host::facts::idle;
 use lathunt_host::instrument::cyclic::halves::{halves, CurrentHalf, InHalves};
 use lathunt_host::instrument::cyclic::Hooks;
-use lathunt_host::knob::{self, Knobs};
 use lathunt_host::pm_qos::{self, Held};
 use lathunt_host::tree::Tree;
 
@@ -39,7 +39,7 @@ pub struct Wanted {
 /// Limits idle states while it lives.
 pub struct Limit {
     _held: Option<Held>,
-    knobs: Option<Knobs>,
+    states: Option<SwitchedOff>,
 }
 
 impl Limit {
@@ -53,24 +53,15 @@ impl Limit {
             None => None,
         };
         conditions.knobs.cpu_dma_latency_held_us = held.as_ref().map(|held| held.us);
-        let Some(limit) = wanted.latency else { return Ok(Limit { _held: held, knobs: None }) };
-        let states = deeper(cpus, limit);
-        let note = match states.len() {
+        let Some(limit) = wanted.latency else { return Ok(Limit { _held: held, states: None }) };
+        let is_too_deep = |state: &IdleState| state.exit_latency_us.is_some_and(|us| us > limit.0 / 1_000);
+        let states = cpuidle::switch_off(cpus, "idle states of a hunt", is_too_deep)?;
+        let note = match states.count {
             0 => format!("--idle-latency {limit}: no enabled idle state of CPUs {cpus} has a longer exit latency"),
             n => format!("--idle-latency {limit}: {n} idle states of CPUs {cpus} with a longer exit latency were disabled"),
         };
         conditions.notes.push(note);
-        if states.is_empty() {
-            return Ok(Limit { _held: held, knobs: None });
-        }
-        let (mut knobs, _) = Knobs::open_about(&knob::default_directory(), "idle states of a hunt")?;
-        for state in states {
-            if let Err(error) = knobs.set(&state, "1") {
-                knobs.restore()?;
-                return Err(error.into());
-            }
-        }
-        Ok(Limit { _held: held, knobs: Some(knobs) })
+        Ok(Limit { _held: held, states: Some(states) })
     }
 
     /// Restores the changes.
@@ -78,23 +69,8 @@ impl Limit {
     /// # Errors
     /// One line: the setting that could not be restored.
     pub fn restore(self) -> Result<()> {
-        self.knobs.map_or(Ok(()), |knobs| knobs.restore().map(drop).map_err(Into::into))
+        self.states.map_or(Ok(()), |states| states.restore().map_err(Into::into))
     }
-}
-
-/// The files that disable those idle states of `cpus` that are enabled and have a longer exit latency than `limit`.
-fn deeper(cpus: &CpuSet, limit: Ns) -> Vec<PathBuf> {
-    let tree = Tree::new(Path::new("/"));
-    let of = |cpu: Cpu| {
-        let states = idle::states(&tree, cpu).into_iter();
-        let deep = states.filter(move |state| {
-            state.disabled != Some(true) && state.exit_latency_us.is_some_and(|us| us > limit.0 / 1_000)
-        });
-        deep.map(move |state| {
-            format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{}/disable", state.state).into()
-        })
-    };
-    cpus.iter().flat_map(of).collect()
 }
 
 /// Rounds of both kinds.

@@ -9,6 +9,7 @@ pub(super) enum Id {
     Breaktrace,
     Clock,
     DefaultSystem,
+    DeepestIdleState,
     Distance,
     Duration,
     Latency,
@@ -58,7 +59,7 @@ const fn letter(id: Id, short: u8, takes: Takes) -> Spec<Id> {
 }
 
 /// In the order of cyclictest's table, which is visible in the message about ambiguous names.
-pub(super) const SPECS: [Spec<Id>; 41] = {
+pub(super) const SPECS: [Spec<Id>; 42] = {
     use Takes::{Argument, Nothing, Optional};
     [
         spec(Id::Affinity, Some(b'a'), "affinity", Optional),
@@ -101,6 +102,7 @@ pub(super) const SPECS: [Spec<Id>; 41] = {
         spec(Id::Policy, None, "policy", Argument),
         spec(Id::Help, None, "help", Nothing),
         spec(Id::PosixTimers, Some(b'x'), "posix_timers", Nothing),
+        spec(Id::DeepestIdleState, None, "deepest-idle-state", Argument),
         // exact, it wins over --priority and --priospread, of which it is a prefix
         spec(Id::Priority, None, "prio", Argument),
     ]

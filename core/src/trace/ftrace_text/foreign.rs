@@ -32,7 +32,7 @@ pub fn named(text: &str) -> Option<String> {
         }
         () if all(&[" ms): "]) && all(&[") = "]) => Some("text of perf trace, which has no switches: record with `lathunt trace`, or `perf record -e 'sched:*'`".to_owned()),
         () if all(&["# event histogram"]) || all(&["# trigger info:", "Totals:"]) => {
-            Some("a histogram of the kernel's events (hist trigger), which has no single events: record them with `lathunt trace`".to_owned())
+            Some("a histogram of the kernel's events (hist trigger), which has no single events: `lathunt import` reads its latencies; record events with `lathunt trace`".to_owned())
         }
         () if all(&["Function", "Hit", "Time", "Avg"]) => {
             Some("the function profile of ftrace (trace_stat), which has no single calls: record the function_graph tracer, and paste /sys/kernel/tracing/trace".to_owned())
