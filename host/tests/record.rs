@@ -4,6 +4,7 @@
 mod cyclic_thread;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
@@ -371,4 +372,84 @@ fn what_waits_and_what_works_just_when_recording_ends_is_in_the_figures() {
         let ended = end_before_us < 3_000; // perhaps before recording did
         assert!(ended || worked > Some(Ns::from_ms(200)), "{end_before_us} us before: worked {worked:?}");
     }
+}
+
+/// Blocks until `word` is not 0. True: it was woken while it was going to sleep, and kept its CPU.
+fn is_woken_on_its_way(word: &AtomicU32) -> bool {
+    let blocks = || {
+        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: a valid pointer; the thread exists.
+        unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+        // SAFETY: zeroes are a valid value, too.
+        unsafe { usage.assume_init() }.ru_nvcsw
+    };
+    let before = blocks();
+    // SAFETY: the word lives through the call; no timeout.
+    let woken = unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, 0, std::ptr::null::<libc::timespec>())
+    };
+    woken == 0 && blocks() == before
+}
+
+/// A thread is woken on its way to sleep and then sleeps for 400 ms, unless that takes more than a second to come about.
+/// Recording ends 2 ms before that sleep does. Returns the longest wait for a CPU.
+fn longest_wait_of_a_sleeper() -> Option<Option<Ns>> {
+    let selection = "comm:woken-early".parse().unwrap();
+    let mut recording =
+        Recording::start(Settings { selection, ..Settings::on(sched::affinity().unwrap()) }).unwrap();
+    let (word, turn, sleeps_until) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU64::new(0));
+    let give_up = clock() + Ns::from_ms(1_000);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            take_name(c"woken-early");
+            enter(Cpu(1), 0);
+            while clock() < give_up {
+                word.store(0, Ordering::SeqCst);
+                turn.fetch_add(1, Ordering::SeqCst);
+                if is_woken_on_its_way(&word) {
+                    let until = clock() + Ns::from_ms(400);
+                    sleeps_until.store(until.0, Ordering::SeqCst);
+                    return sleep_until(until);
+                }
+            }
+            sleeps_until.store(1, Ordering::SeqCst);
+        });
+        enter(CPU, 0);
+        let (mut last, mut delay) = (0, 0);
+        while sleeps_until.load(Ordering::SeqCst) == 0 {
+            let now = turn.load(Ordering::SeqCst);
+            if now == last {
+                continue;
+            }
+            (last, delay) = (now, (delay + 7) % 400);
+            (0..delay).for_each(|_| std::hint::spin_loop());
+            word.store(1, Ordering::SeqCst);
+            // SAFETY: the word lives through the call.
+            unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
+        }
+        let until = sleeps_until.load(Ordering::SeqCst);
+        sleep_until(lathunt_core::time::Mono(until.saturating_sub(2_000_000)));
+        recording.finish();
+        (until > 1).then(|| {
+            let held = recording.snapshot();
+            held.series
+                .iter()
+                .filter(|series| series.quantity == Quantity::Wakeup)
+                .filter_map(|s| s.histogram.max())
+                .max()
+        })
+    })
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_thread_that_sleeps_when_recording_ends_waits_for_no_cpu() {
+    let one_cpu = || sched::affinity().is_ok_and(|cpus| cpus.len() < 2).then_some("has one CPU only");
+    if !may_run("a_thread_that_sleeps_when_recording_ends_waits_for_no_cpu", lacks_bpf().or_else(one_cpu)) {
+        return;
+    }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let found: Vec<Option<Ns>> = (0..6).filter_map(|_| longest_wait_of_a_sleeper()).collect();
+    assert!(!found.is_empty(), "never woken on its way to sleep");
+    assert!(found.iter().all(|&longest| longest < Some(Ns::from_ms(200))), "{found:?}");
 }

@@ -192,7 +192,6 @@ struct cpu_block {
 	__u64 first_writes, copies; /* of `faults`: writes to pages that were not present, or present (copy on write) */
 	__u64 switched_at; /* the last switch, if all are recorded; 0: none */
 	__u64 fault_ip; /* of the last of `faults` */
-	__u64 over;	/* the recording has ended, on all CPUs (over.h) */
 } __attribute__((aligned(4096)));
 
 enum option {
@@ -230,18 +229,27 @@ static __always_inline struct cpu_block *any_block(void)
 	return bpf_map_lookup_elem(&blocks, &cpu);
 }
 
+/* The recording has ended (over.h). One word for all CPUs: user space may be preempted between two stores, and then a CPU
+ * that records would miss the wakings by one that does not any more. */
+__u64 over SEC(".data.over") = 0;
+
+static __always_inline bool is_over(void)
+{
+	return *(volatile __u64 *)&over;
+}
+
+/* Whether events on this CPU are recorded. */
+static __always_inline bool is_on(struct cpu_block *b)
+{
+	return b->on && !is_over();
+}
+
 /* Null if this CPU is not recorded. */
 static __always_inline struct cpu_block *this_block(void)
 {
 	struct cpu_block *b = any_block();
 
-	return b && b->on ? b : 0;
-}
-
-/* Not on a CPU that is still recording: user space ends all of them one after the other. */
-static __always_inline bool is_over(struct cpu_block *b)
-{
-	return !b->on && b->over;
+	return b && is_on(b) ? b : 0;
 }
 
 /* Passed through memory, the pointer becomes a number, on which the verifier allows arithmetic. */
@@ -264,5 +272,4 @@ _Static_assert(__builtin_offsetof(struct cpu_block, nmi) == 440, "nmi");
 _Static_assert(__builtin_offsetof(struct cpu_block, hist) == 25808, "hist");
 _Static_assert(__builtin_offsetof(struct cpu_block, buffer) == 487848, "buffer");
 _Static_assert(__builtin_offsetof(struct cpu_block, activations) == 2094504, "activations");
-_Static_assert(__builtin_offsetof(struct cpu_block, over) == 2883904, "over");
 _Static_assert(sizeof(struct cpu_block) == 2887680, "cpu_block");

@@ -294,7 +294,7 @@ static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 	struct armed *a;
 	__u64 at;
 
-	if (b && is_over(b))
+	if (is_over())
 		return 0;
 	sleeps = followed && b && is_of_call(timer);
 	if ((mode & HRTIMER_MODE_REL) && !by_reader && !sleeps)

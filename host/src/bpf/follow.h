@@ -40,7 +40,7 @@ static __always_inline void chosen_while_it_runs(struct cpu_block *b, struct wak
 {
 	__u64 now = bpf_ktime_get_ns();
 
-	if (!(options & OPT_ACTIVATIONS) || !b->on || b->run_tid)
+	if (!(options & OPT_ACTIVATIONS) || !is_on(b) || b->run_tid)
 		return;
 	w->flags = ACT_AWAKE;
 	activation_begins(b, now, w, now, p, p, false);
@@ -56,7 +56,7 @@ static __always_inline int follow_name(struct task_struct *p, const char *comm)
 	struct waking *w;
 	char name[16] = {};
 
-	if (!b || is_over(b) || followed.by == BY_FORK_ALONE || p->flags & PF_EXITING)
+	if (!b || is_over() || followed.by == BY_FORK_ALONE || p->flags & PF_EXITING)
 		return 0;
 	if (followed.by == BY_NAME) {
 		bpf_probe_read_kernel_str(name, sizeof(name), comm);
@@ -82,7 +82,7 @@ static __always_inline int follow_exec(struct cpu_block *b, struct task_struct *
 
 	if (b && b->running == old_tid + 1)
 		b->running = p->pid + 1;
-	if (!b || is_over(b) || !w)
+	if (!b || is_over() || !w)
 		return 0;
 	give_back(w);
 	if (followed.by != BY_NAME && !find_waking(p->pid))

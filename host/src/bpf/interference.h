@@ -81,7 +81,7 @@ static __always_inline int switched_elsewhere(struct cpu_block *b, struct task_s
 	window_known(b, LEVEL_IRQ, false);
 	window_known(b, LEVEL_VECTOR, false);
 	b->timer[0].timer = 0;
-	if (is_over(b))
+	if (is_over())
 		return switched_after_the_end(b, prev, next);
 	wakeup_elsewhere(next);
 	return 0;
@@ -109,7 +109,7 @@ static __always_inline int begins(enum level level, __u32 kind, enum irqs irqs, 
 
 	if (!b)
 		return 0;
-	if (!b->on) {
+	if (!is_on(b)) {
 		window_known(b, level, true);
 		return 0;
 	}
@@ -152,7 +152,7 @@ static __always_inline int irq_ends(__u32 irq)
 
 	if (!b)
 		return 0;
-	if (!b->on) {
+	if (!is_on(b)) {
 		window_known(b, LEVEL_IRQ, false);
 		return 0;
 	}
@@ -211,7 +211,7 @@ static __always_inline int vector_ends(enum vector vector)
 
 	if (!b)
 		return 0;
-	if (!b->on) {
+	if (!is_on(b)) {
 		window_known(b, LEVEL_VECTOR, false);
 		return 0;
 	}
@@ -233,7 +233,7 @@ static __always_inline int softirq_ends(__u32 vec)
 
 	if (!b)
 		return 0;
-	if (!b->on) {
+	if (!is_on(b)) {
 		window_known(b, LEVEL_SOFTIRQ, false);
 		return 0;
 	}

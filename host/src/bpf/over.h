@@ -8,13 +8,28 @@ static __noinline int switched_after_the_end(struct cpu_block *b, struct task_st
 {
 	struct waking *w = is_measured(prev) ? find_waking(prev->pid) : 0;
 
-	if (w && w->at && w->preempted != SWITCHED_IN_LATER)
-		w->at = 0; /* it had this CPU already, by a switch that the kernel did not report */
+	if (w && w->at && w->preempted != SWITCHED_IN_LATER) {
+		/* It had this CPU already. Woken while still going to sleep, it did not wait. */
+		if (b->running != prev->pid + 1)
+			lose(b, LOST_WAKEUP); /* by a switch that the kernel did not report, before the end or after */
+		w->at = 0;
+	}
 	w = is_measured(next) ? find_waking(next->pid) : 0;
 	if (!w || !w->at || w->preempted)
 		return 0;
 	activation_fill(b, &w->saved, bpf_ktime_get_ns(), w, w->at, prev, next, shares_priority(b, w->at, next));
 	w->preempted = SWITCHED_IN_LATER;
 	publish(&w->saved.stamp, 1);
+	return 0;
+}
+
+/* A thread that waits for a CPU is not woken again: this one slept at the end. An older waking is still set if another CPU
+ * woke it while it was going to sleep, and it then slept without a wait. */
+static __noinline int woken_after_the_end(struct task_struct *p)
+{
+	struct waking *w = find_waking(p->pid);
+
+	if (w && w->preempted != SWITCHED_IN_LATER)
+		w->at = 0;
 	return 0;
 }

@@ -27,7 +27,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 	if (!b)
 		return 0;
-	if (!b->on)
+	if (!is_on(b))
 		return switched_elsewhere(b, prev, next);
 	if (b->running && b->running != prev->pid + 1)
 		wakeup_unseen(b, prev);
@@ -69,8 +69,10 @@ static __always_inline int wakes(struct task_struct *p, enum kind kind)
 	if (!b)
 		return 0;
 	measured = is_measured(p);
-	kept = b->on && (measured || !(options & OPT_LEAN));
-	if ((!measured && !kept) || is_over(b))
+	kept = is_on(b) && (measured || !(options & OPT_LEAN));
+	if (measured && is_over())
+		return woken_after_the_end(p);
+	if (!measured && !kept)
 		return 0;
 	at = bpf_ktime_get_ns();
 	waker = bpf_get_current_task_btf();
@@ -232,10 +234,10 @@ int BPF_PROG(on_setprio, struct task_struct *p, struct task_struct *donor)
 {
 	struct cpu_block *b = any_block();
 
-	if (!b || is_over(b))
+	if (!b || is_over())
 		return 0;
 	wakeup_boosted(p);
-	if (b->on)
+	if (is_on(b))
 		flight_setprio(b, bpf_ktime_get_ns(), p, donor);
 	return 0;
 }

@@ -104,7 +104,7 @@ static __always_inline struct open_timer *waking_timer(struct cpu_block *b, stru
 static __always_inline void wakeup_on_the_way(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
 {
 	w->at = 0;
-	if (!b->on)
+	if (!is_on(b))
 		return;
 	if (options & OPT_ACTIVATIONS)
 		activation_turns(b, at, w, p);
@@ -150,9 +150,9 @@ static __always_inline int thread_ends(struct cpu_block *b, struct task_struct *
 	struct waking *w = find_waking(p->pid);
 	__u16 jobs = w && p->policy == SCHED_DEADLINE ? w->jobs : 0;
 
-	if (w && !(b && is_over(b)))
+	if (w && !is_over())
 		give_back(w);
-	if (b && b->on && b->run_tid == p->pid)
+	if (b && is_on(b) && b->run_tid == p->pid)
 		activation_exits(b, bpf_ktime_get_ns(), p, jobs);
 	return 0;
 }
@@ -352,7 +352,7 @@ static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct h
 	struct flight_rec *r;
 	__u32 stamp;
 
-	if (b->on) {
+	if (is_on(b)) {
 		r = flight_open(b, at, K_TIMER_ENTRY, soft ? IRQS_ON : IRQS_OFF, &stamp);
 		r->current = tid;
 		r->flag = soft;
@@ -383,7 +383,7 @@ static __always_inline void timer_ends(struct cpu_block *b, void *ctx, __u64 at,
 	struct open_timer *t = &b->timer[soft];
 
 	t->timer = 0;
-	if (!b->on)
+	if (!is_on(b))
 		return;
 	flight_wide(b, at, K_TIMER_EXIT, soft ? IRQS_ON : IRQS_OFF, (__u64)timer, 0);
 	/* The interrupted code is below us on the stack. Taken here, after the waking and only for a measured task, because a

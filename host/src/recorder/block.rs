@@ -123,9 +123,7 @@ pub(super) struct CpuBlock {
     pub seen: [Seen; 128],
     pad_of_lines: [u64; 6],
     pub activation: [[AtomicU64; lathunt_core::trace::activation::WORDS]; ACTIVATIONS],
-    private_after: [u64; 104],
-    /// The recording has ended on all CPUs: what waits for one of them is kept as it is.
-    pub over: AtomicU64,
+    private_end: [u64; 106],
 }
 
 // The end of src/bpf/block.h asserts the same numbers.
@@ -142,7 +140,6 @@ const _: () = {
     assert!(std::mem::offset_of!(CpuBlock, activations) == 2_094_504);
     assert!(std::mem::offset_of!(CpuBlock, run_tid) == 2_094_504 + 32);
     assert!(std::mem::offset_of!(CpuBlock, hidden_tid) == 2_094_504 + 36);
-    assert!(std::mem::offset_of!(CpuBlock, over) == 2_883_904);
     assert!(size_of::<CpuBlock>() == 2_887_680);
 };
 
@@ -155,6 +152,13 @@ pub(super) unsafe trait Shared: Sync {}
 
 // SAFETY: as it is laid out above, which both sides assert.
 unsafe impl Shared for CpuBlock {}
+
+/// Not 0: the recording has ended, on all CPUs at once; what waits for one of them is kept as it is.
+#[repr(transparent)]
+pub(super) struct Over(pub AtomicU64);
+
+// SAFETY: one atomic word; the map of it (`.data.over`) has one element.
+unsafe impl Shared for Over {}
 
 /// The mapped blocks of all possible CPUs.
 pub(super) struct Blocks<T: Shared = CpuBlock> {

@@ -28,8 +28,11 @@ pub(super) const NO_BUFFER_USER: usize = 1;
 /// Index of `switches_not_seen`.
 const SWITCHES: usize = 7;
 
+/// Index of `wakeups_not_seen`.
+pub(super) const UNSEEN: usize = 9;
+
 /// Counters (by index) of wake-ups missing from a latency series: not remembered, negative, not seen.
-const MISSING_SAMPLES: [usize; 3] = [2, 5, 9];
+const MISSING_SAMPLES: [usize; 3] = [2, 5, UNSEEN];
 
 /// Wake-ups known to be missing from `block`: a lower bound, since a period of unreported switches counts once, however
 /// many it hid.
@@ -96,5 +99,6 @@ mod tests {
         assert_eq!(missing(&block), sum);
         assert_eq!(MEANINGS[NO_BUFFER_USER].0, "no_flight_buffer_asked");
         assert_eq!(MEANINGS[SWITCHES].0, "switches_not_seen");
+        assert_eq!(MEANINGS[UNSEEN].0, "wakeups_not_seen");
     }
 }

@@ -41,7 +41,7 @@ use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::activation::Activation;
 use libbpf_rs::{Link, MapCore, Object};
 
-use block::Blocks;
+use block::{Blocks, Over};
 use chosen::Chosen;
 use plan::{Kernel, Plan};
 
@@ -68,6 +68,7 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o.
 /// The running recorder; dropping it detaches everything.
 pub struct Recorder {
     blocks: Arc<Blocks>,
+    over: Blocks<Over>,
     chosen: Chosen,
     cpus: CpuSet,
     notes: Vec<String>,
@@ -112,9 +113,11 @@ impl Recorder {
             map.ok_or_else(|| Error::refused("find", format!("the recorder's map {name}"), ""))
         };
         let blocks = Arc::new(Blocks::map(map("blocks")?.as_fd(), cpus)?);
+        let over = Blocks::map(map(".data.over")?.as_fd(), 1)?;
         let chosen = Chosen::map(map("wakings")?.as_fd())?;
         let mut recorder = Recorder {
             blocks,
+            over,
             chosen,
             cpus: options.cpus.clone(),
             notes: plan.notes,

@@ -15,7 +15,7 @@ use lathunt_core::trace::activation::{Activation, Point, Via, Who, WORDS};
 
 use super::block::CpuBlock;
 use super::chosen::Waking;
-use super::{figures, Recorder};
+use super::{figures, losses, Recorder};
 use crate::clock;
 
 /// How long a requested freeze may still take.
@@ -48,7 +48,7 @@ impl Recorder {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.blocks.all().for_each(|block| block.over.store(1, Release));
+        self.over.all().for_each(|over| over.0.store(1, Release));
         blocks().for_each(|(_, block)| block.on.store(0, Release));
         let end = clock::mono();
         let mut open: Vec<(Activation, State)> =
@@ -79,15 +79,39 @@ impl Recorder {
         std::thread::sleep(LOOK);
         let mut waiting = Vec::new();
         for (slot, before) in slots.into_iter().zip(before) {
-            let still = || self.wait(slot, end).filter(|a| cpu_time(a.thread.tid) == before);
-            let Some(a) = slot.got_its_cpu_later(end).or_else(still) else { continue };
+            let Some(a) = self.got_its_cpu_later(slot, end).or_else(|| self.wait(slot, end)) else {
+                continue;
+            };
             let Some(block) = self.blocks.of(a.cpu).filter(|_| self.cpus.contains(a.cpu)) else { continue };
-            if a.latency() >= SHORT || a.latency() > figures::largest(block) {
+            if !slot.is_switched_in_later() && cpu_time(a.thread.tid) != before {
+                block.lost[losses::UNSEEN].fetch_add(1, Relaxed);
+            } else if a.latency() >= SHORT || a.latency() > figures::largest(block) {
                 figures::add_wait(block, &a);
                 waiting.push(a);
             }
         }
         waiting
+    }
+
+    /// It waited at the end, and the kernel side saw it get its CPU since.
+    fn got_its_cpu_later(&self, slot: &Waking, end: Mono) -> Option<Activation> {
+        let seen = slot.is_switched_in_later();
+        let mut words = slot.saved.each_ref().map(|word| word.load(Acquire));
+        // Before `end` if this thread was preempted between the two.
+        let end = words[4].min(end.0);
+        (words[0], words[4], words[5]) = (1, end, end);
+        let a = Activation::parse(&words, 0).filter(|_| seen)?;
+        // Others may have had that CPU since the end.
+        let holder =
+            self.blocks.of(a.cpu).map(holder).filter(|&holder| holder != a.before.tid && holder.0 >= 0);
+        let before = holder.map_or(a.before, who);
+        let jobs = slot.jobs_of(a.policy);
+        Some(Activation {
+            blocks: a.blocks.wrapping_add(1).wrapping_add(jobs),
+            late_sleeps: None,
+            before,
+            ..a
+        })
     }
 
     /// `None`: it is not waiting here.
@@ -97,12 +121,10 @@ impl Recorder {
             (slot.at.load(Acquire), slot.expires.load(Relaxed), slot.entry.load(Relaxed));
         let seen = look(tid).filter(|seen| seen.runnable && self.cpus.contains(seen.cpu))?;
         let block = self.blocks.of(seen.cpu)?;
-        let before = Tid(block.running.load(Relaxed) - 1);
-        if before == tid || slot.at.load(Acquire) != at {
+        if at == 0 || holder(block) == tid || slot.at.load(Acquire) != at {
             return None;
         }
-        let before = look(before)
-            .map_or(Who { tid: before, prio: Prio(120), comm: Comm::new([0; 16]) }, |seen| seen.who);
+        let before = who(holder(block));
         let came = usize::try_from(seen.who.prio.0).ok().and_then(|prio| block.seen.get(prio));
         let came = came.is_some_and(|of| of.at.load(Relaxed) >= at && of.tid.load(Relaxed) != tid.0);
         Some(Activation {
@@ -145,6 +167,15 @@ impl Recorder {
             late_sleeps: None,
         })
     }
+}
+
+/// The thread that had the CPU when recording ended.
+fn holder(block: &CpuBlock) -> Tid {
+    Tid(block.running.load(Relaxed) - 1)
+}
+
+fn who(tid: Tid) -> Who {
+    look(tid).map_or(Who { tid, prio: Prio(120), comm: Comm::new([0; 16]) }, |seen| seen.who)
 }
 
 /// Number of blocks of `tid`, modulo 2^16; `None`: it has ended.
@@ -208,14 +239,8 @@ pub(super) fn look(tid: Tid) -> Option<Seen> {
 }
 
 impl Waking {
-    /// It waited at the end, and the kernel side saw it get its CPU since.
-    fn got_its_cpu_later(&self, end: Mono) -> Option<Activation> {
-        let mut words = self.saved.each_ref().map(|word| word.load(Acquire));
-        let seen = words[0] == 1 && self.circumstances.load(Acquire).to_le_bytes()[5] == LATER;
-        (words[0], words[4], words[5]) = (1, end.0, end.0);
-        let a = Activation::parse(&words, 0).filter(|_| seen)?;
-        let jobs = self.jobs_of(a.policy);
-        Some(Activation { blocks: a.blocks.wrapping_add(1).wrapping_add(jobs), late_sleeps: None, ..a })
+    fn is_switched_in_later(&self) -> bool {
+        self.saved[0].load(Acquire) == 1 && self.circumstances.load(Acquire).to_le_bytes()[5] == LATER
     }
 
     fn is_preempted(&self) -> bool {
