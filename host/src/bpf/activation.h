@@ -103,6 +103,12 @@ struct waking {
 _Static_assert(__builtin_offsetof(struct waking, saved) == 64, "one cache line before it");
 _Static_assert(sizeof(struct waking) == 320, "as in host/src/recorder/chosen.rs");
 
+static __always_inline void copy_comm(char *to, const struct task_struct *p)
+{
+	*(__u64 *)&to[0] = *(const __u64 *)&p->comm[0];
+	*(__u64 *)&to[8] = *(const __u64 *)&p->comm[8];
+}
+
 /* The system call that a blocked thread is in, without a tracepoint on every system call. */
 struct pt_regs___syscall {
 #if defined(__TARGET_ARCH_arm64)

@@ -4,12 +4,6 @@
  * except the waking, whose record belongs to its thread alone, and activation_turns(), in which softirqs can run: the
  * interrupts that can arrive there touch no activation. */
 
-static __always_inline void copy_comm(char *to, const struct task_struct *p)
-{
-	*(__u64 *)&to[0] = *(const __u64 *)&p->comm[0];
-	*(__u64 *)&to[8] = *(const __u64 *)&p->comm[8];
-}
-
 /* The record under construction. */
 static __always_inline struct activation *open_activation(struct cpu_block *b)
 {
