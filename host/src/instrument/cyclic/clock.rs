@@ -85,8 +85,8 @@ pub fn measured_resolution(clock: Clock) -> u64 {
 pub(super) enum Woken {
     /// By its time; holds the programmed time, and the overrun count of a timer.
     At { expected: u64, overrun: u64 },
-    /// By a signal.
-    Interrupted,
+    /// By a signal; holds the programmed time.
+    Interrupted { expected: u64 },
     /// Not at all.
     Failed(io::Error),
 }
@@ -134,7 +134,7 @@ impl Sleeper {
         };
         match failed {
             0 => Woken::At { expected, overrun: 0 },
-            libc::EINTR => Woken::Interrupted,
+            libc::EINTR => Woken::Interrupted { expected },
             error => Woken::Failed(io::Error::from_raw_os_error(error)),
         }
     }
@@ -215,7 +215,7 @@ impl Timer {
             // SAFETY: both pointers are valid; the set was filled on creation.
             match unsafe { libc::sigwait(&self.set, &mut signal) } {
                 0 if signal == libc::SIGALRM => {}
-                0 => return Woken::Interrupted,
+                0 => return Woken::Interrupted { expected: expected.max(self.next.get()) },
                 error => return Woken::Failed(io::Error::from_raw_os_error(error)),
             }
             // SAFETY: the timer lives as long as self.

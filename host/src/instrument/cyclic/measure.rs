@@ -107,7 +107,8 @@ impl Task {
         while !self.control.stop.load(Ordering::Relaxed) {
             let (due, overrun) = match sleeper.wait(expected) {
                 Woken::At { expected, overrun } => (expected, overrun),
-                Woken::Interrupted => continue,
+                Woken::Interrupted { expected } if self.is_latest_yet(expected) => (expected, 0),
+                Woken::Interrupted { .. } => continue,
                 Woken::Failed(error) => {
                     return Some(format!("waiting for the next activation failed: {error}"))
                 }
@@ -149,6 +150,13 @@ impl Task {
             }
         }
         None
+    }
+
+    /// Whether the activation due at `expected`, whose wait a signal ended, is later than every sample so far: its timer is
+    /// late, and the measurement may end before that expires. Other activations that a signal ended are no samples.
+    fn is_latest_yet(&self, expected: u64) -> bool {
+        let late = self.options.clock.now().saturating_sub(expected);
+        Some(Ns(late)) > self.shared.live().max.max(Some(Ns::ZERO))
     }
 
     /// Offset of its activations within an interval.
@@ -267,6 +275,8 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+
     use lathunt_core::time::Cpu;
 
     use super::*;
@@ -297,5 +307,26 @@ mod tests {
         let mut state = State::new(500, &Options::on([Cpu(0)]));
         let seconds = [600, 1_000_000_499, 1_000_000_500, 7_999_000_000].map(|now| state.second(now));
         assert_eq!(seconds, [0, 0, 1, 7]);
+    }
+
+    #[test]
+    fn an_activation_whose_wait_a_signal_ends_is_a_sample_if_it_is_the_latest() {
+        let options = Options::on([Cpu(0)]);
+        let shared = Arc::new(Shared::new(&options, None));
+        let control = Arc::new(Control {
+            stop: AtomicBool::new(false),
+            broke_thread: AtomicI64::new(-1),
+            broke_ns: AtomicU64::new(0),
+            broke_at: AtomicU64::new(0),
+        });
+        let (spec, hooks) = (options.threads[0], Hooks::default());
+        let task = Task { index: 0, spec, options, control, shared, warm_up: None, hooks };
+        let due = |before: Ns| task.options.clock.now() - before.0;
+        assert!(!task.is_latest_yet(due(Ns::ZERO) + 60_000_000_000), "it is not due");
+        assert!(task.is_latest_yet(due(Ns::from_us(3))), "the first");
+        let entry = Entry { latency: Ns::from_ms(60_000), second: 0, missed: None, worst: None };
+        task.shared.enter(&entry);
+        assert!(!task.is_latest_yet(due(Ns::from_us(3))), "a signal ended its wait in time");
+        assert!(task.is_latest_yet(due(Ns::from_ms(60_001))));
     }
 }

@@ -306,6 +306,9 @@ impl Lane<'_> {
             self.shared.own_cpu.look();
             let follower = self.shared.follower.load(Relaxed);
             if follower == STOP || last.saturating_sub(follower) > patience {
+                // What came after the last reading, and perhaps delayed this check until the end, is a gap, too.
+                let left = 1.min(self.options.loops - done);
+                turns(read, &mut probe, &mut self.table, &mut gaps, &mut handling, left, last);
                 break;
             }
             if last.wrapping_sub(burst_begun) >= burst {
