@@ -11,7 +11,9 @@ use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
 
 use super::block::HIST_BINS;
+use super::longest;
 use crate::bpf_object::{self, kernel_types};
+use crate::clock;
 use crate::error::{Error, Result};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blocking.bpf.o.gz"));
@@ -80,7 +82,12 @@ impl Blocking {
             let bytes = map.lookup(&cpu.0.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
             Some(bytes.chunks_exact(8).map(|w| u64::from_ne_bytes(std::array::from_fn(|i| w[i]))).collect())
         };
-        self.cpus.iter().filter_map(|cpu| series(cpu, &whole(|| read(cpu))?)).collect()
+        let online = longest::online(&self.cpus);
+        let of = |cpu: Cpu| {
+            let (words, now) = (whole(|| read(cpu))?, clock::mono());
+            series(cpu, &words, Some(now).filter(|_| online.contains(cpu)))
+        };
+        self.cpus.iter().filter_map(of).collect()
     }
 }
 
@@ -102,18 +109,44 @@ fn whole(mut read: impl FnMut() -> Option<Vec<u64>>) -> Option<Vec<u64>> {
     Some(copy)
 }
 
-/// Samples that cannot be read consistently count as lost.
-fn series(cpu: Cpu, words: &[u64]) -> Option<Series> {
+/// Samples that cannot be read consistently count as lost. A request that waits `now` for the scheduler counts if it is the
+/// longest already.
+fn series(cpu: Cpu, words: &[u64], now: Option<Mono>) -> Option<Series> {
     let bins = words.get(HEAD..HEAD + HIST_BINS)?;
     let counts: Vec<(usize, u64)> = bins.iter().copied().enumerate().filter(|&(_, n)| n > 0).collect();
     let exact = Exact { sum_ns: words[3], min: Ns(!words[4]), max: Ns(words[5]) };
     let mut histogram = Histogram::new(Layout::LATENCY);
-    if counts.is_empty() {
+    let asked = words.first().copied().filter(|&asked| asked > 0);
+    let waits = now.zip(asked).map(|(now, asked)| now.since(Mono(asked)));
+    if counts.is_empty() && waits.is_none() {
         return None;
     }
-    let torn = histogram.add_counts(&counts, exact).is_err();
+    let torn = !counts.is_empty() && histogram.add_counts(&counts, exact).is_err();
+    let longer = waits.filter(|&waits| Some(waits) > histogram.max());
+    longer.iter().for_each(|&waits| histogram.record(waits));
     let mut series = Series::new(Quantity::Blocking, Some(cpu), histogram);
-    series.begin = Some(Mono(words[6]));
+    series.begin = if counts.is_empty() { now } else { Some(Mono(words[6])) };
     series.lost = if torn { counts.iter().map(|&(_, n)| n).sum() } else { 0 };
     Some(series)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_still_waits_for_the_scheduler_counts_if_it_is_the_longest() {
+        let mut words = vec![0; HEAD + HIST_BINS];
+        let of = |words: &[u64], now| series(Cpu(1), words, now).map(|series| series.histogram);
+        assert_eq!(of(&words, Some(Mono(9_000_000))), None);
+        words[0] = 2_000_000;
+        let waits = of(&words, Some(Mono(9_000_000))).unwrap();
+        assert_eq!((waits.count(), waits.max()), (1, Some(Ns::from_ms(7))));
+        assert_eq!(of(&words, None), None, "its CPU is offline");
+        // One that has ended after 8 ms.
+        (words[2], words[3], words[4], words[5], words[6]) = (1, 8_000_000, !8_000_000, 8_000_000, 77);
+        words[HEAD + Layout::LATENCY.index(Ns::from_ms(8))] = 1;
+        let both = of(&words, Some(Mono(9_000_000))).unwrap();
+        assert_eq!((both.count(), both.max()), (1, Some(Ns::from_ms(8))));
+    }
 }

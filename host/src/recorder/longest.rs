@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{fence, AtomicI32, AtomicU64};
 
 use lathunt_core::comm::Comm;
+use lathunt_core::cpuset::CpuSet;
 use lathunt_core::series::Thread;
 use lathunt_core::time::{Mono, Ns, Prio, Tid};
 
@@ -79,6 +80,15 @@ pub(super) struct Longest {
     pub comm: Comm,
     /// Stack of its end, innermost first: starts with our own program and its callers.
     pub stack: Vec<u64>,
+    /// It has not ended yet: `at` is the time of reading, and the task is unknown.
+    pub is_open: bool,
+}
+
+/// Those of `cpus` that are online: a section that was open when a CPU went down is not part of its figures.
+pub(super) fn online(cpus: &CpuSet) -> CpuSet {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let online: Option<CpuSet> = online.trim().parse().ok();
+    online.map_or_else(|| cpus.clone(), |online| cpus.iter().filter(|&cpu| online.contains(cpu)).collect())
 }
 
 impl Kept {
@@ -99,6 +109,7 @@ impl Kept {
             prio: Prio(self.prio.load(Relaxed)),
             comm: Comm::new(comm),
             stack: self.stack[..depth].iter().map(|address| address.load(Relaxed)).collect(),
+            is_open: false,
         }
     }
 }
@@ -142,6 +153,7 @@ impl Longest {
             (at, by) => format!("in {} < {}", named(at), named(by)),
         };
         let ended = match (self.ended, stack.is_empty()) {
+            _ if self.is_open => "not before recording ended".to_owned(),
             (0, _) => "for idle".to_owned(),
             (at, true) => format!("in {}", named(at)),
             (_, false) => format!("in {}", stack.join(" < ")),

@@ -21,9 +21,10 @@ use libbpf_rs::{Link, MapCore, Object};
 
 use self::block::{Execution, PathBlock, Source, Tails};
 use super::block::Blocks;
-use super::longest::telling;
+use super::longest::{self, telling};
 use super::{blocking, figures, names};
 use crate::bpf_object;
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::symbols::Symbols;
 
@@ -199,6 +200,7 @@ impl Paths {
         let lines = names::interrupts();
         // The kernel does not count them per CPU.
         let missed = bpf_object::recursions(&self.object, |_| true);
+        let online = longest::online(&self.cpus);
         let of = |(cpu, block): (Cpu, &PathBlock)| {
             let collected = self.collected.get(&cpu);
             let term = |term: usize| {
@@ -219,6 +221,7 @@ impl Paths {
                 },
                 ..collector.executions().clone()
             };
+            let open = if online.contains(cpu) { block.open_and_longest(clock::mono()) } else { 0 };
             // DST is the end of PSD: read it first, as a longer scheduler run may come between the two reads.
             let dst = term(3);
             PathAnalysis {
@@ -228,7 +231,7 @@ impl Paths {
                 psd: term(2),
                 dst,
                 interrupts: collected.iter().flat_map(|one| &one.sources).map(named).collect(),
-                lost: collected.map_or(0, |one| one.lost) + block.unmatched() + missed,
+                lost: collected.map_or(0, |one| one.lost) + block.unmatched() + missed + open,
             }
         };
         self.cpus.iter().filter_map(|cpu| Some((cpu, self.blocks.of(cpu)?))).map(of).collect()

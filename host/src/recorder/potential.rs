@@ -21,7 +21,7 @@ use libbpf_rs::{Link, MapCore, Object};
 use self::block::PotentialBlock;
 use super::block::Blocks;
 use super::blocking;
-use super::longest::{telling, Longest};
+use super::longest::{self, telling, Longest};
 use crate::bpf_object;
 use crate::error::{Error, Result};
 use crate::symbols::Symbols;
@@ -144,9 +144,10 @@ impl Potentials {
     #[must_use]
     pub fn read(&self) -> (Vec<Series>, Vec<Peak>) {
         let (mut series, mut peaks) = (Vec::new(), Vec::new());
+        let online = longest::online(&self.cpus);
         for (cpu, block) in self.cpus.iter().filter_map(|cpu| Some((cpu, self.blocks.of(cpu)?))) {
             for (which, &quantity) in QUANTITIES.iter().enumerate().filter(|(_, q)| self.wanted.contains(q)) {
-                let Some(found) = block.read(which) else { continue };
+                let Some(found) = block.read(which, online.contains(cpu)) else { continue };
                 let mut one = Series::new(quantity, Some(cpu), found.histogram);
                 (one.begin, one.lost) = (Some(found.begin), found.lost);
                 series.push(one);
@@ -176,8 +177,12 @@ impl Potentials {
 
 fn peak(longest: &Longest, cpu: Cpu, quantity: Quantity, symbols: &Symbols) -> Peak {
     let place = longest.place(&|address| symbols.name(address));
+    let culprit = match longest.is_open {
+        true => place,
+        false => format!("{}: {place}", longest.thread()),
+    };
     Peak {
-        culprit: Some(format!("{}: {place}", longest.thread())),
+        culprit: Some(culprit),
         ..Peak::without_evidence(
             quantity,
             cpu,
@@ -273,6 +278,30 @@ mod tests {
         assert!(culprit.starts_with(comm.trim()), "{culprit}");
         assert!(culprit.contains(": off in 0x11 < 0x10; on in ") && culprit.contains(" < "), "{culprit}");
         assert_eq!(potentials.losses(), vec![]);
+    }
+
+    #[test]
+    #[ignore = "root: run by make test"]
+    fn a_section_that_is_still_open_when_recording_ends_counts_so_far_if_it_is_the_longest() {
+        if !may_run("a_section_that_is_still_open_when_recording_ends", lacks_bpf()) {
+            return;
+        }
+        let potentials = recording();
+        switched(&potentials, "irq_disable", 0x11);
+        pass(Ns::from_ms(2));
+        switched(&potentials, "irq_enable", 0x22);
+        let ended = potentials.read().0[0].histogram.max().unwrap();
+        switched(&potentials, "irq_disable", 0x33);
+        assert_eq!((counts(&potentials), potentials.read().0[0].histogram.max()), ([1, 0, 0], Some(ended)));
+        pass(ended + Ns::from_ms(5));
+        let (series, peaks) = potentials.read();
+        let longest = series[0].histogram.max().unwrap();
+        assert!(series[0].histogram.count() == 2 && longest > ended + Ns::from_ms(5), "{longest}");
+        let culprit = peaks[0].culprit.as_deref();
+        assert_eq!(
+            (peaks[0].total_ns > ended, culprit),
+            (true, Some("off in 0x33; on not before recording ended"))
+        );
     }
 
     #[test]

@@ -16,11 +16,15 @@ const NMIS: usize = 4_096;
 #[repr(C)]
 pub(super) struct PathBlock {
     pub on: AtomicU32,
-    private_flags: u32,
+    flags: AtomicU32,
     seq: [AtomicU64; TERMS],
     heads: [AtomicU64; 2],
     unmatched: AtomicU64,
-    private: [u64; 24], // running totals, open sections, pad
+    irq_ns: AtomicU64,
+    nmi_ns: AtomicU64,
+    private: [u64; 9], // of interrupts, of the latest disables
+    open: [Begun; TERMS],
+    pad_before: u64,
     longest: [Kept; TERMS],
     executions: [Ran; EXECUTIONS],
     nmis: [Ran; NMIS],
@@ -33,6 +37,17 @@ struct Ran {
     at: AtomicU64,
     what: AtomicU64,
 }
+
+/// `struct begun`.
+#[repr(C)]
+struct Begun {
+    /// Thread time; 0: not open.
+    at: AtomicU64,
+    private: [u64; 2],
+}
+
+/// Flag of src/bpf/path.h: the scheduler has run since recording began.
+const KNOWN: u32 = 32;
 
 // src/bpf/path.h asserts the same numbers.
 const _: () = {
@@ -77,6 +92,18 @@ impl PathBlock {
     pub fn longest(&self, term: usize) -> Option<Longest> {
         let found = quiet(&self.seq[term], || self.longest[term].read());
         (found.ns > Ns::ZERO).then_some(found)
+    }
+
+    /// Number of terms of which a section is open that is longer than the longest already: it is missing there.
+    pub fn open_and_longest(&self, now: Mono) -> u64 {
+        let stolen = self.irq_ns.load(Acquire) + self.nmi_ns.load(Acquire);
+        let is_known = self.flags.load(Acquire) & KNOWN != 0;
+        let is_longest = |&(open, longest): &(&Begun, &Kept)| {
+            let at = open.at.load(Acquire);
+            let ns = (now.0 - now.0.min(stolen)).saturating_sub(at);
+            is_known && at > 0 && ns > longest.ns.load(Relaxed) && open.at.load(Acquire) == at
+        };
+        self.open.iter().zip(&self.longest).filter(is_longest).count() as u64
     }
 
     /// Number of scheduler runs and sections with interrupts disabled without a start event.
@@ -126,6 +153,20 @@ fn drain(ring: &[Ran], head: &AtomicU64, tail: &mut u64, mut each: impl FnMut(Mo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_open_section_counts_if_it_is_longer_than_the_longest() {
+        // SAFETY: zeroes are a valid block (`Shared`).
+        let block = unsafe { Box::<PathBlock>::new_zeroed().assume_init() };
+        let open = |now: u64| block.open_and_longest(Mono(now));
+        block.irq_ns.store(1_000, Relaxed);
+        block.longest[2].ns.store(500, Relaxed);
+        assert_eq!(open(9_000), 0, "none is open");
+        block.open[2].at.store(7_000, Relaxed);
+        assert_eq!(open(9_000), 0, "its start may be missing");
+        block.flags.store(KNOWN, Relaxed);
+        assert_eq!([open(8_500), open(8_501)], [0, 1], "net of interrupts");
+    }
 
     fn ring(places: usize) -> Vec<Ran> {
         (0..places).map(|_| Ran { at: AtomicU64::new(0), what: AtomicU64::new(0) }).collect()
