@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-use cyclic_thread::{allowed, clock, enter, sleep_until, CyclicThread};
+use cyclic_thread::{allowed, clock, CyclicThread};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::peak::Peak;
 use lathunt_core::series::Quantity;
@@ -16,7 +16,6 @@ use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::calibrate::{agree, disturb, Disturbance, PulseObservation};
 use lathunt_host::inject::{Kind, WORKER};
 use lathunt_host::recording::{Recording, Settings, Snapshot};
-use lathunt_host::sched;
 use lathunt_host::testing::{lacks_bpf, may_run};
 use lathunt_host::topology::Topology;
 use lathunt_host::tree::LIVE;
