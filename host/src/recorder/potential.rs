@@ -355,8 +355,7 @@ mod tests {
     fn interrupts_that_the_tracepoints_themselves_turn_off_are_left_out() {
         let name = "interrupts_that_the_tracepoints_themselves_turn_off_are_left_out";
         let symbols = Symbols::read().unwrap_or_else(|_| Symbols::none());
-        let there =
-            crate::recorder::longest::TELLING.as_flattened().iter().filter_map(|name| symbols.address(name));
+        let there = longest::TELLING.as_flattened().iter().filter_map(|name| symbols.address(name));
         let there: Vec<u64> = there.collect();
         let none = there.is_empty().then_some("this kernel has no such functions, or hides its symbols");
         if !may_run(name, lacks_bpf().or(none)) {
