@@ -4,6 +4,8 @@
 mod assumed;
 #[path = "record/backlog.rs"]
 mod backlog;
+#[path = "record/changes.rs"]
+mod changes;
 #[path = "record/composed.rs"]
 mod composed;
 #[path = "record/ends.rs"]

@@ -250,7 +250,7 @@ fn newer(version: u64) -> &'static str {
 }
 
 impl Run {
-    /// The figures of `thread`: a thread has several if its names had different deadlines.
+    /// The figures of `thread`: a thread has several if its names had different deadlines, or its main wait changed.
     pub(crate) fn task_of(&self, thread: &Thread) -> Option<&Task> {
         let of_id = || self.tasks.iter().filter(|task| task.thread.tid == thread.tid);
         of_id().find(|task| task.thread.comm == thread.comm).or_else(|| of_id().next())

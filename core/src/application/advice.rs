@@ -1,6 +1,6 @@
 //! What to do about the largest part of a job.
 
-use super::parts::{Part, What, HELD_UP, OUT_OF_BUDGET, OUT_OF_QUOTA, WOKEN_OUT_OF_QUOTA};
+use super::parts::{Part, What, ARMED_LATE, HELD_UP, OUT_OF_BUDGET, OUT_OF_QUOTA, WOKEN_OUT_OF_QUOTA};
 use crate::series::Thread;
 
 /// The advice on `part`, the largest of a job of `thread`.
@@ -40,6 +40,9 @@ pub(super) fn advice(part: &Part, thread: &Thread) -> String {
         What::Slack => format!(
             "make {comm} a real-time thread, whose timers have no slack, or set its slack to 1 ns (prctl PR_SET_TIMERSLACK)"
         ),
+        What::TimerLate if part.cause == ARMED_LATE => {
+            format!("see the thread that arms the timer of {comm}: it did so after the release was due")
+        }
         What::TimerLate | What::WakeUp => format!("see the wake-ups of {comm}: the task on its CPU, or the code that kept interrupts off there"),
         What::Stopped => {
             format!("do not stop {comm} while it has jobs, or do not count the jobs of that time")

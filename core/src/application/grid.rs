@@ -4,7 +4,7 @@
 //! step apart, to the nanosecond, whatever its jobs did. A sleep until `now + 1 ms` is a relative sleep in another form:
 //! its end proves no release. The kernel shows the requested time itself, so a small tolerance is enough.
 
-use crate::time::Mono;
+use crate::time::{Mono, Ns};
 use crate::trace::activation::{Activation, LateSleeps};
 
 /// Minimum number of intervals for a conclusion.
@@ -48,6 +48,9 @@ fn common(a: u64, b: u64, tolerance: u64) -> u64 {
 
 /// The requested time of a timer that was armed after it: its release. `late`: overruns before `woken`.
 pub(super) fn asked(woken: &Activation, late: Option<LateSleeps>) -> Mono {
+    if woken.armed_after > Ns::ZERO {
+        return Mono(woken.begin().0.saturating_sub(woken.armed_after.0));
+    }
     late.filter(|_| woken.armed_late).map_or(woken.begin(), |late| late.last)
 }
 

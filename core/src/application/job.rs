@@ -35,6 +35,8 @@ pub enum StartDelay {
     Behind,
     /// The previous job was not finished, mainly for that reason.
     StillBehind,
+    /// Another thread armed its timer after it was due.
+    ArmedLate,
 }
 
 /// A job with its activations.
@@ -86,6 +88,12 @@ impl Job {
     #[must_use]
     pub fn is_behind(&self, name: fn(Point) -> Option<&'static str>) -> bool {
         parts::main_kind(&self.parts(name)) == Some(parts::What::Behind)
+    }
+
+    /// Whether another thread armed the timer that released it after it was due.
+    #[must_use]
+    pub fn is_armed_late(&self) -> bool {
+        self.backlog.as_ref().is_some_and(|backlog| backlog.why == StartDelay::ArmedLate)
     }
 
     /// Whether most of its time is that for which the freezer had stopped its thread in a sleep.
@@ -195,6 +203,12 @@ impl Jobs {
         self.last = Some(*a);
     }
 
+    /// The futex at `point` is not a mutex.
+    pub fn is_no_mutex(&mut self, point: Point) {
+        let of_it = |one: &&mut Activation| one.point == point;
+        self.steps.iter_mut().chain(&mut self.last).filter(of_it).for_each(|one| one.contended = false);
+    }
+
     /// Activations are missing: the next job does not follow the last one.
     pub fn forget(&mut self) {
         self.begins();
@@ -225,7 +239,9 @@ impl Jobs {
         // It armed its timer late: the thread was busy until then.
         let first = self.steps.first().map(Activation::begin).filter(|asked| *asked > begin);
         let unseen = first.map(|until| Backlog { until, why: StartDelay::Overrun(None), since: begin });
-        let backlog = backlog.or(unseen);
+        let armed = self.steps.first().filter(|first| first.armed_after > Ns::ZERO);
+        let armed = armed.map(|by| Backlog { until: by.begin(), why: StartDelay::ArmedLate, since: begin });
+        let backlog = armed.or(backlog).or(unseen);
         // Reuses the vector of the previous job.
         let mut free = previous.map_or_else(Vec::new, |previous| previous.steps);
         free.clear();

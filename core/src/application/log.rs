@@ -11,7 +11,7 @@ use super::candidates::Candidates;
 use super::chain::Seen;
 use super::cycles::Cycles;
 use super::ends::Ends;
-use super::job::{Due, Job, Jobs};
+use super::job::{Due, Jobs};
 use super::main_wait::main_wait;
 use super::misses::Finished;
 use super::part::{joined, sum, Part};
@@ -26,6 +26,8 @@ use crate::trace::activation::{Activation, LateSleeps, Point, Via, Who};
 
 mod backlog;
 mod ending;
+mod interrupted;
+mod later;
 mod learning;
 mod over;
 mod renamed;
@@ -33,6 +35,7 @@ mod report;
 mod resumed;
 mod trial;
 
+use later::Later;
 use over::release;
 use renamed::Named;
 use resumed::WaitedIn;
@@ -102,8 +105,14 @@ pub(super) struct Log {
     waited_in: WaitedIn,
     /// Finished jobs, for a chain; `None`: not part of a chain.
     finished: Option<Vec<Seen>>,
+    /// Release of its first activation.
+    first: Option<Mono>,
+    /// The timer of the call ended its main wait at least once.
+    ended_by_call: bool,
     /// Another main wait that may show.
     trial: Option<Trial>,
+    /// Jobs by another main wait after the last job.
+    later: Later,
 }
 
 /// The current job.
@@ -128,6 +137,8 @@ struct CurrentJob {
     fed: Option<(Mono, Ns)>,
     /// From the release until it ran.
     delay: Ns,
+    /// It began in the main sleep, but not at its end.
+    is_interrupted: bool,
 }
 
 impl Log {
@@ -163,20 +174,11 @@ impl Log {
             is_starting: false,
             waited_in: WaitedIn::default(),
             finished: None,
+            first: None,
+            ended_by_call: false,
             trial: None,
+            later: Later::default(),
         }
-    }
-
-    /// Requests jobs longer than `least`, and the longest; `None`: none.
-    pub fn ask_for_jobs(&mut self, least: Option<Ns>) {
-        if let Some(least) = least {
-            self.jobs.get_or_insert_with(|| Jobs::new(self.due)).least = least;
-        }
-    }
-
-    /// The requested jobs that ended.
-    pub fn take_jobs(&mut self) -> Vec<Job> {
-        self.jobs.as_mut().map(Jobs::take).unwrap_or_default()
     }
 
     /// Adds an activation. Returns whether it blocked in a new place, and its waker if that is new.
@@ -188,7 +190,8 @@ impl Log {
         let last = self.learning.last().or(self.before.as_ref()).copied();
         let resumed = self.waited_in.resumed(activation, last.as_ref(), name);
         let activation = resumed.as_ref().unwrap_or(activation);
-        let told = self.without_barriers(activation, name);
+        let told = self.without_kicks(activation);
+        let told = self.without_barriers(told.as_ref().unwrap_or(activation), name).or(told);
         let activation = told.as_ref().unwrap_or(activation);
         let first = self.before.is_none() && self.learning.is_empty() && activation.is_first();
         self.created_by = self.created_by.or(first.then_some(activation.waker.tid));
@@ -204,6 +207,7 @@ impl Log {
         let (place, fresh) = self.place_of(activation, name);
         if self.main.is_some() {
             self.step_on_trial(activation, place, fresh, name);
+            self.add_later(activation, place, name);
             return fresh;
         }
         self.learning.push(*activation);
@@ -229,6 +233,7 @@ impl Log {
         self.before = self.learning.last().copied().or(self.before);
         self.learning.clear();
         self.trial = None;
+        self.later.begin_window(name);
         self.begin_figures();
         self.names.begin_window();
         // Drops the places of the previous window, else a thread with ever new places would fill the table.
@@ -285,7 +290,7 @@ impl Log {
         let learnt = std::mem::take(&mut self.learning);
         let places: Vec<Id> = learnt.iter().map(|one| self.place_of(one, name).0).collect();
         self.main = main_wait(&learnt, &places, &self.places, self.chosen.as_deref());
-        learnt.iter().zip(places).for_each(|(activation, place)| self.step(activation, place, name));
+        learnt.iter().zip(places).for_each(|(activation, place)| self.step_learnt(activation, place, name));
     }
 
     /// Processes an activation; one that continues after a wait elsewhere that returned at once is held.
@@ -334,13 +339,16 @@ impl Log {
                 let late = self.late.take().and_then(|late| self.without_the_first_sleep(late));
                 self.is_starting = false;
                 let begin = release(activation, late);
-                self.current = Some(CurrentJob::released(activation, begin));
+                let is_interrupted = self.is_interrupted(activation);
+                self.current = Some(CurrentJob::released(activation, begin, is_interrupted));
                 self.several.released(activation.via);
                 self.ends.released(begin);
                 self.jobs.iter_mut().for_each(Jobs::begins);
-                self.sums.released(activation, begin, late);
-                self.jobs.iter_mut().for_each(|jobs| jobs.set_period(self.sums.known_period()));
-                self.cycles.released(begin, self.sums.period_ns());
+                if !is_interrupted {
+                    self.sums.released(activation, begin, late);
+                    self.jobs.iter_mut().for_each(|jobs| jobs.set_period(self.sums.known_period()));
+                    self.cycles.released(begin, self.sums.period_ns());
+                }
                 let since = self.left.map_or(activation.waking, |(_, since)| since);
                 self.paused.waited(begin.since(since), activation.switched_in.since(begin));
                 self.sums.waited(activation, activation.waking.since(since));
@@ -365,7 +373,7 @@ impl Log {
             let job = self.current.take();
             let late = job.map_or(self.late, |job| job.late);
             let (last_one, last) = (last, late.map(|late| activation.blocked.since(late.last)));
-            if let Some(job) = job {
+            if let Some(job) = job.filter(|job| !self.is_no_job(job, activation.blocked.since(job.part))) {
                 self.cycles.finished(activation.blocked);
                 self.ends.finished(activation.blocked, self.due.deadline);
                 self.is_over(&job, job.part, activation);

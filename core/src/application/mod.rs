@@ -308,7 +308,7 @@ impl Tasks {
         self.end_releasers(end, &blocks);
         for (&tid, log) in &mut self.logs {
             log.end(end, self.name, || blocks(tid));
-            self.jobs.extend(log.take_jobs());
+            self.jobs.extend(log.take_last_jobs());
         }
         let tids: Vec<Tid> = self.logs.keys().copied().filter(|_| self.chain.is_some()).collect();
         tids.into_iter().for_each(|tid| self.follow(tid));

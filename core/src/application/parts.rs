@@ -33,6 +33,7 @@ const STOPPED: &str = "stopped in its wait, by a signal, a debugger or the freez
 const FROZEN: &str = "stopped in its sleep by the freezer of its cgroup";
 pub(super) const HELD_UP: &str = "page fault or lock of the kernel";
 const BEHIND: &str = "behind its own schedule";
+pub(super) const ARMED_LATE: &str = "its timer was armed late by another thread";
 
 /// Kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,7 @@ pub(super) fn of(job: &Job, name: fn(Point) -> Option<&'static str>) -> Vec<Part
         let until = backlog.until.clamp(job.begin, job.end);
         let (what, label, cause) = match &backlog.why {
             StartDelay::Stopped => (What::Stopped, STOPPED.to_owned(), STOPPED),
+            StartDelay::ArmedLate => (What::TimerLate, ARMED_LATE.to_owned(), ARMED_LATE),
             StartDelay::Behind => {
                 let label = format!("{BEHIND}: its release had passed before its previous job started");
                 (What::Behind, label, BEHIND)
@@ -379,6 +381,9 @@ fn clause(part: &Part, net: Ns) -> String {
         What::Preempted => format!("could not run for {net} ({})", part.cause),
         What::Sleeps => part.label.replacen("sleeps", &format!("slept {net}"), 1),
         What::Blocked => part.label.replacen("blocked", &format!("was blocked {net}"), 1),
+        What::TimerLate if part.cause == ARMED_LATE => {
+            format!("another thread armed its timer {net} after it was due")
+        }
         What::TimerLate => format!("its timer was {net} late"),
         What::Slack => format!("its timer had {net} of slack"),
         What::WakeUp => format!("waited {net} for a CPU ({})", part.cause),

@@ -3,6 +3,7 @@
 mod bounds;
 mod coverage;
 mod inputs;
+mod later;
 mod overruns;
 mod renamed;
 mod returns;
@@ -63,6 +64,7 @@ pub(super) fn activation(at: u64, via: Via, point: Point) -> Activation {
         before: thread(0, "swapper/0"),
         shared: false,
         armed_late: false,
+        armed_after: Ns::ZERO,
         contended: false,
         awake: false,
         stayed: false,

@@ -182,6 +182,8 @@ pub struct Activation {
     pub shared: bool,
     /// The timer that woke it was due before it was armed.
     pub armed_late: bool,
+    /// By how much another thread armed that timer after it was due; zero: none did.
+    pub armed_after: Ns,
     /// It blocked in a system call whose third argument is 2: in a futex wait, a contended mutex of glibc (or a lock
     /// with the same protocol).
     pub contended: bool,
@@ -226,6 +228,8 @@ impl Activation {
             comm: comm(name),
         };
         let expires = word(16);
+        let armed_late = byte(104) & 2 != 0;
+        let (slack, armed_after) = if armed_late { (0, word(176)) } else { (word(176), 0) };
         let activation = Activation {
             thread: thread(72, 88, 112),
             tgid: Tid(int(76)),
@@ -233,7 +237,7 @@ impl Activation {
             cpu: Cpu(u32::from(short(100) as u16)),
             waking: Mono(word(8)),
             timer: (expires > 0).then(|| (Mono(expires), Mono(word(24)))),
-            slack: Ns(word(176)),
+            slack: Ns(slack),
             switched_in: Mono(word(32)),
             blocked: Mono(word(40)),
             execution: Ns(word(48)),
@@ -261,7 +265,8 @@ impl Activation {
             before: thread(84, 92, 144),
             after_several: byte(103) & 64 != 0,
             shared: byte(104) & 1 != 0,
-            armed_late: byte(104) & 2 != 0,
+            armed_late,
+            armed_after: Ns(armed_after),
             contended: byte(104) & 64 != 0,
             awake: byte(104) & 4 != 0,
             stayed: byte(104) & 8 != 0,
@@ -373,7 +378,12 @@ mod tests {
         };
         let read = Activation::parse(&words(&bytes), 7).unwrap();
         assert_eq!((read.latency(), read.timer_part(), read.execution), (Ns(100), Some(Ns(40)), Ns(700)));
-        assert_eq!((read.slack, read.site, read.stack, read.source), (Ns(25), 0xfeed_0001, 6, 7));
+        assert_eq!((read.slack, read.armed_after), (Ns::ZERO, Ns(25)));
+        let mut in_time = bytes;
+        in_time[104] &= !2;
+        let in_time = Activation::parse(&words(&in_time), 7).unwrap();
+        assert_eq!((in_time.slack, in_time.armed_after), (Ns(25), Ns::ZERO));
+        assert_eq!((read.site, read.stack, read.source), (0xfeed_0001, 6, 7));
         assert_eq!((read.via, read.was_reserved, read.after_several), (Via::Timer, true, true));
         assert!(read.by_timerfd && read.out_of_quota && read.woken_out_of_quota && read.stopped);
         let none = |byte: u8| Via::of_byte(byte) == Via::Timer && !Via::is_by_timerfd(byte);

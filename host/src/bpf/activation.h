@@ -66,7 +66,8 @@ struct activation {
 	char comm[16], waker_comm[16], prev_comm[16];
 	__u64 late_sleep; /* time of the last one */
 	__u64 late_by;	  /* by how much a time had passed at most */
-	__u64 slack;	  /* part of its lateness that is timer slack */
+	__u64 slack;	  /* part of its lateness that is timer slack; ACT_ARMED_LATE: by how much another thread armed its timer
+			   * after it was due */
 	__u32 site;	  /* call site that led to `syscall` (site.h); 0, 1: unknown */
 	__u16 stack;  /* hash of the stack pointer at that site */
 	__u16 source; /* hash of the timer that woke it; 0: the timeout of its call */

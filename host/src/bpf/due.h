@@ -13,6 +13,8 @@
 struct armed {
 	__u64 timer;
 	__u64 at;
+	__s32 by; /* the thread that armed it */
+	__s32 pad;
 };
 struct armed armed_late[ARMED_SLOTS];
 
@@ -76,6 +78,21 @@ static __always_inline __u64 due_since(struct hrtimer *timer, __u64 at, bool *ar
 		}
 	}
 	return due;
+}
+
+/* By how much a thread other than that of `w` armed the timer that wakes it after it was due; 0: none did. */
+static __always_inline __u64 armed_after(struct waking *w, struct open_timer *t)
+{
+	struct hrtimer *timer = (struct hrtimer *)*(volatile __u64 *)&t->timer;
+	__u64 expires = BPF_CORE_READ(timer, node.expires);
+	__s64 offset = BPF_CORE_READ(timer, base, offset), due = expires - offset;
+	struct armed *a = armed_slot(expires);
+
+	if (a->at != t->expires || a->by == w->tid || due <= 0 || due >= (__s64)t->expires)
+		return 0;
+	if (offset && clocks_seen[REAL].since > (__u64)due)
+		return 0; /* a step made it due */
+	return t->expires - due;
 }
 
 /* The time it wanted to sleep until had passed, or the timer had expired, without blocking. */
@@ -313,6 +330,7 @@ static __always_inline int timer_armed(struct hrtimer *timer, __u32 mode)
 	if (timer->node.expires - offset <= (__s64)at) {
 		a = armed_slot(timer->node.expires);
 		a->at = at;
+		a->by = current_tid();
 		a->timer = (__u64)timer;
 	}
 	if (followed && b->run_tid && b->run_tid == current_tid() && is_waited_for(timer))

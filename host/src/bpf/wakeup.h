@@ -130,7 +130,9 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 	w->expires = t && !t->early ? t->expires : 0;
 	w->entry = t ? t->entry : 0;
 	w->slack = 0;
-	if (t && ordinary)
+	if (t && t->armed_late)
+		w->slack = armed_after(w, t);
+	else if (t && ordinary)
 		slack_counts(w, t);
 	if (w->sleep && !(t && t->of == OF_CALL))
 		sleep_was_over(w, p, at, ordinary);

@@ -152,6 +152,7 @@ impl Recorder {
             before,
             shared: seen.who.prio.is_realtime() && (came || before.prio == seen.who.prio),
             armed_late: false,
+            armed_after: Ns::ZERO,
             contended: false,
             awake: false,
             stayed: false,

@@ -54,6 +54,10 @@ pub(super) fn explain(job: &Job, frozen: Option<Frozen>, evidence: &Evidence) ->
     if job.is_behind(recorder::syscall_name) {
         return sums("its release had passed before its previous job started");
     }
+    // No thread ran or waited for it until then.
+    if job.is_armed_late() {
+        return sums("no event shows that its release was due");
+    }
     // The rings show only who thawed it.
     if job.is_thawed(recorder::syscall_name) {
         return sums("its sleep ended without a wake-up");

@@ -19,6 +19,13 @@ impl Log {
     /// Ends a part of a job, where a wait for a timer returned at once.
     pub(super) fn cut(&mut self, cut: &Activation, name: fn(Point) -> Option<&'static str>) {
         let (Some(job), Some(late)) = (&mut self.current, cut.late_sleeps) else { return };
+        if self.later.log().is_some() {
+            // Its jobs seem to start elsewhere by now: no part of it is a job.
+            (job.execution, job.late) =
+                (job.execution + cut.execution, super::sum(job.late, cut.late_sleeps));
+            self.jobs.iter_mut().for_each(|jobs| jobs.step(cut, name));
+            return;
+        }
         let response = cut.blocked.since(job.part);
         let execution = std::mem::take(&mut job.execution) + cut.execution;
         let due = late.last.max(job.part).min(cut.blocked);
@@ -141,11 +148,6 @@ impl Log {
         self.ends.asks()
     }
 
-    /// It asks `others`, too.
-    pub fn also_asks(&mut self, others: &[Tid]) {
-        self.ends.also_asks(others);
-    }
-
     /// A futex is not a mutex of glibc if the thread also waits there for another value: a barrier, for example.
     pub(super) fn without_barriers(
         &mut self,
@@ -158,15 +160,12 @@ impl Log {
         let known = self.not_mutexes.contains(&a.point.argument);
         if !a.contended && !known && self.not_mutexes.len() < WAKERS {
             self.not_mutexes.push(a.point.argument);
+            let of_it = |one: &&mut Activation| one.point == a.point && one.tgid == a.tgid;
+            let before = self.learning.iter_mut().chain(&mut self.before).filter(of_it);
+            before.for_each(|one| one.contended = false);
+            self.jobs.iter_mut().for_each(|jobs| jobs.is_no_mutex(a.point));
         }
         (a.contended && known).then_some(Activation { contended: false, ..*a })
-    }
-
-    /// `other` wakes this thread and works for it ([`Log::answering`]).
-    pub fn is_answered_by(&mut self, other: Tid) {
-        if self.answering.len() < WAKERS && !self.answering.contains(&other) {
-            self.answering.push(other);
-        }
     }
 
     /// Whether its jobs seem to start after a relative sleep, or one until a time that is not computed.
@@ -205,11 +204,6 @@ impl Log {
             self.wakers.push(tid);
             tid
         })
-    }
-
-    /// A thread that releases it ran.
-    pub fn releaser_ran(&mut self, from: Mono, until: Mono) {
-        self.several.releaser_ran(from, until);
     }
 
     /// Earliest time from which it may have been running until the end of `next`.

@@ -12,6 +12,7 @@ impl Log {
     pub fn goes_on(&mut self, activation: &Activation, state: State) {
         self.sums.woken(activation);
         self.open = Some((*activation, state));
+        self.later.log().into_iter().for_each(|log| log.goes_on(activation, state));
     }
 
     /// Ends the recording of this thread at `now`, to free its entry: a job in progress counts as time outside jobs.
@@ -58,6 +59,9 @@ impl Log {
                 self.unfinished_behind(end, blocks)
             }
         };
+        if self.later.log().is_some() {
+            self.end_later(end, name, blocks());
+        }
         self.lost_until(end);
     }
 

@@ -8,7 +8,7 @@ use crate::trace::activation::{Activation, LateSleeps, Via, Who};
 
 impl CurrentJob {
     /// A job released at `begin` by `activation`.
-    pub(super) fn released(activation: &Activation, begin: Mono) -> CurrentJob {
+    pub(super) fn released(activation: &Activation, begin: Mono, is_interrupted: bool) -> CurrentJob {
         CurrentJob {
             begin,
             execution: Ns::ZERO,
@@ -23,6 +23,7 @@ impl CurrentJob {
             alternated: None,
             fed: None,
             delay: activation.switched_in.since(begin),
+            is_interrupted,
         }
     }
 }
@@ -38,6 +39,13 @@ impl Log {
     pub(super) fn without_the_first_sleep(&self, late: LateSleeps) -> Option<LateSleeps> {
         let count = late.count - u16::from(self.is_starting).min(late.count);
         (count > 0).then_some(LateSleeps { count, ..late })
+    }
+
+    /// A timer that was armed for a time before the thread was recorded was armed to wake it at once: it is not late.
+    pub(super) fn without_kicks(&mut self, a: &Activation) -> Option<Activation> {
+        let first = *self.first.get_or_insert(a.begin());
+        let at_once = a.armed_after > Ns::ZERO && a.begin().since(first) <= a.armed_after;
+        at_once.then_some(Activation { armed_after: Ns::ZERO, ..*a })
     }
 
     /// Keeps finished jobs for [`Log::take_finished`].

@@ -16,7 +16,7 @@ const EARLIER: usize = 8;
 /// Names of one thread.
 #[derive(Clone, Default)]
 pub(super) struct Named {
-    deadlines: Arc<Deadlines>,
+    pub deadlines: Arc<Deadlines>,
     /// The current one.
     pub comm: Option<Comm>,
     /// That of the last processed activation.
@@ -66,6 +66,7 @@ impl Log {
             earlier.candidates.unseen(begin, a.blocked);
             // All that is in progress continues under the new name.
             (earlier.current, earlier.part, earlier.names) = (None, None, Named::default());
+            earlier.later = super::Later::default();
             self.begin_figures();
             self.names.earlier.push(earlier);
         }
@@ -92,6 +93,7 @@ impl Log {
 
     /// Removes its oldest figures if there are more than [`EARLIER`].
     pub fn oldest_figures(&mut self) -> Option<Task> {
-        (self.names.earlier.len() > EARLIER).then(|| self.names.earlier.remove(0).report_decided())
+        let own = (self.names.earlier.len() > EARLIER).then(|| self.names.earlier.remove(0).report_decided());
+        own.or_else(|| self.later.log()?.oldest_figures())
     }
 }

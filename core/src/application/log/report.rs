@@ -9,12 +9,17 @@ use crate::trace::activation::Point;
 impl Log {
     /// Its figures, one entry for each deadline that its names had.
     pub fn report(&self, name: fn(Point) -> Option<&'static str>) -> Vec<Task> {
+        let with_later = |log: &Log| {
+            let mut tasks = log.report_all();
+            tasks.extend(log.later.report(name));
+            tasks
+        };
         if self.main.is_some() {
-            return self.report_all();
+            return with_later(self);
         }
         let mut decided = self.clone();
         decided.decide(name);
-        decided.report_all()
+        with_later(&decided)
     }
 
     pub(super) fn report_decided(&self) -> Task {

@@ -63,6 +63,7 @@ impl Log {
     fn begin_again(&mut self, trial: Trial, at: usize, name: fn(Point) -> Option<&'static str>) {
         let mut whole = *trial.before;
         whole.end_part(name);
+        whole.later = super::Later::default();
         whole.main = trial.activations.get(at).map(|one| whole.place_of(one, name).0);
         // The job in progress by the other main wait is time outside jobs.
         let since = whole.current.take().map(|job| job.begin);

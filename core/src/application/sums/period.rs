@@ -2,12 +2,18 @@
 
 use super::super::task::Period;
 use super::{Sums, KNOWN, PERIODIC};
+use crate::series::Quantity;
 use crate::time::Ns;
 
 /// Minimum number of intervals for a period.
 const FEW: usize = 3;
 
 impl Sums {
+    /// The largest value so far.
+    pub fn longest(&self, quantity: Quantity) -> Option<Ns> {
+        self.series.iter().find(|(of, _)| *of == quantity).and_then(|(_, histogram)| histogram.max())
+    }
+
     /// The shortest of the last intervals between releases, if there are enough.
     pub fn shortest_distance(&self) -> Option<Ns> {
         let known = self.distances.len() >= KNOWN;

@@ -363,16 +363,19 @@ pub(super) fn ordinary_threads(run: &Run) -> Vec<String> {
 /// Doubt on a thread released by others: its response time and theirs, recursively, may add up. The sum is an upper
 /// limit of the end-to-end response time.
 fn released_late(task: &Task, tasks: &[Task], deadline: Ns) -> Option<String> {
-    let by_tid: BTreeMap<Tid, &Task> = tasks.iter().map(|task| (task.thread.tid, task)).collect();
+    // One thread may have several: one for each main wait, or deadline of its names.
+    let mut by_tid: BTreeMap<Tid, Vec<&Task>> = BTreeMap::new();
+    tasks.iter().for_each(|task| by_tid.entry(task.thread.tid).or_default().push(task));
+    let most = |tasks: &Vec<&Task>| tasks.iter().map(|task| longest(task)).max().unwrap_or_default();
     let (mut all, mut seen, mut next) = (Ns::ZERO, BTreeSet::new(), vec![task.thread.tid]);
     while let Some(tid) = next.pop() {
-        if let Some(task) = by_tid.get(&tid).filter(|_| seen.insert(tid)) {
-            all = all + longest(task);
-            next.extend(&task.released_by);
+        if let Some(tasks) = by_tid.get(&tid).filter(|_| seen.insert(tid)) {
+            all = all + most(tasks);
+            next.extend(tasks.iter().flat_map(|task| &task.released_by));
         }
     }
-    let own = longest(task);
-    (all > deadline && own <= deadline && all > own && !is_in_chain(task, tasks)).then(|| {
+    let (own, of_thread) = (longest(task), by_tid.get(&task.thread.tid).map(most)?);
+    (all > deadline && own <= deadline && all > of_thread && !is_in_chain(task, tasks)).then(|| {
         format!(
             "{}: other threads of the application release it, up to {all} end to end; only its own {own} was measured",
             task.thread

@@ -43,6 +43,7 @@ pub fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
         before: who(901),
         shared: false,
         armed_late: false,
+        armed_after: Ns::ZERO,
         contended: false,
         awake: false,
         stayed: false,

@@ -1,0 +1,33 @@
+//! Programs that change how they wait, whose timers are armed late by another thread, or whose sleeps are interrupted.
+
+use super::truths::build;
+use super::*;
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_late_job_is_found_after_a_change_of_the_wait_and_after_a_late_arming_and_signals_are_no_jobs() {
+    if !may_run("a_late_job_is_found_after_a_change_of_the_wait_and_after_a_late_arming", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (program, output) = (build(place.path(), "changes"), place.path().join("run"));
+    let recorded = |what: &str| {
+        let ended =
+            command(&["record", "-q", "--force", "--deadline", "50ms", "-o", output.to_str().unwrap(), "--"])
+                .args([program.as_os_str(), what.as_ref()])
+                .output()
+                .unwrap();
+        let tasks: Vec<_> = read(&output).tasks.into_iter().filter(|task| task.thread.comm == what).collect();
+        let longest = tasks.iter().filter_map(|task| task.of(Quantity::Response)?.histogram.max()).max();
+        let lost: u64 = tasks.iter().map(|task| task.not_recorded).sum();
+        (ended.status.code(), tasks, longest.unwrap(), lost)
+    };
+    for (what, least) in [("changes", Ns::from_ms(70)), ("rearm", Ns::from_ms(60))] {
+        let (code, tasks, longest, lost) = recorded(what);
+        assert!(matches!(code, Some(2 | 3)), "{what}: {code:?}");
+        // The kernel may have hidden it.
+        assert!(longest >= least || lost > 0, "{what}: {longest}: {tasks:?}");
+    }
+    let (_, tasks, _, lost) = recorded("interrupted");
+    assert!(tasks.iter().map(|task| task.activations).sum::<u64>() <= 40 + lost, "{lost}: {tasks:?}");
+}
