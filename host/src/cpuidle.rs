@@ -1,4 +1,4 @@
-//! Idle states of single CPUs that are switched off for a while, where `/dev/cpu_dma_latency` would limit all CPUs.
+//! Disabling idle states of single CPUs, where `/dev/cpu_dma_latency` would limit all CPUs.
 
 use std::path::{Path, PathBuf};
 
@@ -10,23 +10,19 @@ use crate::facts::idle;
 use crate::knob::{self, Knobs};
 use crate::tree::Tree;
 
-/// The states that were switched off; they are restored when it is dropped, or after `kill -9` by the next command.
+/// The states that were disabled; they are restored when it is dropped, or after `kill -9` by the next command.
 #[derive(Debug)]
-pub struct SwitchedOff {
+pub struct Disabled {
     knobs: Option<Knobs>,
-    /// How many: those that were on.
+    /// How many; those that were disabled before are not among them.
     pub count: usize,
 }
 
-/// Switches off the idle states of `cpus` that `is_too_deep` accepts. A CPU in such a state leaves it at its next interrupt.
+/// Disables the idle states of `cpus` that `is_too_deep` accepts. A CPU in such a state leaves it at its next interrupt.
 ///
 /// # Errors
 /// If one cannot be written, or another lathunt has changed settings; nothing is changed then.
-pub fn switch_off(
-    cpus: &CpuSet,
-    about: &str,
-    is_too_deep: impl Fn(&IdleState) -> bool,
-) -> Result<SwitchedOff> {
+pub fn disable(cpus: &CpuSet, about: &str, is_too_deep: impl Fn(&IdleState) -> bool) -> Result<Disabled> {
     let tree = Tree::new(Path::new("/"));
     let mut files: Vec<PathBuf> = Vec::new();
     for cpu in cpus.iter() {
@@ -38,7 +34,7 @@ pub fn switch_off(
         files.extend(deep.map(|state| PathBuf::from(file(state))));
     }
     if files.is_empty() {
-        return Ok(SwitchedOff { knobs: None, count: 0 });
+        return Ok(Disabled { knobs: None, count: 0 });
     }
     let (mut knobs, _) = Knobs::open_about(&knob::default_directory(), about)?;
     for file in &files {
@@ -47,10 +43,10 @@ pub fn switch_off(
             return Err(error);
         }
     }
-    Ok(SwitchedOff { knobs: Some(knobs), count: files.len() })
+    Ok(Disabled { knobs: Some(knobs), count: files.len() })
 }
 
-impl SwitchedOff {
+impl Disabled {
     /// Restores them.
     ///
     /// # Errors

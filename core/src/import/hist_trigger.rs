@@ -1,8 +1,8 @@
 //! The table of a histogram that the kernel keeps of events: the file `hist` of an event with a `hist` trigger
 //! (Documentation/trace/histogram.rst), as of the synthetic event wakeup_latency.
 //!
-//! A latency is a key of the table, or the `max` of onmax(), of which the other samples are not known. The table has no
-//! unit and does not say what its keys mean: the latency is the only one that is no thread, priority or CPU.
+//! A latency is a key of the table, or the `max` of onmax(), beside which the other samples are unknown. The table states
+//! neither units nor what its keys mean: the latency is the only key that does not name a thread, a priority or a CPU.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::series::Quantity;
 const WHOSE: [&str; 3] = ["cpu", "pid", "tid"];
 const OTHERS: [&str; 4] = ["prio", "comm", "tgid", "stacktrace"];
 
-/// `None` if the text is no such table.
+/// `None` if the text is not such a table.
 pub(super) fn recognised(text: &str, unit: Unit) -> Option<Result<File, NotImportable>> {
     is_table(text).then(|| parse(text, unit))
 }
@@ -138,7 +138,7 @@ impl Table {
         match value.map(|value| upper_edge(value).ok_or(value)) {
             None => Ok(None),
             Some(Ok(latency)) => Ok(Some(latency)),
-            Some(Err(value)) => Err(format!("key '{name}' is no latency: {value}")),
+            Some(Err(value)) => Err(format!("the value of key '{name}' is not a latency: {value}")),
         }
     }
 
@@ -270,7 +270,7 @@ mod tests {
             (TABLE.replace("Hits: 266", "Hits: 200"), "more samples than hits"),
             (TABLE[..TABLE.find("Totals").unwrap()].to_owned(), "cut off"),
             (TABLE.replace("lat: ", "delta: 1, lat: "), "which of them"),
-            (TABLE.replace("         41 ", "soon "), "no latency: soon"),
+            (TABLE.replace("         41 ", "soon "), "not a latency: soon"),
             (TABLE.replace("prio:         19, lat:         41 ", "prio: 19 "), "other keys"),
             (
                 TABLE

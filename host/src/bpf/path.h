@@ -12,7 +12,8 @@
  *
  * Excluded: offline CPUs, and the wait of idle. The idle loop before and after its wait is in POID, because it runs with
  * preemption disabled (the paper excludes idle). A scheduler run that keeps the current thread is in DST, too: a wake-up after the
- * choice of the next thread waits for its end. A section that is still open at the last read is missing; user space counts it as lost if it is the longest.
+ * choice of the next thread waits for its end. A section that is still open at the last read is missing;
+ * user space counts it as lost if it is the longest.
  *
  * The events are the preemptirq tracepoints (CONFIG_PREEMPTIRQ_TRACEPOINTS), which fire at the outermost disable and enable. They
  * do not report the reason, which follows from other events:

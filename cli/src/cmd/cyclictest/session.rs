@@ -12,7 +12,7 @@ use lathunt_core::cyclictest::options::{Options, Policy};
 use lathunt_core::cyclictest::plan::Plan;
 use lathunt_core::cyclictest::text::{self, Figures};
 use lathunt_core::time::Ns;
-use lathunt_host::cpuidle::{self, SwitchedOff};
+use lathunt_host::cpuidle::{self, Disabled};
 use lathunt_host::instrument::cyclic::tracemark::{MarkOnBreak, TraceMarker};
 use lathunt_host::instrument::cyclic::{self as instrument, Clock, Cyclic, Hooks};
 use lathunt_host::named_pipe::NamedPipe;
@@ -75,7 +75,7 @@ impl Session {
     pub(super) fn run(&mut self, online: &CpuSet, watch: &mut Attach<'_>) -> Result<(), Failure> {
         let rights = self.set_up(online)?;
         let _held = self.hold_latency();
-        let idle_states = self.switch_off_idle_states(online)?;
+        let idle_states = self.disable_idle_states(online)?;
         self.check_resolution();
         signals::install().map_err(|error| error.to_string())?;
         self.status = status_file::StatusFile::create();
@@ -167,16 +167,14 @@ impl Session {
         }
     }
 
-    fn switch_off_idle_states(&self, online: &CpuSet) -> Result<Option<SwitchedOff>, Failure> {
+    fn disable_idle_states(&self, online: &CpuSet) -> Result<Option<Disabled>, Failure> {
         let Some(deepest) = self.options.deepest_idle_state else { return Ok(None) };
         let cpus = self.plan.named_cpus.as_ref().unwrap_or(online);
         let is_too_deep = |state: &IdleState| i64::from(state.state) > i64::from(deepest);
-        let states = cpuidle::switch_off(cpus, "idle states of cyclictest", is_too_deep)
+        let states = cpuidle::disable(cpus, "idle states of cyclictest", is_too_deep)
             .map_err(|error| format!("Could not set deepest cpu idle state: {error}"))?;
         if states.count == 0 {
-            warn(&format!(
-                "--deepest-idle-state {deepest}: CPUs {cpus} have no deeper idle state that is on"
-            ));
+            warn(&format!("--deepest-idle-state {deepest}: CPUs {cpus} have no deeper idle state enabled"));
         }
         Ok(Some(states))
     }

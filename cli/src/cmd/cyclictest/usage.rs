@@ -15,7 +15,7 @@ This is lathunt under the name cyclictest; see also `lathunt cyclic --help`.
 -A [US]  --aligned[=US]    begin all threads at one moment, each later by US
 -b US    --breaktrace=US   stop when a latency exceeds US, and say who
 -c CLOCK --clock=CLOCK     0 = CLOCK_MONOTONIC (default), 1 = CLOCK_REALTIME
-         --deepest-idle-state=N  switch off deeper idle states of the measured CPUs
+         --deepest-idle-state=N  disable deeper idle states of the measured CPUs
                            (-1: all), and leave /dev/cpu_dma_latency alone
          --default-system  leave /dev/cpu_dma_latency alone
 -d US    --distance=US     distance of the intervals of the threads, default 500

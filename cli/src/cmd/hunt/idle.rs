@@ -12,7 +12,7 @@ use lathunt_core::idle::IdleComparison;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Cpu, Mono, Ns};
 use lathunt_host::clock;
-use lathunt_host::cpuidle::{self, SwitchedOff};
+use lathunt_host::cpuidle::{self, Disabled};
 use lathunt_host::facts::idle;
 use lathunt_host::instrument::cyclic::halves::{halves, CurrentHalf, InHalves};
 use lathunt_host::instrument::cyclic::Hooks;
@@ -39,7 +39,7 @@ pub struct Wanted {
 /// Limits idle states while it lives.
 pub struct Limit {
     _held: Option<Held>,
-    states: Option<SwitchedOff>,
+    states: Option<Disabled>,
 }
 
 impl Limit {
@@ -55,7 +55,7 @@ impl Limit {
         conditions.knobs.cpu_dma_latency_held_us = held.as_ref().map(|held| held.us);
         let Some(limit) = wanted.latency else { return Ok(Limit { _held: held, states: None }) };
         let is_too_deep = |state: &IdleState| state.exit_latency_us.is_some_and(|us| us > limit.0 / 1_000);
-        let states = cpuidle::switch_off(cpus, "idle states of a hunt", is_too_deep)?;
+        let states = cpuidle::disable(cpus, "idle states of a hunt", is_too_deep)?;
         let note = match states.count {
             0 => format!("--idle-latency {limit}: no enabled idle state of CPUs {cpus} has a longer exit latency"),
             n => format!("--idle-latency {limit}: {n} idle states of CPUs {cpus} with a longer exit latency were disabled"),
