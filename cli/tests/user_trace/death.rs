@@ -38,11 +38,7 @@ fn kill_programs(victims: usize, arguments: &[&str]) {
         let mut all = vec![counter.to_str().unwrap()];
         all.extend(arguments);
         let mut child = lab.spawn(&program, &all);
-        let patience = std::time::Instant::now() + Duration::from_secs(20);
-        while counters(&counter).iter().all(|&(begun, _)| begun == 0) && std::time::Instant::now() < patience
-        {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_until_it_emits(&counter);
         std::thread::sleep(moments.next(15_000));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -73,13 +69,24 @@ fn kill_programs(victims: usize, arguments: &[&str]) {
         }
         assert!(begun > 0, "seed {seed}: {pid} was killed before it began");
     }
-    assert!(
-        std::fs::read_dir(lab.memory())
-            .unwrap()
-            .flatten()
-            .all(|entry| !entry.path().is_dir() || std::fs::read_dir(entry.path()).unwrap().next().is_none()),
-        "the dead leave no memory behind"
-    );
+    assert_no_memory_is_left(&lab);
+}
+
+fn assert_no_memory_is_left(lab: &Lab) {
+    let of_users = std::fs::read_dir(lab.memory()).unwrap().flatten().filter(|entry| entry.path().is_dir());
+    let left: Vec<_> = of_users
+        .flat_map(|user| std::fs::read_dir(user.path()).unwrap().flatten())
+        .map(|file| file.path())
+        .collect();
+    assert!(left.is_empty(), "the dead leave no memory behind: {left:?}");
+}
+
+/// Waits until the first thread of an emitter has begun an event.
+fn wait_until_it_emits(counter: &std::path::Path) {
+    let patience = std::time::Instant::now() + Duration::from_secs(20);
+    while counters(counter).iter().all(|&(begun, _)| begun == 0) && std::time::Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]
@@ -95,6 +102,38 @@ fn a_program_killed_while_its_ring_is_full_has_counted_what_it_discarded() {
 #[test]
 fn a_program_killed_between_its_signal_handlers_loses_nothing_that_it_had_committed() {
     kill_programs(50, &["1", "0", "50", "signals"]);
+}
+
+#[test]
+fn programs_that_are_killed_just_before_the_session_ends_leave_no_memory() {
+    let lab = Lab::new();
+    let program = lab.program("emitter");
+    let out = lab.path("out");
+    // Together more than the consumer reads of a user's dead in one round.
+    lab.trace_ok(&["start", "-o", out.to_str().unwrap(), "--ring", "8M"]);
+    let session = std::fs::read_to_string(session_file(&lab)).unwrap();
+    let consumer: i32 =
+        session.lines().find_map(|line| line.strip_prefix("consumer ")?.parse().ok()).unwrap();
+    let tell = |signal| {
+        // SAFETY: the consumer of this test's session, which runs until the test stops it.
+        assert_eq!(unsafe { libc::kill(consumer, signal) }, 0);
+    };
+    tell(libc::SIGSTOP);
+    for victim in 0..8 {
+        let counter = lab.path(&format!("counters-{victim}"));
+        let mut child = lab.spawn(&program, &[counter.to_str().unwrap(), "1", "0", "50"]);
+        wait_until_it_emits(&counter);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    tell(libc::SIGTERM); // it waits until the consumer goes on
+    tell(libc::SIGCONT);
+    let patience = std::time::Instant::now() + Duration::from_secs(20);
+    while lab.trace_ok(&["status"]) != "no session\n" && std::time::Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(lab.traces("out").len(), 8);
+    assert_no_memory_is_left(&lab);
 }
 
 #[test]

@@ -170,7 +170,11 @@ impl Consumer {
         for mut attached in std::mem::take(&mut self.programs).into_values() {
             let most = attached.program.held_bytes();
             attached.retry_at = None;
-            self.drain(&mut attached, most);
+            // Also the dead of which `look_around` reads no more at once.
+            let ended = !attached.program.alive();
+            if self.drain(&mut attached, most) && ended {
+                attached.program.remove();
+            }
             self.bury(attached);
         }
         let status = self.status();
