@@ -109,11 +109,11 @@ fn a_hog_on_the_responders_cpu_a_delay_and_a_program_that_computes_are_named_wit
     };
     assert!(delayed.inspect(|peak| seen.push(peak.sentence())).any(|peak| is_delay(&peak)), "{seen:#?}");
 
-    // 20 ms, and not 5, for the noise of a shared machine, which may also take the CPU meanwhile: the program tells the
-    // longest that it took, after the answer.
-    let told = place.path().join("longest");
+    // 20 ms by the clock, which runs on while a host takes the CPU; the first instructions after an idle time take long on
+    // some machines too. So the program tells the most CPU time that one answer took, after that answer.
+    let told = place.path().join("most");
     let program = format!(
-        "import os,time\nworst=0\nwhile True:\n b=b''\n while len(b)<40:\n  r=os.read(0,40-len(b))\n  if not r: raise SystemExit\n  b+=r\n s=time.monotonic_ns()\n while time.monotonic_ns()<s+20000000: pass\n took=time.monotonic_ns()-s\n os.write(1,b)\n if took>worst:\n  worst=took\n  open('{}','w').write(str(worst))",
+        "import os,time\nmost=0\nbefore=time.thread_time_ns()\nwhile True:\n b=b''\n while len(b)<40:\n  r=os.read(0,40-len(b))\n  if not r: raise SystemExit\n  b+=r\n e=time.monotonic()+.02\n while time.monotonic()<e: pass\n os.write(1,b)\n took=time.thread_time_ns()-before\n if took>most:\n  most=took\n  open('{}','w').write(str(most))\n before=time.thread_time_ns()",
         told.display()
     );
     let computed = (0..3).map(|_| {
@@ -127,11 +127,11 @@ fn a_hog_on_the_responders_cpu_a_delay_and_a_program_that_computes_are_named_wit
         (peak, Ns(std::fs::read_to_string(&told).unwrap().parse().unwrap()))
     });
     let mut seen = Vec::new();
-    let is_program = |(peak, took): &(Peak, Ns)| {
-        within(of(peak, "python3/"), *took) && peak.sentence().contains("python3/")
+    let is_program = |(peak, most): &(Peak, Ns)| {
+        within(of(peak, "python3/"), *most) && peak.sentence().contains("python3/")
     };
     assert!(
-        computed.inspect(|(peak, took)| seen.push((peak.sentence(), *took))).any(|case| is_program(&case)),
+        computed.inspect(|(peak, most)| seen.push((peak.sentence(), *most))).any(|case| is_program(&case)),
         "{seen:#?}"
     );
 }
