@@ -88,6 +88,7 @@ impl Peak {
             Some(_) if context.woken_by == Context::INSTEAD => context.instead(),
             Some(late) => format!("by a timer {late} late"),
             None if context.woken_by == "thread" => format!("by {}", context.waker),
+            None if context.woken_by == Context::BEFORE => "before recording began".to_owned(),
             None => format!("by an {}", context.woken_by),
         };
         format!("{} after {}, woken {woken}", self.victim, context.before)
@@ -104,7 +105,7 @@ pub struct Context {
     pub timer_ns: Option<Ns>,
     /// The previous thread on the CPU.
     pub before: Thread,
-    /// What woke it: `timer`, `interrupt`, `thread`, `instead of timer`.
+    /// What woke it: `timer`, `interrupt`, `thread`, `instead of timer`, `before recording` (not known).
     pub woken_by: String,
     /// The thread on the CPU of the waking (in an interrupt, the interrupted thread).
     pub waker: Thread,
@@ -113,6 +114,8 @@ pub struct Context {
 impl Context {
     /// `woken_by` of a thread that something else woke although its timer was due.
     pub const INSTEAD: &str = "instead of timer";
+    /// `woken_by` of a thread that waited for its CPU since before recording began.
+    pub const BEFORE: &str = "before recording";
 
     /// `while sender/9 ran, not by its timer, which was 146 µs late`.
     #[must_use]
@@ -206,6 +209,9 @@ mod tests {
         assert!(told(Context::INSTEAD, late).starts_with(&format!("{said}, which was 146 µs late; ")));
         assert!(told(Context::INSTEAD, Some(Ns(0))).starts_with(&format!("{said}; ")), "frozen in its sleep");
         assert!(told("thread", None).starts_with("cyclic/0/1 after hog/8, woken by sender/9; "));
+        assert!(
+            told(Context::BEFORE, None).starts_with("cyclic/0/1 after hog/8, woken before recording began; ")
+        );
         assert!(told("interrupt", None).starts_with("cyclic/0/1 after hog/8, woken by an interrupt; "));
     }
 

@@ -121,15 +121,31 @@ pub(crate) fn load(name: &'static str, object: OpenObject) -> Result<Object> {
     object.load().map_err(|error| explain("load BPF object", name, error))
 }
 
-/// Attaches every loaded program according to its section. Dropping the links detaches.
+/// Attaches every loaded program except iterators according to its section. Dropping the links detaches.
 pub(crate) fn attach_all(object: &Object) -> Result<Vec<Link>> {
-    let loaded = object.progs_mut().filter(|program| program.autoload());
+    let loaded = object
+        .progs_mut()
+        .filter(|program| program.autoload() && !program.section().to_string_lossy().starts_with("iter/"));
     loaded
         .map(|program| {
             let name = program.section().to_string_lossy().into_owned();
             program.attach().map_err(|error| explain("attach", &name, error))
         })
         .collect()
+}
+
+/// Runs the iterator `name` of a loaded object over everything it iterates over; it must print nothing.
+pub(crate) fn iterate(object: &Object, name: &'static str) -> Result<()> {
+    let failed = |error| explain("run", name, error);
+    let found = object.progs_mut().find(|program| program.name() == name);
+    let Some(program) = found else { return Err(Error::refused("run", name, "there is no such program")) };
+    let link = program.attach().map_err(failed)?;
+    let mut pass = libbpf_rs::Iter::new(&link).map_err(failed)?;
+    let printed = pass.read(&mut [0]).map_err(|error| Error::new("run", name, error))?;
+    match printed {
+        0 => Ok(()),
+        _ => Err(Error::refused("run", name, "it prints")),
+    }
 }
 
 /// Events that hit a program of `object` while it was running on the same CPU, and were skipped (kernel:

@@ -87,7 +87,9 @@ impl Several {
 
     /// A job was released.
     pub fn released(&mut self, via: Via) {
-        self.releases[kind(via)] += 1;
+        if via != Via::Unknown {
+            self.releases[kind(via)] += 1;
+        }
     }
 
     /// Which jobs may be queued during a job that was released in this way.
@@ -105,6 +107,7 @@ impl Several {
             count >= 2 && count * OFTEN >= all
         };
         match via {
+            Via::Unknown => Queue::OfUnknown,
             Via::Interrupt => Queue::OfOthers,
             _ if by(Via::Interrupt) => Queue::OfOthers,
             Via::Timer if !by(Via::Thread) => Queue::None,
@@ -195,7 +198,7 @@ fn kind(via: Via) -> usize {
     match via {
         Via::Timer => 0,
         Via::Thread => 1,
-        Via::Interrupt => 2,
+        Via::Interrupt | Via::Unknown => 2,
     }
 }
 

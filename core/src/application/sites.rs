@@ -56,7 +56,7 @@ impl Key {
         let source = match after.via {
             Via::Timer => Source::Timer(after.source),
             Via::Thread => Source::Thread(after.waker.tid),
-            Via::Interrupt => Source::Interrupt,
+            Via::Interrupt | Via::Unknown => Source::Interrupt,
         };
         let source =
             (what.class == Class::Wait || after.via == Via::Timer && what.is_read()).then_some(source);

@@ -144,6 +144,12 @@ impl<'w> Record<'w> {
         self.timelines.get(&cpu).map(Timeline::complete_from)
     }
 
+    /// Whether recording began at `at` or later.
+    #[must_use]
+    pub fn is_before_recording(&self, at: Mono) -> bool {
+        self.window.began.is_some_and(|began| at <= began)
+    }
+
     /// End of the last loss of `cpu` in `[a, b]`.
     #[must_use]
     pub fn lost_until(&self, cpu: Cpu, a: Mono, b: Mono) -> Option<Mono> {

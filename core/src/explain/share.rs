@@ -200,6 +200,7 @@ pub fn tally(record: &Record, phase: Phase, cpu: Cpu, slices: &[Slice]) -> Tally
     for slice in split.as_deref().unwrap_or(slices) {
         match slice.context {
             Context::Unknown => gaps.push(gap(slice, "the task on the CPU is not recorded")),
+            Context::Lost if record.is_before_recording(slice.end) => gaps.push(gap(slice, BEFORE_RECORDING)),
             Context::Lost => gaps.push(gap(slice, "events lost")),
             Context::Stalled => gaps.push(gap(slice, STALLED)),
             context => {
@@ -214,6 +215,9 @@ pub fn tally(record: &Record, phase: Phase, cpu: Cpu, slices: &[Slice]) -> Tally
     shares.sort_by_key(|share| (std::cmp::Reverse(share.net), share.begin));
     Tally { shares, gaps }
 }
+
+/// Text for a time before recording.
+pub const BEFORE_RECORDING: &str = "before recording began";
 
 /// Text for a stall of the whole machine.
 pub const STALLED: &str = "all recorded CPUs stalled: no event on any of them, and ticks of busy CPUs that were due in this time were served after it";

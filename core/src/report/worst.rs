@@ -42,6 +42,7 @@ fn woken(context: &Context) -> String {
     match context.woken_by.as_str() {
         // The lateness is at the start of the line.
         Context::INSTEAD => format!("woken while {} ran, not by its timer", context.waker),
+        Context::BEFORE => "woken before recording began".to_owned(),
         "timer" => format!("woken by a timer over {}", context.waker.comm),
         "thread" => format!("woken by {}", context.waker),
         _ => format!("woken in an interrupt over {}", context.waker.comm),

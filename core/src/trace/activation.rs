@@ -19,6 +19,8 @@ pub enum Via {
     Timer,
     /// Another interrupt or softirq.
     Interrupt,
+    /// Not known: woken before recording began.
+    Unknown,
 }
 
 impl Via {
@@ -28,7 +30,8 @@ impl Via {
         match byte & 3 {
             0 => Via::Thread,
             1 => Via::Timer,
-            _ => Via::Interrupt,
+            2 => Via::Interrupt,
+            _ => Via::Unknown,
         }
     }
 

@@ -50,6 +50,8 @@ pub struct Window {
     pub in_faults: Vec<(Tid, Mono)>,
     /// Stalls proved by the records of CPUs that are not in this window.
     pub standstills: Vec<Standstill>,
+    /// When recording began, if the window may begin before.
+    pub began: Option<Mono>,
     /// Sleeps that something else ended before their timers, which were late.
     pub overdue: Vec<Overdue>,
 }

@@ -18,7 +18,7 @@
 #define SYSCALL_STOPPED -4 /* in no call: stopped by a signal, a debugger or the freezer */
 #define SYSCALL_HELD_UP -16 /* this minus the number of a call in which the kernel holds it up (held.h) */
 
-enum via { VIA_THREAD, VIA_TIMER, VIA_INTERRUPT };
+enum via { VIA_THREAD, VIA_TIMER, VIA_INTERRUPT, VIA_UNKNOWN /* before the recording (start.h) */ };
 /* Flags in `via`. */
 #define LEFT_STOPPED 4 /* blocked because it was stopped, in a call or not */
 #define OUT_OF_QUOTA 16 /* switched out because its control group had used up its CPU quota, or preempted then */
@@ -36,8 +36,9 @@ enum activation_flag {
 	ACT_AT_ONCE = 128, /* ended where a wait for a timer returned at once, because the timer had expired (due.h) */
 	ACT_AFTER_UNSEEN = 16, /* the previous one ended without a switch and its start was not seen: it is not recorded */
 };
-/* State of a thread that was switched out runnable. */
-enum preempted { PREEMPTED = 1, PREEMPTED_UNSEEN, SWITCHED_IN_LATER /* after the end (over.h) */ };
+/* State of a thread that was switched out runnable, or (WAITED_BEFORE) woken, before the recording: `saved.waking` is since when it
+ * waits. */
+enum preempted { PREEMPTED = 1, PREEMPTED_UNSEEN, SWITCHED_IN_LATER /* after the end (over.h) */, WAITED_BEFORE /* start.h */ };
 
 /* Same fields as core/src/trace/activation.rs, which decodes it. */
 struct activation {

@@ -134,6 +134,7 @@ enum loss {
 	LOST_SWITCH,	     /* a switch away from a task other than the one last switched in */
 	LOST_NMI,	     /* an NMI after NMI_NOTES others that are not in the ring yet */
 	LOST_WAKEUP,	     /* the switch-in of a measured task was not seen */
+	LOST_BEFORE,	     /* `before_ns` is longer than all wake-ups (judged in user space) */
 	LOSSES = 16,
 };
 
@@ -192,6 +193,7 @@ struct cpu_block {
 	__u64 first_writes, copies; /* of `faults`: writes to pages that were not present, or present (copy on write) */
 	__u64 switched_at; /* the last switch, if all are recorded; 0: none */
 	__u64 fault_ip; /* of the last of `faults` */
+	__u64 before_ns; /* longest wait that began before the recording and may have been a wake-up */
 } __attribute__((aligned(4096)));
 
 enum option {
@@ -272,4 +274,5 @@ _Static_assert(__builtin_offsetof(struct cpu_block, nmi) == 440, "nmi");
 _Static_assert(__builtin_offsetof(struct cpu_block, hist) == 25808, "hist");
 _Static_assert(__builtin_offsetof(struct cpu_block, buffer) == 487848, "buffer");
 _Static_assert(__builtin_offsetof(struct cpu_block, activations) == 2094504, "activations");
+_Static_assert(__builtin_offsetof(struct cpu_block, before_ns) == 2883904, "before_ns");
 _Static_assert(sizeof(struct cpu_block) == 2887680, "cpu_block");

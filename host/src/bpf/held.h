@@ -54,6 +54,12 @@ static __always_inline bool is_held_up(struct task_struct *task, __s32 call, __u
 	return waits_interruptibly(call) || (reads(call) && !BPF_CORE_READ_BITFIELD(task, in_iowait));
 }
 
+/* Stopped rather than waiting, in a call or not. */
+static __always_inline bool is_stop(__u32 state)
+{
+	return state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN);
+}
+
 /* The state in which it leaves the CPU, with that of a thread frozen by cgroup v1 also for one that cgroup v2 froze: it
  * sleeps as many calls do, and still has the number of the call out of which it was woken to be frozen. */
 static __always_inline __u32 state_left(struct task_struct *task, __u32 state)

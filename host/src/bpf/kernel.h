@@ -47,6 +47,7 @@ struct thread_info {
 #define TIF_32BIT (1ul << 22)	/* in `flags` of a 32-bit program; asm/thread_info.h */
 
 struct rq {
+	__u64 clock, clock_task;  /* ns, as of the last event of the scheduler there; clock_task stands still in interrupts */
 	__u64 prev_steal_time;	  /* ns; CONFIG_PARAVIRT */
 	__u64 prev_steal_time_rq; /* ns; CONFIG_PARAVIRT_TIME_ACCOUNTING */
 } CORE;
@@ -58,6 +59,7 @@ struct cfs_rq {
 
 struct sched_entity {
 	struct cfs_rq *cfs_rq; /* the same; for tasks of every class */
+	__u64 exec_start; /* clock_task when it last had the CPU, or was given it; 0: unknown. Tasks of every class */
 } CORE;
 
 struct timerqueue_node {
@@ -101,7 +103,12 @@ extern const void dl_task_timer __ksym __weak;
 
 struct sched_dl_entity {
 	struct hrtimer dl_timer;      /* replenishes a throttled task at its next period */
+	unsigned int dl_throttled : 1; /* its budget is used up */
 	unsigned int dl_yielded : 1; /* throttled until then; cleared when it is replenished */
+} CORE;
+
+struct sched_info {
+	__u64 last_queued; /* clock when it began to wait for the CPU: woken, preempted or moved; 0: it does not wait */
 } CORE;
 
 struct mm_struct {
@@ -112,6 +119,7 @@ struct task_struct {
 	struct thread_info thread_info;
 	struct sched_entity se;
 	struct sched_dl_entity dl;
+	struct sched_info sched_info; /* CONFIG_SCHED_INFO */
 	__s32 pid;	/* thread id (gettid) */
 	__s32 tgid;
 	__u32 policy;	/* SCHED_* */
@@ -119,6 +127,8 @@ struct task_struct {
 	__u32 flags;	/* PF_* */
 	__s32 wake_cpu; /* CPU it last ran on */
 	__u32 __state;	/* since 5.14 */
+	__s32 on_rq;	/* 1: on a run queue */
+	__s32 on_cpu;	/* CONFIG_SMP */
 	unsigned long nvcsw; /* number of times it blocked; incremented before sched_switch */
 	unsigned int in_iowait : 1; /* it waits for a device */
 	unsigned int frozen : 1; /* stopped, or frozen by cgroup v2; since 5.2, CONFIG_CGROUPS */

@@ -13,6 +13,7 @@
 #include "due.h"
 #include "wakeup.h"
 #include "over.h"
+#include "start.h"
 #include "interference.h"
 #include "calls.h"
 #include "follow.h"

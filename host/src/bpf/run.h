@@ -103,12 +103,6 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 	}
 }
 
-/* Stopped rather than waiting, in a call or not. */
-static __always_inline bool is_stop(__u32 state)
-{
-	return state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN);
-}
-
 static __always_inline bool is_real_time(__u32 policy)
 {
 	return policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
@@ -152,7 +146,7 @@ static __always_inline void activation_ends(struct cpu_block *b, struct activati
 static __noinline int activation_left(struct cpu_block *b, struct waking *w, struct task_struct *p)
 {
 	struct activation *a = open_activation(b);
-	bool unseen = w->preempted == PREEMPTED_UNSEEN;
+	bool unseen = w->preempted != PREEMPTED;
 
 	w->preempted = 0;
 	if (w->saved.blocks != (__u16)p->nvcsw)
@@ -281,6 +275,8 @@ static __always_inline void activation_resumes(struct cpu_block *b, __u64 at, st
 	struct activation *a = open_activation(b);
 	bool seen = w->preempted == PREEMPTED;
 
+	if (w->preempted == WAITED_BEFORE)
+		wait_before_start_ends(b, at, w);
 	w->preempted = 0;
 	if (!seen)
 		return;

@@ -123,7 +123,10 @@ pub(super) struct CpuBlock {
     pub seen: [Seen; 128],
     pad_of_lines: [u64; 6],
     pub activation: [[AtomicU64; lathunt_core::trace::activation::WORDS]; ACTIVATIONS],
-    private_end: [u64; 106],
+    private_end: [u64; 104],
+    /// The longest wait that began before the recording and may have been a wake-up.
+    pub before_ns: AtomicU64,
+    pad_end: u64,
 }
 
 // The end of src/bpf/block.h asserts the same numbers.
@@ -140,6 +143,7 @@ const _: () = {
     assert!(std::mem::offset_of!(CpuBlock, activations) == 2_094_504);
     assert!(std::mem::offset_of!(CpuBlock, run_tid) == 2_094_504 + 32);
     assert!(std::mem::offset_of!(CpuBlock, hidden_tid) == 2_094_504 + 36);
+    assert!(std::mem::offset_of!(CpuBlock, before_ns) == 2_883_904);
     assert!(size_of::<CpuBlock>() == 2_887_680);
 };
 

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use lathunt_core::run::Loss;
-use lathunt_core::time::Tid;
+use lathunt_core::time::{Ns, Tid};
 
 use super::block::CpuBlock;
+use super::figures;
+use super::unfinished::SHORT;
 
 /// `enum loss` of src/bpf/block.h, in its order.
-const MEANINGS: [(&str, &str); 10] = [
+const MEANINGS: [(&str, &str); 11] = [
     ("no_flight_buffer", "tasks above the threshold while all flight buffers were waiting to be read, and not worse than the cases in them: these peaks have no evidence"),
     ("no_flight_buffer_asked", "freezes that a measuring thread requested while all flight buffers were waiting to be read: these peaks have no evidence"),
     ("waking_not_remembered", "wake-ups that were not measured: no free slot for the thread in the recorder's table (8192 slots, 4 for each thread to choose from)"),
@@ -20,6 +22,7 @@ const MEANINGS: [(&str, &str); 10] = [
     ("switches_not_seen", "context switches not reported by this kernel (the task that left was not the one last switched in): the task that ran in between is unknown, and no task is blamed for that time"),
     ("nmi_not_recorded", "NMIs beyond eight with no other event in between: their time is counted, but they are missing from the evidence of peaks"),
     ("wakeups_not_seen", "switch-ins of measured threads not reported by this kernel (single ones, or all of a thread): their wake-ups are missing"),
+    ("waited_before_start", "CPUs on which a thread waited since before the recording began, woken or preempted then, for longer than after any wake-up that is counted: if it was woken, that wake-up is missing"),
 ];
 
 /// Index of `no_flight_buffer_asked`, which user space counts.
@@ -31,13 +34,25 @@ const SWITCHES: usize = 7;
 /// Index of `wakeups_not_seen`.
 pub(super) const UNSEEN: usize = 9;
 
-/// Counters (by index) of wake-ups missing from a latency series: not remembered, negative, not seen.
-const MISSING_SAMPLES: [usize; 3] = [2, 5, UNSEEN];
+/// Index of `waited_before_start`, which is counted here.
+const BEFORE: usize = 10;
+
+/// Counters (by index) of wake-ups missing from a latency series: not remembered, negative, not seen, begun before.
+const MISSING_SAMPLES: [usize; 4] = [2, 5, UNSEEN, BEFORE];
+
+/// The counter with the index `which`.
+pub(super) fn count(block: &CpuBlock, which: usize) -> u64 {
+    let before = Ns(block.before_ns.load(Relaxed));
+    match which {
+        BEFORE => u64::from(before >= SHORT && before > figures::largest(block)),
+        _ => block.lost[which].load(Relaxed),
+    }
+}
 
 /// Wake-ups known to be missing from `block`: a lower bound, since a period of unreported switches counts once, however
 /// many it hid.
 pub(super) fn missing(block: &CpuBlock) -> u64 {
-    MISSING_SAMPLES.iter().map(|&place| block.lost[place].load(Relaxed)).sum()
+    MISSING_SAMPLES.iter().map(|&which| count(block, which)).sum()
 }
 
 /// Whether a latency is missing if an event is skipped because it hit the program `name` while that was running.
@@ -90,15 +105,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wake_ups_that_a_series_lacks_are_those_of_three_counters() {
+    fn wake_ups_that_a_series_lacks_are_those_of_four_counters() {
         let block = CpuBlock::zeroed();
         (0..).zip(MEANINGS).for_each(|(place, _)| block.lost[place].store(1 << place, Relaxed));
         let named = |name: &str| MEANINGS.iter().position(|&(known, _)| known == name).unwrap();
         let lacking = ["waking_not_remembered", "negative_latency", "wakeups_not_seen"];
         let sum: u64 = lacking.into_iter().map(|name| 1 << named(name)).sum();
         assert_eq!(missing(&block), sum);
+        // A wait since before the recording, if it is longer than all that are counted.
+        let missing_with = |before: u64, largest: u64| {
+            block.before_ns.store(before, Relaxed);
+            block.hist[1].max_ns.store(largest, Relaxed);
+            missing(&block) - sum
+        };
+        assert_eq!(missing_with(2_000_000, 1_999_999), 1);
+        assert_eq!(missing_with(2_000_000, 2_000_000), 0);
+        assert_eq!(missing_with(999_999, 0), 0, "short");
         assert_eq!(MEANINGS[NO_BUFFER_USER].0, "no_flight_buffer_asked");
         assert_eq!(MEANINGS[SWITCHES].0, "switches_not_seen");
         assert_eq!(MEANINGS[UNSEEN].0, "wakeups_not_seen");
+        assert_eq!(MEANINGS[BEFORE].0, "waited_before_start");
     }
 }

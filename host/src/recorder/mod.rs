@@ -63,6 +63,9 @@ use crate::bpf_object;
 use crate::clock;
 use crate::error::{Error, Result};
 
+/// The program that finds the threads that wait for a CPU already (src/bpf/start.h).
+const WAITS_ALREADY: &str = "on_each_task";
+
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o.gz"));
 
 /// The running recorder; dropping it detaches everything.
@@ -91,6 +94,7 @@ impl Recorder {
         let mut open = bpf_object::open("recorder", OBJECT)?;
         let targets: Vec<String> = open.progs().map(|p| tracepoint(&p.section().to_string_lossy())).collect();
         let plan = Plan::of(&Kernel::probe(targets.iter().map(String::as_str))?)?;
+        let finds_waits = plan.load.contains(plan::TASKS);
         for mut program in open.progs_mut() {
             let target = tracepoint(&program.section().to_string_lossy());
             program.set_autoload(plan.load.contains(&target) && options.wants(&target));
@@ -135,6 +139,9 @@ impl Recorder {
         recorder.links = bpf_object::attach_all(&recorder.object)?;
         clock::arm_timers_of_clocks_that_are_set();
         recorder.switch_on();
+        if finds_waits {
+            bpf_object::iterate(&recorder.object, WAITS_ALREADY)?;
+        }
         Ok(recorder)
     }
 
@@ -299,7 +306,7 @@ impl Recorder {
     /// Losses so far, over all CPUs; empty: none.
     #[must_use]
     pub fn losses(&self) -> Vec<Loss> {
-        let sum = |which: usize| self.blocks.all().map(|block| block.lost[which].load(Relaxed)).sum::<u64>();
+        let sum = |which: usize| self.blocks.all().map(|block| losses::count(block, which)).sum::<u64>();
         let hidden =
             self.blocks.all().map(|block| Tid(block.hidden_tid.load(Relaxed))).filter(|tid| tid.0 > 0);
         let recursions = [true, false]
@@ -330,7 +337,10 @@ impl Drop for Recorder {
     }
 }
 
-/// `tp_btf/NAME` → `NAME`.
+/// `tp_btf/NAME` → `NAME`; an iterator's whole section.
 fn tracepoint(section: &str) -> String {
-    section.rsplit('/').next().unwrap_or(section).to_owned()
+    match section.starts_with(plan::ITERATOR) {
+        true => section.to_owned(),
+        false => section.rsplit('/').next().unwrap_or(section).to_owned(),
+    }
 }

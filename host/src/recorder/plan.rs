@@ -4,15 +4,20 @@
 
 use std::collections::BTreeSet;
 
-use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::btf::types::{Struct, Typedef};
 
 use crate::bpf_object::kernel_types;
 use crate::error::{Error, Result};
 
+/// Prefix of the sections of programs that run over all objects of a kind.
+pub(super) const ITERATOR: &str = "iter/";
+/// The one that runs over all threads.
+pub(super) const TASKS: &str = "iter/task";
+
 /// Facts only; the rules are below.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kernel {
-    /// Tracepoints that BPF programs can attach to, of those needed.
+    /// Tracepoints and iterators that BPF programs can attach to, of those needed.
     pub tracepoints: BTreeSet<String>,
     /// PREEMPT_RT: softirqs run in threads and can be preempted.
     pub realtime: bool,
@@ -21,7 +26,7 @@ pub(super) struct Kernel {
 /// What to load, and what is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Tracepoints whose programs are loaded.
+    /// Tracepoints and iterators whose programs are loaded.
     pub load: BTreeSet<String>,
     /// What cannot be recorded, and the consequence: one line each.
     pub notes: Vec<String>,
@@ -31,7 +36,7 @@ pub(super) struct Plan {
 const REQUIRED: [&str; 4] = ["sched_switch", "sched_waking", "hrtimer_expire_entry", "hrtimer_expire_exit"];
 
 /// Worth a note if missing; all others depend on the architecture.
-const WANTED: [(&str, &str); 8] = [
+const WANTED: [(&str, &str); 9] = [
     ("irq_handler_entry", "hard interrupts cannot be named"),
     ("nmi_handler", "time in NMIs stays unexplained"),
     ("cpu_idle", "late exits from idle cannot be distinguished from other lateness"),
@@ -40,13 +45,17 @@ const WANTED: [(&str, &str); 8] = [
     ("sched_migrate_task", "migrations are not shown"),
     ("sched_exit_tp", "the time of the switch itself is not measured (since about 6.15)"),
     ("sched_pi_setprio", "priority inheritance is not shown"),
+    (TASKS, "a wait for a CPU that began before the recording is not seen (since 5.8)"),
 ];
 
 impl Kernel {
     /// Queries the running kernel for `tracepoints`.
     pub fn probe<'a>(tracepoints: impl Iterator<Item = &'a str>) -> Result<Kernel> {
         let btf = kernel_types()?;
-        let has = |name: &&str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
+        let has = |name: &&str| match name.strip_prefix(ITERATOR) {
+            Some(of) => btf.type_by_name::<Struct<'_>>(&format!("bpf_iter__{of}")).is_some(),
+            None => btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some(),
+        };
         let version = std::fs::read_to_string("/proc/sys/kernel/version").unwrap_or_default();
         Ok(Kernel {
             tracepoints: tracepoints.filter(has).map(str::to_owned).collect(),
@@ -71,7 +80,10 @@ impl Plan {
         let mut notes: Vec<String> = WANTED
             .iter()
             .filter(|(name, _)| !load.contains(*name))
-            .map(|(name, cost)| format!("no tracepoint {name}: {cost}"))
+            .map(|(name, cost)| match name.strip_prefix(ITERATOR) {
+                Some(of) => format!("no BPF iterator over each {of}: {cost}"),
+                None => format!("no tracepoint {name}: {cost}"),
+            })
             .collect();
         if kernel.realtime {
             load.retain(|name| !name.starts_with("softirq_"));

@@ -21,12 +21,14 @@ use crate::clock;
 /// How long a requested freeze may still take.
 const FREEZES: u32 = 20;
 /// A shorter wait is reported only if it is the longest.
-const SHORT: Ns = Ns::from_ms(1);
+pub(super) const SHORT: Ns = Ns::from_ms(1);
 /// Two ticks of the slowest rate: a running thread is charged CPU time in between.
 const LOOK: Duration = Duration::from_millis(21);
 const DEADLINE: u8 = 6;
 /// `SWITCHED_IN_LATER`.
 const LATER: u8 = 3;
+/// `WAITED_BEFORE`.
+const BEFORE: u8 = 4;
 
 /// A thread as /proc shows it.
 pub(super) struct Seen {
@@ -56,7 +58,19 @@ impl Recorder {
         let preempted = self.chosen.slots().iter().filter(|slot| slot.is_preempted());
         open.extend(preempted.filter_map(|slot| Some((lost_its_cpu(slot, end)?, State::Preempted))));
         open.extend(self.waiting(end).into_iter().map(|waiting| (waiting, State::Waits)));
+        self.waiting_since_before(end);
         (end, open)
+    }
+
+    /// Threads that were waiting when recording began and got no CPU since.
+    fn waiting_since_before(&self, end: Mono) {
+        for slot in self.chosen.slots().iter().filter(|slot| slot.waits_since_before()) {
+            let seen = look(Tid(slot.tid.load(Acquire))).filter(|seen| seen.runnable);
+            if let Some(block) = seen.and_then(|seen| self.blocks.of(seen.cpu)) {
+                let since = Mono(slot.saved[1].load(Relaxed));
+                block.before_ns.fetch_max(end.since(since).0, Relaxed);
+            }
+        }
     }
 
     /// The measured threads that still exist, with the CPU time of each so far.
@@ -242,6 +256,10 @@ pub(super) fn look(tid: Tid) -> Option<Seen> {
 impl Waking {
     fn is_switched_in_later(&self) -> bool {
         self.saved[0].load(Acquire) == 1 && self.circumstances.load(Acquire).to_le_bytes()[5] == LATER
+    }
+
+    fn waits_since_before(&self) -> bool {
+        self.tid.load(Acquire) > 0 && self.circumstances.load(Relaxed).to_le_bytes()[5] == BEFORE
     }
 
     fn is_preempted(&self) -> bool {

@@ -35,6 +35,7 @@ pub(super) fn context(a: &Activation) -> Context {
             Via::Timer => "timer",
             Via::Interrupt => "interrupt",
             Via::Thread => "thread",
+            Via::Unknown => Context::BEFORE,
         }
         .to_owned(),
         waker: a.waker.thread(),

@@ -20,6 +20,8 @@ pub(super) struct Evidence {
     pub preemption: Option<String>,
     /// What memory page faults were in.
     pub memory: Memory,
+    /// When recording began.
+    pub began: Mono,
     /// Stalls proved by the cases of other CPUs.
     pub standstills: Standstills,
 }
@@ -30,6 +32,7 @@ impl Evidence {
         let victim = frozen.trigger.victim?;
         let mut window = frozen.decode(&self.symbols).ok()?;
         window.preemption.clone_from(&self.preemption);
+        window.began = Some(self.began);
         window.from_arming = true; // every recording checks when timers are armed (due_since in src/bpf/due.h)
         let begin = Mono(victim.switched_in.0.saturating_sub(victim.total.0));
         let (tid, cpu, end) = (victim.tid, frozen.cpu, victim.switched_in);
@@ -51,7 +54,7 @@ impl Evidence {
         let begin = Mono(victim.switched_in.0.saturating_sub(victim.total.0));
         let explanation = self.explain(frozen, None);
         let window = frozen.decode(&self.symbols).ok();
-        let woken = window.is_some_and(|window| woken_at(&window, victim.tid, begin));
+        let woken = begin < self.began || window.is_some_and(|window| woken_at(&window, victim.tid, begin));
         Some(Peak {
             quantity: if woken { Quantity::Wakeup } else { Quantity::TimerWakeup },
             cpu: frozen.cpu,
@@ -98,8 +101,11 @@ pub(super) fn add_waking(window: &mut Window, a: &Activation) {
     let task = TaskRef { tid: a.thread.tid, prio: Some(a.thread.prio), comm };
     let kind = Kind::Waking { task, target_cpu: Some(a.cpu), new: false };
     let place = window.events.partition_point(|event| event.at <= a.waking);
-    let current = Some(a.waker.tid);
-    let event = Event { at: a.waking, cpu: a.waker_cpu, current, level, kind };
+    let (current, cpu) = match a.via {
+        Via::Unknown => (None, a.cpu), // of a waker that is not known
+        _ => (Some(a.waker.tid), a.waker_cpu),
+    };
+    let event = Event { at: a.waking, cpu, current, level, kind };
     window.events.insert(place, event);
 }
 

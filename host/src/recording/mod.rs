@@ -102,7 +102,7 @@ impl Recording {
             notes.push(format!("{error}: kernel stacks show addresses instead of names"));
             Symbols::none()
         });
-        let book = Book::new(&settings, symbols.with_code());
+        let book = Book::new(&settings, symbols.with_code(), begin);
         let jobs = settings.jobs.then(|| JobBook::new(&settings));
         let mut tasks = Tasks::new(settings.threads, None, recorder::syscall_name)
             .with_deadlines(settings.deadlines.clone())

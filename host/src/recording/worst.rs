@@ -62,7 +62,7 @@ pub(super) struct Book {
 impl Book {
     /// Keeps [`Settings::peaks`] per CPU; flight records are taken from the threshold on.
     #[must_use]
-    pub fn new(settings: &Settings, symbols: Symbols) -> Book {
+    pub fn new(settings: &Settings, symbols: Symbols, began: Mono) -> Book {
         Book {
             limit: settings.peaks,
             threads: settings.threads,
@@ -72,6 +72,7 @@ impl Book {
                 symbols,
                 preemption: settings.preemption.clone(),
                 memory: Memory::default(),
+                began,
                 standstills: Standstills::default(),
             },
             worst: BTreeMap::new(),

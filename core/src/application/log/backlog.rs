@@ -115,7 +115,7 @@ impl Log {
         let may_end = match ended.via {
             Via::Timer => queues || by_sleep || place.is_absolute_sleep(),
             Via::Thread => !self.ends.asked(ended.waker.tid) && (queues || place.is_file_lock()),
-            Via::Interrupt => false,
+            Via::Interrupt | Via::Unknown => false,
         };
         if may_end {
             self.ends.waited(left, since, ended.begin(), self.due.deadline);

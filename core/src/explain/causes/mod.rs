@@ -28,7 +28,7 @@ use super::caveats;
 use super::record::Record;
 use super::scene::CauseInput;
 use super::segment::{Explanation, Gap, WORTH_A_REMARK};
-use super::share::Share;
+use super::share::{Share, BEFORE_RECORDING};
 use super::standstill::BOTH;
 use crate::time::{Mono, Ns};
 
@@ -200,6 +200,8 @@ fn unexplained_cause(scene: &CauseInput, gaps: &[&Gap], unexplained: Ns) -> (Str
         )
     } else if largest.label.contains(" stalled: ") {
         ("the CPU stood still", MEASURE_THE_HARDWARE)
+    } else if largest.label.starts_with(BEFORE_RECORDING) {
+        (BEFORE_RECORDING, "begin to record earlier: the task on the CPU before that is not known")
     } else if lost {
         ("events lost", "events were lost: enlarge the flight ring, or record fewer events")
     } else if largest.label.starts_with("blocked") || largest.label.contains(" blocked") {

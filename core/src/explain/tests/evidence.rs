@@ -45,6 +45,29 @@ fn evidence_that_begins_late_or_ends_early_is_a_limit_and_a_gap() {
 }
 
 #[test]
+fn the_time_before_recording_is_no_loss_of_events() {
+    let mut window = notation::window(
+        "
+        350   c1 switch hog/99@98:S > other/8
+        400   c1 switch other/8:S > rt/50@95
+        450   c1 switch rt/50@95:S > idle
+        ",
+    );
+    window.complete_from.insert(crate::time::Cpu(1), crate::time::Mono(300_000));
+    let cause_of = |window: &_| {
+        let explanation = explained(window, 100, 400);
+        assert!(explanation.sentence.contains(&explanation.cause), "{}", explanation.sentence);
+        explanation.cause
+    };
+    assert_eq!(cause_of(&window), "events lost");
+    window.began = Some(crate::time::Mono(301_000));
+    assert_eq!(cause_of(&window), "before recording began");
+    // The ring has been overwritten since.
+    window.complete_from.insert(crate::time::Cpu(1), crate::time::Mono(310_000));
+    assert_eq!(cause_of(&window), "events lost");
+}
+
+#[test]
 fn an_empty_window_explains_nothing_and_says_so() {
     let explanation = explained(&crate::trace::window::Window::default(), 100, 530);
     assert_eq!(explanation.unexplained_ns, explanation.total_ns);

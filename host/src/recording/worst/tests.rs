@@ -11,7 +11,7 @@ const CPU: Cpu = Cpu(1);
 fn book(limit: usize) -> Book {
     let cpus: CpuSet = "1".parse().unwrap();
     let settings = Settings { peaks: limit, threshold: Ns(10), ..Settings::on(cpus) };
-    Book::new(&settings, Symbols::none())
+    Book::new(&settings, Symbols::none(), Mono(0))
 }
 
 /// Of thread `tid`, `latency` long, the `number`th.
