@@ -33,6 +33,8 @@ pub(super) enum Form {
     AbsoluteSleep,
     /// A sleep for a relative time.
     RelativeSleep,
+    /// A wait for no descriptor: a relative sleep if its timeout ends it, else a wait for a signal.
+    Timeout,
     /// FUTEX_WAIT: a mutex of glibc; other libraries also wait for jobs so.
     PlainFutex,
     /// A mutex with priority inheritance.
@@ -189,7 +191,7 @@ impl Place {
         };
         let form = match form(call, class, point.operation) {
             // Of select the number of descriptors, of poll their address: only its timeout or a signal ends it.
-            Form::OnSeveral if BY_ARGUMENT.contains(&call) && point.argument == 0 => Form::Other,
+            Form::OnSeveral if BY_ARGUMENT.contains(&call) && point.argument == 0 => Form::Timeout,
             form => form,
         };
         Place { class, form, name }
@@ -198,6 +200,11 @@ impl Place {
     /// Whether it is a sleep with a relative time.
     pub(super) fn is_relative_sleep(&self) -> bool {
         self.form == Form::RelativeSleep
+    }
+
+    /// Whether only a timeout or a signal can end the wait.
+    pub(super) fn is_timeout(&self) -> bool {
+        self.form == Form::Timeout
     }
 
     /// Whether it is a futex call that some libraries use for waits for jobs, too.

@@ -3,11 +3,9 @@
 use std::collections::VecDeque;
 
 use super::faulting::Faulting;
-use super::grid;
 use super::misses::Finished;
 use super::missing::Missing;
 use super::paces::{Held, Paces, RECENT};
-use super::paused::Timed;
 use super::places::{Id, Places};
 use super::point::Place;
 use super::task::{policy, Blocking, Span, Task};
@@ -57,6 +55,7 @@ pub(super) struct Sums {
     turns_lost: u64,
     lost_within: Option<Ns>, // the longest time in which jobs were lost
     timer_releases: u64,
+    timeouts: u64, // those of its call
     releases: u64,
     last_release: Option<(Mono, Mono)>,
     distances: VecDeque<(u64, u64)>, // intervals of releases and of starts, ns
@@ -98,6 +97,7 @@ impl Sums {
             turns_lost: 0,
             lost_within: None,
             timer_releases: 0,
+            timeouts: 0,
             releases: 0,
             last_release: None,
             distances: VecDeque::new(),
@@ -199,7 +199,7 @@ impl Sums {
 
     /// A job starts after `waited` in the main wait.
     pub fn waited(&mut self, a: &Activation, waited: Ns) {
-        self.slept = self.slept.max(Some(waited));
+        self.slept(waited);
         let by = a.waker.tid;
         if a.via == Via::Thread && by != a.thread.tid && !self.released_by.contains(&by) {
             self.released_by.truncate(RELEASERS - 1);
@@ -223,6 +223,7 @@ impl Sums {
     pub fn released(&mut self, a: &Activation, release: Mono, late: Option<LateSleeps>) {
         self.releases += 1;
         self.timer_releases += u64::from(a.via == Via::Timer);
+        self.timeouts += u64::from(a.is_timeout());
         let now = (release, a.switched_in);
         let before = self.last_release.replace(now);
         let distance = before.map(|(release, start)| (now.0.since(release).0, now.1.since(start).0));
@@ -287,17 +288,6 @@ impl Sums {
         self.distances.iter().map(|&(release, _)| release).collect()
     }
 
-    /// Times at which its main waits end.
-    pub fn timed(&self) -> Timed {
-        let last = self.distances.len().saturating_sub(grid::RECENT);
-        let last: Vec<u64> = self.distances.range(last..).map(|&(release, _)| release).collect();
-        match self.timer_releases * 2 > self.releases {
-            false => Timed::No,
-            true if grid::is_computed(&last) => Timed::Computed,
-            true => Timed::FromNow,
-        }
-    }
-
     /// The report; `lost`: jobs may be lost at the moment.
     pub fn report(&self, main: Option<Id>, places: &Places, lost: bool) -> Task {
         let (thread, process, policy) = self.last.map_or_else(Default::default, |(who, process, number)| {
@@ -337,8 +327,7 @@ impl Sums {
             is_chosen: false,
             released_by: self.released_by.clone(),
             released_every_ns: self.released_every(),
-            polls_every_ns: main
-                .and_then(|place| self.slept.filter(|_| places.get(place).is_relative_sleep())),
+            polls_every_ns: main.and_then(|place| self.slept.filter(|_| self.polls(places.get(place)))),
             waits_in: main.filter(|_| self.releases > 0).map(|place| places.get(place).name.clone()),
             timer_driven: self.timer_releases * 2 > self.releases,
             activations: response.map_or(0, |(_, histogram)| histogram.count()),

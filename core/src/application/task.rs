@@ -100,7 +100,8 @@ pub struct Task {
     /// Median interval between its releases, regular or not. `None`: too few, or the user chose where its jobs start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_every_ns: Option<Ns>,
-    /// The longest relative sleep before its jobs: events it polls for are noticed that late.
+    /// The longest sleep before its jobs, if only its own timeout ends it, at a time that is not computed from a period: events
+    /// it polls for are noticed that late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub polls_every_ns: Option<Ns>,
     /// Longest time from the end of its wait in `waits_in` until it ran. Present only if that end does not prove a release (a

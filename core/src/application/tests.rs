@@ -5,6 +5,7 @@ mod coverage;
 mod inputs;
 mod later;
 mod overruns;
+mod polls;
 mod renamed;
 mod returns;
 

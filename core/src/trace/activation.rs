@@ -295,6 +295,12 @@ impl Activation {
         self.blocks == u16::from(!self.stayed) && self.via == Via::Thread
     }
 
+    /// Whether the timeout of its call woke it; or another timer, on kernels that do not show whose a timer is.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        self.via == Via::Timer && self.source == 0 && !self.by_timerfd
+    }
+
     /// Its release: the due time of its timer, else the waking.
     #[inline]
     #[must_use]

@@ -84,7 +84,8 @@ impl Log {
             *rested = Some((ended.begin(), longest.max(since.since(from))));
         };
         let alternates = by_timer && job.via == Via::Timer && (place.is_read() || place.is_absolute_sleep());
-        let queues = by_timer && (place.class == Class::Lock || may_queue(place));
+        let slept = place.is_timeout() && ended.is_timeout();
+        let queues = by_timer && !slept && (place.class == Class::Lock || may_queue(place));
         if alternates || queues || polls {
             rests(&mut job.rested);
         }
@@ -111,9 +112,10 @@ impl Log {
         let (Some(job), place) = (&self.current, self.places.get(left)) else { return };
         let is_futex = place.may_be_plain_futex() && before.is_some_and(|before| !before.contended);
         let queues = is_futex || may_queue(place);
-        let by_sleep = place.is_relative_sleep() && job.via != Via::Timer;
+        let slept = place.is_timeout() && ended.is_timeout();
+        let by_sleep = (place.is_relative_sleep() || slept) && job.via != Via::Timer;
         let may_end = match ended.via {
-            Via::Timer => queues || by_sleep || place.is_absolute_sleep(),
+            Via::Timer => (queues && !slept) || by_sleep || place.is_absolute_sleep(),
             Via::Thread => !self.ends.asked(ended.waker.tid) && (queues || place.is_file_lock()),
             Via::Interrupt | Via::Unknown => false,
         };
@@ -171,7 +173,8 @@ impl Log {
     /// Whether its jobs seem to start after a relative sleep, or one until a time that is not computed.
     fn polls(&self) -> bool {
         self.main.map(|main| self.places.get(main)).is_some_and(|main| {
-            main.is_relative_sleep() || main.is_absolute_sleep() && self.sums.timed() == Timed::FromNow
+            let sleeps = main.is_absolute_sleep() || main.is_timeout();
+            main.is_relative_sleep() || sleeps && self.sums.timed() == Timed::FromNow
         })
     }
 

@@ -1,5 +1,8 @@
 //! The period of a thread, and the usual interval between its releases.
 
+use super::super::grid;
+use super::super::paused::Timed;
+use super::super::point::Place;
 use super::super::task::Period;
 use super::{Sums, KNOWN, PERIODIC};
 use crate::series::Quantity;
@@ -44,6 +47,30 @@ impl Sums {
             missed: 0,
             changed: false,
         })
+    }
+
+    /// Times at which its main waits end.
+    pub fn timed(&self) -> Timed {
+        let last = self.distances.len().saturating_sub(grid::RECENT);
+        let last: Vec<u64> = self.distances.range(last..).map(|&(release, _)| release).collect();
+        match self.timer_releases * 2 > self.releases {
+            false => Timed::No,
+            true if grid::is_computed(&last) => Timed::Computed,
+            true => Timed::FromNow,
+        }
+    }
+
+    /// Whether the thread only sleeps in `main`, its main wait, for times that it does not compute from a period: what it has to
+    /// do then came before. A call that something else ended, too, waits for that.
+    pub(super) fn polls(&self, main: &Place) -> bool {
+        let sleeps = main.is_absolute_sleep() || main.is_timeout() || self.timeouts == self.releases;
+        let by_itself = sleeps && self.timeouts * 2 > self.releases && !main.is_input();
+        main.is_relative_sleep() || by_itself && self.timed() == Timed::FromNow
+    }
+
+    /// The main wait lasted for `waited`.
+    pub fn slept(&mut self, waited: Ns) {
+        self.slept = self.slept.max(Some(waited));
     }
 }
 
