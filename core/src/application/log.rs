@@ -65,6 +65,8 @@ pub(super) struct Log {
     left: Option<(Id, Mono)>,
     /// Its last activation.
     before: Option<Activation>,
+    /// Start of the main sleep that a signal interrupted.
+    slept_from: Option<Mono>,
     /// Sleeps that had passed since the last release.
     late: Option<LateSleeps>,
     /// Start of the current time in which jobs may be lost.
@@ -153,6 +155,7 @@ impl Log {
             current: None,
             left: None,
             before: None,
+            slept_from: None,
             late: None,
             lost_since: None,
             open: None,
@@ -324,7 +327,7 @@ impl Log {
             self.lost_behind(before);
             let overran = self.current.take().and_then(|job| job.late);
             self.sums.overran(overran, None);
-            (self.left, self.late, self.is_starting) = (None, None, false);
+            (self.left, self.late, self.slept_from, self.is_starting) = (None, None, None, false);
             self.sums.forget_release();
             self.cycles.forget();
             self.paused.forget();
@@ -349,9 +352,7 @@ impl Log {
                     self.jobs.iter_mut().for_each(|jobs| jobs.set_period(self.sums.known_period()));
                     self.cycles.released(begin, self.sums.period_ns());
                 }
-                let since = self.left.map_or(activation.waking, |(_, since)| since);
-                self.paused.waited(begin.since(since), activation.switched_in.since(begin));
-                self.sums.waited(activation, activation.waking.since(since));
+                self.slept(activation, begin, is_interrupted);
             }
             Some((left, since)) => {
                 self.sums.blocked(left, activation.waking.since(since), since, over::released_by(activation));
