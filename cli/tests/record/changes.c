@@ -1,6 +1,7 @@
 /* changes: thread `changes` sleeps until absolute times, 200 jobs, then reads a timerfd, 200 jobs, one of 70 ms.
  * rearm: thread `rearm` waits for a timerfd that another thread arms for each job, once 60 ms after it was due.
- * interrupted: thread `interrupted` has 30 jobs, and sleeps on after each of many signals. */
+ * interrupted: thread `interrupted` has 30 jobs, and sleeps on after each of many signals, until the same time.
+ * remaining: the same of thread `remaining`, for the rest of a relative time. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -112,7 +113,15 @@ static void handles(int signal)
 	(void)signal;
 }
 
-static void interrupted(void)
+static void sleeps_for(uint64_t ns)
+{
+	struct timespec rest = time_of(ns);
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &rest, &rest) == EINTR)
+		;
+}
+
+static void interrupted(int relative)
 {
 	struct itimerval often = {{0, 7000}, {0, 7000}};
 	uint64_t at = now() + 50 * MS;
@@ -120,7 +129,10 @@ static void interrupted(void)
 	signal(SIGALRM, handles);
 	setitimer(ITIMER_REAL, &often, 0);
 	for (int job = 0; job < 30; job++, at += 50 * MS) {
-		sleeps_until(at);
+		if (relative)
+			sleeps_for(50 * MS);
+		else
+			sleeps_until(at);
 		works(MS);
 	}
 }
@@ -137,6 +149,6 @@ int main(int count, char **arguments)
 	else if (!strcmp(what, "rearm"))
 		rearm();
 	else
-		interrupted();
+		interrupted(!strcmp(what, "remaining"));
 	return 0;
 }

@@ -28,6 +28,18 @@ fn a_late_job_is_found_after_a_change_of_the_wait_and_after_a_late_arming_and_si
         // The kernel may have hidden it.
         assert!(longest >= least || lost > 0, "{what}: {longest}: {tasks:?}");
     }
-    let (_, tasks, _, lost) = recorded("interrupted");
-    assert!(tasks.iter().map(|task| task.activations).sum::<u64>() <= 40 + lost, "{lost}: {tasks:?}");
+    for what in ["interrupted", "remaining"] {
+        let (_, tasks, _, lost) = recorded(what);
+        let jobs = tasks.iter().map(|task| task.activations).sum::<u64>();
+        assert!(jobs <= 45 + lost, "{what}, {lost}: {tasks:?}");
+    }
+    // 100 more jobs would follow.
+    let ended = command(&["record", "--force", "--stop-at", "50ms", "-o", output.to_str().unwrap(), "--"])
+        .args([program.as_os_str(), "changes".as_ref()])
+        .output()
+        .unwrap();
+    let said = [ended.stdout, ended.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let lost: u64 = read(&output).tasks.iter().map(|task| task.not_recorded).sum();
+    assert!(said.contains("ended by --stop-at: 7") || lost > 0, "{said}");
 }

@@ -39,6 +39,20 @@ pub enum StartDelay {
     ArmedLate,
 }
 
+/// What is known of the limits of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// They are final.
+    #[default]
+    Known,
+    /// They may change: the main wait of the thread is not known yet.
+    Open,
+    /// It is a job, or a part of a longer one: late in either case.
+    AtLeast,
+    /// They are final; it was returned before, as [`Standing::AtLeast`].
+    Settled,
+}
+
 /// A job with its activations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -55,11 +69,17 @@ pub struct Job {
     /// Part of its running that the thread has in each job, and that fits in the deadline; zero if the job is not late, or
     /// too little is known.
     pub usual: Ns,
-    /// The main wait of the thread is not known yet: the limits of the job may change.
-    pub is_provisional: bool,
+    /// What is known of its limits.
+    pub standing: Standing,
 }
 
 impl Job {
+    /// Whether its limits may change.
+    #[must_use]
+    pub fn is_provisional(&self) -> bool {
+        matches!(self.standing, Standing::Open | Standing::AtLeast)
+    }
+
     /// From its release to its end.
     #[must_use]
     pub fn total(&self) -> Ns {
@@ -247,7 +267,7 @@ impl Jobs {
         free.clear();
         let steps = std::mem::replace(&mut self.steps, free);
         let more = std::mem::take(&mut self.more);
-        let mut job = Job { begin, end, backlog, steps, more, usual: Ns::ZERO, is_provisional: false };
+        let mut job = Job { begin, end, backlog, steps, more, usual: Ns::ZERO, standing: Standing::Known };
         let total = job.total();
         if let Some(deadline) = self.due.deadline.filter(|deadline| total > *deadline) {
             job.usual = self.usual.within(deadline);
@@ -295,7 +315,7 @@ impl Jobs {
         let Some(last) = activations.last() else { return };
         let steps = activations.iter().take(STEPS).copied().collect();
         let (end, backlog, more) = (last.blocked, None, Vec::new());
-        let job = Job { begin, end, backlog, steps, more, usual: Ns::ZERO, is_provisional: true };
+        let job = Job { begin, end, backlog, steps, more, usual: Ns::ZERO, standing: Standing::Open };
         if job.total() > self.longest_provisional || job.total() > self.least {
             self.longest_provisional = self.longest_provisional.max(job.total());
             self.ended.push(job);

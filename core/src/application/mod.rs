@@ -46,7 +46,7 @@ pub use chain::Followed;
 pub use deadlines::{AppliedDeadline, Deadlines, Limit};
 pub use ends::OtherEnd;
 pub use faulting::{FaultPlace, Faulting};
-pub use job::{Backlog, Job, StartDelay};
+pub use job::{Backlog, Job, Standing, StartDelay};
 pub use others::OTHERS;
 pub use parts::{counted_cause, explanation, is_coarse, is_same_cause, main_cause, Part, What};
 pub use point::{Class, Place};
@@ -323,6 +323,13 @@ impl Tasks {
                 let log = self.logs.get_mut(tid);
                 log.into_iter().zip(since).for_each(|(log, since)| log.releaser_ran(since, end));
             }
+        }
+    }
+
+    /// The window ends: [`Tasks::take_jobs`] also returns the longest jobs of threads that seem to wait elsewhere by now.
+    pub fn ends_window(&mut self) {
+        for log in self.logs.values_mut().filter(|_| self.least.is_some()) {
+            self.jobs.extend(log.take_last_jobs());
         }
     }
 

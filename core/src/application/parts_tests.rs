@@ -31,7 +31,7 @@ fn job(begin: u64, steps: Vec<Activation>) -> Job {
         steps,
         more: Vec::new(),
         usual: Ns::ZERO,
-        is_provisional: false,
+        standing: Default::default(),
     }
 }
 
@@ -220,7 +220,7 @@ fn the_longest_job_is_handed_over_and_a_late_one_after_it_is_its_backlog() {
             tasks.add(&activation(due, Via::Timer, SLEEP));
             at = due + 53_000;
         }
-        jobs.extend(tasks.take_jobs().into_iter().filter(|job| !job.is_provisional));
+        jobs.extend(tasks.take_jobs().into_iter().filter(|job| !job.is_provisional()));
     }
     let longest = jobs.iter().max_by_key(|job| job.total()).unwrap();
     assert_eq!(longest.steps.len(), 2, "{longest:?}");

@@ -119,7 +119,7 @@ impl JobBook {
     }
 
     fn keep(&mut self, job: Job, rings: Option<Arc<Packed>>) {
-        if job.is_provisional {
+        if job.is_provisional() {
             if let Some(rings) = rings {
                 self.provisional.push((job.key(), job.total(), rings));
             }
@@ -212,4 +212,4 @@ fn peak(case: &Case) -> Option<Peak> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -4,7 +4,7 @@
 //! exceptions. A deadline that equals the period of a thread is unknown while it runs: such jobs are not noticed here. A
 //! deadline without a name applies to ordinary threads only if no thread is real-time: here, until the first one wakes up.
 
-use lathunt_core::application::{Deadlines, Job};
+use lathunt_core::application::{Deadlines, Job, Standing};
 use lathunt_core::peak::Peak;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
@@ -88,7 +88,8 @@ impl Late {
 
     /// Jobs that ended.
     pub fn jobs(&mut self, ended: &[Job]) {
-        for job in ended.iter().filter(|job| !job.is_provisional) {
+        let is_new = |job: &&Job| matches!(job.standing, Standing::Known | Standing::AtLeast);
+        for job in ended.iter().filter(is_new) {
             let Some(last) = job.steps.last() else { continue };
             let is_realtime = last.is_realtime();
             self.realtime |= is_realtime;
@@ -161,5 +162,21 @@ mod tests {
         let deadlines = Deadlines::of_all(Some(Ns(5)));
         assert!(!LateAbove { deadlines, ..LateAbove::default() }.is_nothing());
         assert!(!LateAbove { jobs: Some(Ns(5)), ..LateAbove::default() }.is_nothing());
+    }
+
+    #[test]
+    fn a_job_that_may_be_part_of_a_longer_one_is_late_when_it_ends_and_once() {
+        let told = |standings: &[Standing]| {
+            let above = LateAbove { jobs: Some(Ns(5)), stop: Some(Ns(5)), ..LateAbove::default() };
+            let mut late = Late::new(above, true);
+            for &standing in standings {
+                late.jobs(&[Job { standing, ..super::super::jobs::tests::job(1, 1_000, 300) }]);
+            }
+            (late.cases, late.stop.is_some())
+        };
+        assert_eq!(told(&[Standing::Open]), (0, false), "it may be in time");
+        assert_eq!(told(&[Standing::Open, Standing::Known]), (1, true));
+        assert_eq!(told(&[Standing::AtLeast]), (1, true));
+        assert_eq!(told(&[Standing::AtLeast, Standing::Settled]), (1, true));
     }
 }

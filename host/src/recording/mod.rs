@@ -201,6 +201,9 @@ impl Recording {
     /// Ends the window and starts the next one.
     #[must_use]
     pub fn close_window(&mut self) -> Snapshot {
+        self.poll();
+        self.tasks.ends_window();
+        self.late_jobs();
         let (snapshot, cumulative) = self.read();
         self.before.close(&cumulative, snapshot.end);
         self.largest.begin_window(|_| true);

@@ -5,7 +5,7 @@
 //! first main wait, all that was one job, and these figures are dropped. Otherwise they are reported beside those of the first
 //! main wait, for which the time since its last wait stays outside any job: whether that wait will come again is not known.
 
-use super::super::job::Job;
+use super::super::job::{Job, Standing};
 use super::super::places::Id;
 use super::super::task::Task;
 use super::learning::LONGEST;
@@ -26,10 +26,13 @@ pub(super) struct Later {
     most: usize,
     log: Option<Box<Log>>,
     jobs: Vec<Job>,
+    /// It had figures of its own in an earlier window.
+    is_known: bool,
 }
 
 impl Later {
     pub fn begin_window(&mut self, name: fn(Point) -> Option<&'static str>) {
+        self.is_known = !self.report(name).is_empty();
         self.jobs.clear();
         if let Some(log) = &mut self.log {
             log.begin_window(name);
@@ -44,7 +47,7 @@ impl Later {
     /// Its figures. Wake-ups are in those of the first main wait.
     pub fn report(&self, name: fn(Point) -> Option<&'static str>) -> Vec<Task> {
         let mut tasks = self.log.as_ref().map(|log| log.report(name)).unwrap_or_default();
-        tasks.retain(|task| task.activations >= FEW as u64);
+        tasks.retain(|task| self.is_known || task.activations >= FEW as u64);
         for task in &mut tasks {
             task.series.retain(|series| series.quantity == Quantity::Response);
             (task.preemptions, task.page_faults, task.faulting) = (0, 0, None);
@@ -52,20 +55,25 @@ impl Later {
         tasks
     }
 
-    /// Jobs that have ended, whose limits may change.
+    /// Jobs that have ended, whose limits may change: if the thread returns to its first main wait, they were parts of one.
     pub fn take_jobs(&mut self) -> Vec<Job> {
-        let ended = self.log.as_mut().map(|log| log.take_jobs()).unwrap_or_default();
-        let provisional = ended.iter().map(|job| Job { is_provisional: true, ..job.clone() }).collect();
-        self.jobs.extend(ended.into_iter().filter(|job| !job.is_provisional));
+        let mut ended = self.log.as_mut().map(|log| log.take_jobs()).unwrap_or_default();
+        let final_ones = ended.iter_mut().filter(|job| !job.is_provisional());
+        for job in final_ones {
+            self.jobs.push(Job { standing: Standing::Settled, ..job.clone() });
+            job.standing = Standing::AtLeast;
+        }
         self.jobs.sort_by_key(|job| std::cmp::Reverse(job.total()));
         self.jobs.truncate(JOBS);
-        provisional
+        ended
     }
 
-    /// The longest jobs, once it is known that the first main wait does not return.
+    /// The longest jobs, once the recording or the window ends without another wait in the first main wait.
     pub fn take_all_jobs(&mut self) -> Vec<Job> {
         let mut jobs = self.take_jobs();
         jobs.append(&mut self.jobs);
+        let of_next = self.log.as_mut().map(|log| log.later.take_all_jobs());
+        jobs.extend(of_next.unwrap_or_default());
         jobs
     }
 }
@@ -107,6 +115,7 @@ impl Log {
         let mut log = Log::new(None, None);
         kept.iter().take(1).for_each(|first| log.named(first, &self.names.deadlines));
         log.ask_for_jobs(self.jobs.as_ref().map(|jobs| jobs.least));
+        log.ask_for_turns(self.finished.is_some());
         log.several.keep_runs_of(&self.several);
         log.ends.keep_requests_of(&self.ends);
         log.wakers.clone_from(&self.wakers);
@@ -154,7 +163,7 @@ impl Log {
         jobs
     }
 
-    /// The requested jobs, at the end of the recording.
+    /// The requested jobs, at the end of the recording or of a window.
     pub fn take_last_jobs(&mut self) -> Vec<Job> {
         let mut jobs = self.take_jobs();
         jobs.extend(self.later.take_all_jobs());

@@ -56,7 +56,11 @@ impl Log {
     /// The name of the thread, and its finished jobs.
     pub fn take_finished(&mut self) -> (String, Vec<Seen>) {
         let comm = self.names.comm.map(|comm| comm.text()).unwrap_or_default();
-        (comm, self.finished.as_mut().map(std::mem::take).unwrap_or_default())
+        let mut finished = self.finished.as_mut().map(std::mem::take).unwrap_or_default();
+        // If they prove to be parts of a longer job, that one is added as well.
+        let later = self.later.log().map(|log| log.take_finished().1).unwrap_or_default();
+        finished.extend(later);
+        (comm, finished)
     }
 
     /// The part of a job released at `begin` ends with `last`.

@@ -1,4 +1,4 @@
-use lathunt_core::application::{Backlog, StartDelay};
+use lathunt_core::application::{Backlog, Standing, StartDelay};
 use lathunt_core::time::{Cpu, Prio};
 use lathunt_core::trace::activation::{Activation, Who};
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::recorder::Trigger;
 
 /// A job of `tid` from `begin` on that took `us`, in one activation.
-fn job(tid: i32, begin: u64, us: u64) -> Job {
+pub(in super::super) fn job(tid: i32, begin: u64, us: u64) -> Job {
     let (a, _) = late(tid, 10, 1);
     let (begin, end) = (Mono(begin * 1_000), Mono((begin + us) * 1_000));
     let step =
@@ -19,7 +19,7 @@ fn job(tid: i32, begin: u64, us: u64) -> Job {
         steps: vec![step],
         more: Vec::new(),
         usual: Ns::ZERO,
-        is_provisional: false,
+        standing: Standing::Known,
     }
 }
 
@@ -75,10 +75,10 @@ fn one_backlog_is_one_case() {
 #[test]
 fn evidence_of_what_turns_out_to_be_a_job_is_from_when_it_happened() {
     let mut book = book(4);
-    let early = Job { is_provisional: true, ..job(1, 1_000, 300) };
+    let early = Job { standing: Standing::Open, ..job(1, 1_000, 300) };
     book.ended(vec![early.clone()], nothing);
     assert!(kept(&book).is_empty(), "whether it is a job is not known yet");
-    book.ended(vec![Job { is_provisional: false, ..early }], |_| {
+    book.ended(vec![Job { standing: Standing::Known, ..early }], |_| {
         panic!("the rings hold other things by now")
     });
     assert_eq!(kept(&book), [(1, 300)]);
