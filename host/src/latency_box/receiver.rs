@@ -151,6 +151,10 @@ impl Receiver {
     }
 
     fn closed(&self, error: Option<&io::Error>) {
+        // The answer of some channels to a goodbye.
+        if self.tally.leaving.load(Ordering::Acquire) {
+            return self.tally.over.store(true, Ordering::Release);
+        }
         let how = error.map_or("the responder closed the channel".to_owned(), |error| {
             format!("the channel broke: {error}")
         });
@@ -168,4 +172,42 @@ fn passes(error: &io::Error) -> bool {
         error.kind(),
         ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tally::Taps;
+    use super::*;
+
+    /// A channel whose other side is closed.
+    struct Closed;
+
+    impl Inlet for Closed {
+        fn receive(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+    }
+
+    #[test]
+    fn a_responder_that_closes_the_channel_after_the_goodbye_is_no_loss() {
+        for is_leaving in [false, true] {
+            for framing in [Framing::Datagrams, Framing::Stream] {
+                let tally = Arc::new(Tally::new(None, 1, Taps::default()));
+                tally.leaving.store(is_leaving, Ordering::Release);
+                let receiver = Receiver {
+                    inlet: Box::new(Closed),
+                    framing,
+                    flights: Arc::new(Flights::new(2)),
+                    tally: Arc::clone(&tally),
+                    key: 1,
+                    boot: 1,
+                    limit: Ns(1),
+                    break_at: None,
+                };
+                receiver.run();
+                assert_eq!(tally.closed.load(Ordering::Acquire), !is_leaving);
+                assert!(tally.over.load(Ordering::Acquire));
+            }
+        }
+    }
 }

@@ -51,6 +51,7 @@ impl Sender {
             self.stimuli();
             self.tally.ended.store(clock::mono().0, Ordering::Release);
             self.await_answers();
+            self.tally.leaving.store(true, Ordering::Release);
             if self.greets {
                 let _ = self.put(&Message::new(Kind::Bye, self.key, 0).encode(), clock::mono().0);
             }

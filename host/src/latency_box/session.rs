@@ -187,7 +187,11 @@ impl Session {
     pub fn is_running(&self) -> bool {
         let begun = self.tally.begun.load(Ordering::Relaxed);
         self.tally.seconds.extend(crate::clock::mono().since(Mono(begun)));
-        if self.lifeline.as_ref().is_some_and(descriptor::hung_up) && !self.sender.is_finished() {
+        let is_leaving = self.tally.leaving.load(Ordering::Acquire);
+        if self.lifeline.as_ref().is_some_and(descriptor::hung_up)
+            && !is_leaving
+            && !self.sender.is_finished()
+        {
             self.tally.say("the responder is gone".to_owned());
             self.tally.closed.store(true, Ordering::Release);
             self.end();

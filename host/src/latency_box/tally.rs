@@ -52,6 +52,8 @@ pub struct Tally {
     /// Since when a message is being sent; 0: none.
     pub(super) sending: AtomicU64,
     pub(super) over: AtomicBool,
+    /// The measurement is done, and the goodbye follows: the responder may close the channel.
+    pub(super) leaving: AtomicBool,
     // written by the receiver
     counts: [AtomicU64; 6],
     pub(super) placed: AtomicU64,
@@ -101,6 +103,7 @@ impl Tally {
             cold: AtomicU64::new(0),
             sending: AtomicU64::new(0),
             over: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
             counts: Default::default(),
             placed: AtomicU64::new(0),
             welcomed: AtomicBool::new(false),
