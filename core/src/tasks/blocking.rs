@@ -87,6 +87,7 @@ pub fn fixed(threads: &[Load], protocols: &BTreeMap<String, Protocol>) -> Vec<Bl
         return threads.iter().map(open).collect();
     }
     let waiting = waiting_owners(&holders);
+    let lowest = lowest_inside(&nested, protocols, &by_users);
     let one = |thread: &Load| {
         let found = of_one(thread, &holders, protocols, &ceilings, &open);
         let locked = thread.sections.iter().find(|section| stuck.contains(section.mutex.as_str()));
@@ -97,7 +98,11 @@ pub fn fixed(threads: &[Load], protocols: &BTreeMap<String, Protocol>) -> Vec<Bl
             )
         };
         let waits = || thread.sections.iter().find_map(|section| of_others(&waiting, section, thread));
-        Blocking { unbounded: locked.map(deadlock).or_else(waits).or(found.unbounded), ..found }
+        let below = || uninherited(thread, &holders, &ceilings, &lowest);
+        Blocking {
+            unbounded: locked.map(deadlock).or_else(waits).or_else(below).or(found.unbounded),
+            ..found
+        }
     };
     threads.iter().map(one).collect()
 }
@@ -166,6 +171,44 @@ fn nested<'t>(threads: &'t [Load], protocols: &BTreeMap<String, Protocol>) -> BT
         }
     }
     found
+}
+
+/// By mutex without a ceiling, the lowest ceiling of those that a thread locks inside, and that mutex.
+fn lowest_inside<'t>(
+    nested: &BTreeSet<(&'t str, &'t str)>,
+    protocols: &BTreeMap<String, Protocol>,
+    ceilings: &BTreeMap<&'t str, i64>,
+) -> BTreeMap<&'t str, (i64, &'t str)> {
+    let is_ceiling = |mutex: &str| protocols.get(mutex) == Some(&Protocol::Ceiling);
+    let mut found: BTreeMap<&str, (i64, &str)> = BTreeMap::new();
+    for (outer, inner) in nested.iter().filter(|(outer, inner)| is_ceiling(inner) && !is_ceiling(outer)) {
+        let of_inner = (ceilings.get(inner).copied().unwrap_or(i64::MIN), *inner);
+        let known = found.entry(outer).or_insert(of_inner);
+        *known = of_inner.min(*known);
+    }
+    found
+}
+
+/// Why `thread` may wait for a less urgent one that holds a mutex with a ceiling below it: a ceiling is not inherited.
+fn uninherited(
+    thread: &Load,
+    holders: &[&Load],
+    ceilings: &BTreeMap<&str, i64>,
+    lowest: &BTreeMap<&str, (i64, &str)>,
+) -> Option<String> {
+    if lowest.is_empty() {
+        return None;
+    }
+    let lower = holders.iter().filter(|lower| lower.level < thread.level);
+    let outer = lower.flat_map(|lower| &lower.sections).map(|section| section.mutex.as_str());
+    let reaches = |outer: &&str| ceilings.get(outer).is_some_and(|ceiling| *ceiling >= thread.level);
+    let mut inside = outer.filter(reaches).filter_map(|outer| Some((outer, lowest.get(outer)?)));
+    inside.find(|(_, (ceiling, _))| *ceiling < thread.level).map(|(outer, (_, inner))| {
+        format!(
+            "mutex \"{inner}\" has the protocol ceiling and is locked inside \"{outer}\", which has not: its holder does not \
+             inherit the priority of the threads that wait for \"{outer}\""
+        )
+    })
 }
 
 fn of_one(

@@ -151,3 +151,27 @@ fn the_demand_of_forked_threads_is_unknown_even_if_that_of_the_fork_is_stated() 
     assert_eq!(responses(&found), [None, None, Some(2)]);
     assert!(says(&found, "the number of its threads is not known") && !found.edf.schedulable);
 }
+
+#[test]
+fn a_ceiling_inside_a_mutex_with_inheritance_does_not_pass_the_priority_on() {
+    // "low" holds n, of ceiling 3, when "middle", which holds m for "high", wants it; "other" preempts "low" without limit.
+    let of = |m: &str, n: &str| {
+        let text = format!(
+            r#"{{"tasks": {{
+                "high": {{"policy": "SCHED_FIFO", "priority": 9, "lock": "m", "run": 1, "unlock": "m",
+                    "timer": {{"ref": "unique", "period": 100}}}},
+                "other": {{"policy": "SCHED_FIFO", "priority": 5, "run": 50, "timer": {{"ref": "unique", "period": 200}}}},
+                "low": {{"policy": "SCHED_FIFO", "priority": 3, "lock": "n", "run": 3, "unlock": "n",
+                    "timer": {{"ref": "unique", "period": 1000}}}},
+                "middle": {{"policy": "SCHED_FIFO", "priority": 2, "lock": "m", "run": 3, "lock2": "n", "run2": 1,
+                    "unlock2": "n", "unlock": "m", "timer": {{"ref": "unique", "period": 1000}}}}}},
+                "resources": {{"m": {{"type": "mutex", "protocol": "{m}"}}, "n": {{"type": "mutex", "protocol": "{n}"}}}}}}"#
+        );
+        let found = analyse(&TaskSet::from_json(&text).unwrap(), Costs::default());
+        (responses(&found), says(&found, "does not inherit the priority"))
+    };
+    assert_eq!(of("inherit", "ceiling"), (vec![None, None, Some(59), Some(58)], true));
+    assert_eq!(of("none", "ceiling").0[0], None);
+    assert_eq!((of("inherit", "inherit").1, of("ceiling", "ceiling").1), (false, false));
+    assert!(of("ceiling", "inherit").0.iter().all(Option::is_some));
+}
