@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::set::{Event, Global, Phase, Sched, Task, TaskSet};
+use super::set::{Event, Global, Phase, Policy, Protocol, Sched, Task, TaskSet, Warning};
 use crate::time::Ns;
 
 impl TaskSet {
@@ -13,7 +13,11 @@ impl TaskSet {
     pub fn to_json(&self, extensions: bool) -> String {
         let mut tasks = Object::new(2);
         for task in &self.tasks {
-            tasks.add(&task.name, task_text(task, extensions));
+            let text = match extensions {
+                true => task_text(task, true),
+                false => task_text(&self.of_rt_app(task), false),
+            };
+            tasks.add(&task.name, text);
         }
         let mut root = Object::new(1);
         root.add("tasks", tasks.text());
@@ -31,6 +35,67 @@ impl TaskSet {
         }
         root.text() + "\n"
     }
+
+    /// The task as rt-app takes it: `deadline` and `period` are its legacy names of the parameters of SCHED_DEADLINE.
+    fn of_rt_app(&self, task: &Task) -> Task {
+        let mut task = task.clone();
+        let policy = task.sched.policy.unwrap_or(self.global.default_policy);
+        if policy == Policy::Deadline {
+            task.sched.dl_period = task.sched.dl_period.or(task.period.take());
+            task.sched.dl_deadline = task.sched.dl_deadline.or(task.deadline.take());
+        }
+        task
+    }
+
+    /// What [`TaskSet::to_json`] without extensions omits or changes.
+    #[must_use]
+    pub fn losses(&self) -> Vec<Warning> {
+        let mut found = Vec::new();
+        let mut say = |name, place: String, text: String| found.push(Warning { name, place, text });
+        for task in self.tasks.iter().map(|task| self.of_rt_app(task)) {
+            let place = format!("tasks.{}", task.name);
+            let times = [
+                ("deadline", task.deadline),
+                ("period", task.period),
+                ("wcet", task.wcet),
+                ("jitter", Some(task.jitter).filter(|time| *time > Ns::ZERO)),
+                ("blocking", Some(task.blocking).filter(|time| *time > Ns::ZERO)),
+            ];
+            let gone: Vec<&str> = times.into_iter().filter_map(|(key, time)| time.map(|_| key)).collect();
+            if !gone.is_empty() {
+                let text = format!(
+                    "{}: omitted, as rt-app has no such key here (--extensions keeps it)",
+                    gone.join(", ")
+                );
+                say("omitted", place.clone(), text);
+            }
+            if task_times(&task).any(|time| time.0 % 1_000 > 0) {
+                let text =
+                    "fractions of a µs are rounded up, as rt-app takes whole ones (--extensions keeps them)";
+                say("rounded", place, text.to_owned());
+            }
+        }
+        let common = if self.global.pi_enabled { Protocol::Inherit } else { Protocol::None };
+        for (name, protocol) in self.mutexes.iter().filter(|(_, protocol)| **protocol != common) {
+            let (own, common) = (protocol.name(), common.name());
+            let text = format!("\"protocol\" {own}: omitted, as rt-app has one for all mutexes, which is {common} (--extensions keeps it)");
+            say("omitted", format!("resources.{name}"), text);
+        }
+        found
+    }
+}
+
+/// All times of a task that rt-app takes.
+fn task_times(task: &Task) -> impl Iterator<Item = Ns> + '_ {
+    let scheds = std::iter::once(&task.sched).chain(task.phases.iter().map(|phase| &phase.sched));
+    let of_sched = scheds.flat_map(|sched| [sched.dl_runtime, sched.dl_period, sched.dl_deadline]).flatten();
+    let events = task.phases.iter().flat_map(|phase| &phase.events);
+    let of_events = events.filter_map(|event| match event {
+        Event::Run(time) | Event::Runtime(time) | Event::CpuTime(time) | Event::Sleep(time) => Some(*time),
+        Event::Timer(timer) => Some(timer.period),
+        _ => None,
+    });
+    std::iter::once(task.delay).chain(of_sched).chain(of_events)
 }
 
 /// An object under construction, one member a line.
@@ -74,9 +139,14 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Whole µs, rounded up so that no work is lost.
-fn us(time: Ns) -> u64 {
-    time.0.div_ceil(1_000)
+/// µs. Without extensions whole ones, rounded up so that no work is lost.
+fn us(time: Ns, extensions: bool) -> String {
+    match time.0 % 1_000 {
+        rest if rest > 0 && extensions => {
+            format!("{}.{rest:03}", time.0 / 1_000).trim_end_matches('0').to_owned()
+        }
+        _ => time.0.div_ceil(1_000).to_string(),
+    }
 }
 
 fn times(loops: Option<u32>) -> String {
@@ -108,13 +178,12 @@ fn task_text(task: &Task, extensions: bool) -> String {
     let mut object = Object::new(3);
     object.add("instance", task.instances);
     if task.delay > Ns::ZERO {
-        object.add("delay", us(task.delay));
+        object.add("delay", us(task.delay, extensions));
     }
-    sched_text(&mut object, &task.sched);
-    // rt-app uses them for SCHED_DEADLINE only; its legacy names mean the same.
+    sched_text(&mut object, &task.sched, extensions);
     for (key, time) in [("period", task.period), ("deadline", task.deadline)] {
         if let Some(time) = time.filter(|_| extensions) {
-            object.add(key, us(time));
+            object.add(key, us(time, extensions));
         }
     }
     if extensions {
@@ -123,7 +192,7 @@ fn task_text(task: &Task, extensions: bool) -> String {
             [("wcet", task.wcet), ("jitter", some(task.jitter)), ("blocking", some(task.blocking))]
         {
             if let Some(time) = time {
-                object.add(key, us(time));
+                object.add(key, us(time, extensions));
             }
         }
     }
@@ -151,12 +220,12 @@ fn task_text(task: &Task, extensions: bool) -> String {
 fn phase_text(phase: &Phase, extensions: bool) -> String {
     let mut object = Object::new(5);
     object.add("loop", times(phase.loops));
-    sched_text(&mut object, &phase.sched);
+    sched_text(&mut object, &phase.sched, extensions);
     events_text(&mut object, &phase.events, extensions);
     object.text()
 }
 
-fn sched_text(object: &mut Object, sched: &Sched) {
+fn sched_text(object: &mut Object, sched: &Sched, extensions: bool) {
     if let Some(policy) = sched.policy {
         object.add("policy", quoted(policy.name()));
     }
@@ -167,7 +236,7 @@ fn sched_text(object: &mut Object, sched: &Sched) {
         [("dl-runtime", sched.dl_runtime), ("dl-period", sched.dl_period), ("dl-deadline", sched.dl_deadline)]
     {
         if let Some(time) = time {
-            object.add(key, us(time));
+            object.add(key, us(time, extensions));
         }
     }
     if let Some(cpus) = &sched.cpus {
@@ -182,18 +251,22 @@ fn sched_text(object: &mut Object, sched: &Sched) {
 fn events_text(object: &mut Object, events: &[Event], extensions: bool) {
     for event in events {
         let key = if matches!(event, Event::CpuTime(_)) && !extensions { "run" } else { event.key() };
-        object.add(key, value(event));
+        object.add(key, value(event, extensions));
     }
 }
 
-fn value(event: &Event) -> String {
+fn value(event: &Event, extensions: bool) -> String {
     match event {
         Event::Run(time) | Event::Runtime(time) | Event::CpuTime(time) | Event::Sleep(time) => {
-            us(*time).to_string()
+            us(*time, extensions)
         }
         Event::Timer(timer) => {
             let mode = if timer.absolute { ", \"mode\": \"absolute\"" } else { "" };
-            format!("{{ \"ref\": {}, \"period\": {}{mode} }}", quoted(&timer.reference), us(timer.period))
+            format!(
+                "{{ \"ref\": {}, \"period\": {}{mode} }}",
+                quoted(&timer.reference),
+                us(timer.period, extensions)
+            )
         }
         Event::Wait(condition, mutex) | Event::Sync(condition, mutex) => {
             format!("{{ \"ref\": {}, \"mutex\": {} }}", quoted(condition), quoted(mutex))

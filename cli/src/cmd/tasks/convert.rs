@@ -35,6 +35,9 @@ pub fn run(args: &ConvertArgs) -> Result<ExitCode> {
     to_reading(&output, Programs::None)?;
     let set = read(&args.set)?;
     warn(&set.warnings);
+    if !args.extensions {
+        warn(&set.losses());
+    }
     let text = set.to_json(args.extensions);
     match &args.output {
         Some(path) => file::write_atomic(path, text.as_bytes())?,
