@@ -123,7 +123,7 @@ fn task(name: &str, work: Ns, period: Ns, priority: i32) -> Task {
     let phase = Phase {
         name: "job".to_owned(),
         loops: Some(1),
-        events: vec![Event::Runtime(work), timer],
+        events: vec![Event::Run(work), timer],
         ..Phase::default()
     };
     let sched = Sched { priority: Some(priority), ..Sched::default() };

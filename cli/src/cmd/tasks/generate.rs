@@ -13,8 +13,8 @@ use crate::{file, out};
 /// Generate a random task set of a given utilisation.
 ///
 /// Periodic SCHED_FIFO tasks with deadlines equal to their periods and rate-monotonic priorities. The same seed gives the same
-/// set on every machine. Periods are log-uniform. The work of a job is "runtime", which rt-app knows: wall-clock time, so that a
-/// preempted job does less. For a run with the CPU time that the analysis counts, replace it by "cputime".
+/// set on every machine. Periods are log-uniform. The work of a job is "run", which rt-app knows too: loops of a
+/// known length, also if the job is preempted.
 #[derive(Debug, clap::Args)]
 pub struct GenerateArgs {
     /// Number of tasks
