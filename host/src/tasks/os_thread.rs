@@ -38,7 +38,7 @@ impl OsThread {
             shared: Arc::clone(shared),
             resources: Arc::clone(resources),
             program: Arc::clone(program),
-            own: Waiter { place: Arc::<Place>::default(), tid, priority: rule.priority() },
+            own: Waiter { place: Arc::new(Place::new(&shared.waiting)), tid, priority: rule.priority() },
             held: Held::default(),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use lathunt_core::time::Mono;
@@ -16,9 +16,16 @@ use crate::clock;
 pub struct Place {
     released: AtomicU32,
     at: AtomicU64,
+    /// Number of threads of the run that wait for a release.
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Place {
+    /// `waiting`: the number of threads of the run that wait for a release.
+    pub fn new(waiting: &Arc<AtomicUsize>) -> Place {
+        Place { waiting: Arc::clone(waiting), ..Place::default() }
+    }
+
     /// Sleeps until [`Place::release`]; returns its time, or `None` if the run ends first.
     fn sleep(&self, stop: &AtomicBool) -> Option<Mono> {
         while self.released.load(Ordering::Acquire) == 0 {
@@ -32,6 +39,7 @@ impl Place {
     }
 
     fn release(&self, at: Mono) {
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
         self.at.store(at.0, Ordering::Relaxed);
         self.released.store(1, Ordering::Release);
         locks::wake(&self.released);
@@ -47,6 +55,14 @@ pub struct Waiter {
     pub tid: u32,
     /// Its real-time priority: of several waiters the highest goes first.
     pub priority: i32,
+}
+
+impl Waiter {
+    /// Joins a queue, from which it is released.
+    fn join(&self, waiters: &mut VecDeque<Waiter>) {
+        self.place.waiting.fetch_add(1, Ordering::AcqRel);
+        waiters.push_back(self.clone());
+    }
 }
 
 /// State protected by a priority-inheriting lock, so that a thread preempted in it delays no other for long.
@@ -89,7 +105,7 @@ impl Condition {
 
     /// Joins the queue; then the caller unlocks its mutex and sleeps ([`sleep`]).
     pub fn join(&self, own: &Waiter) -> Result<(), Refused> {
-        self.0.with(own.tid, |waiters| waiters.push_back(own.clone()))
+        self.0.with(own.tid, |waiters| own.join(waiters))
     }
 
     /// Releases one waiter.
@@ -155,7 +171,7 @@ impl Semaphore {
         let at_once = self.0.with(own.tid, |posts| {
             let time = posts.times.pop_front();
             if time.is_none() {
-                posts.waiters.push_back(own.clone());
+                own.join(&mut posts.waiters);
             }
             time
         })?;
@@ -182,7 +198,7 @@ impl Barrier {
             let is_last = waiters.len() + 1 >= self.users;
             match is_last {
                 true => std::mem::swap(waiters, &mut open),
-                false => waiters.push_back(own.clone()),
+                false => own.join(waiters),
             }
             is_last
         })?;
@@ -248,5 +264,9 @@ mod tests {
         }
         stop.store(true, Ordering::Relaxed);
         assert_eq!(semaphore.wait(&own, &stop), Ok(None), "a third one waits, until the run ends");
+        let waiting = || own.place.waiting.load(Ordering::Relaxed);
+        assert_eq!(waiting(), 1);
+        assert!(semaphore.post(own.tid).unwrap());
+        assert_eq!(waiting(), 0, "it is released, whether or not it runs");
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Shared {
     pub end: AtomicU64, // u64::MAX: unknown
     pub zero: AtomicU64,
     pub alive: AtomicUsize,
+    /// Threads that wait for a release by another one. The releasing thread counts down.
+    pub waiting: Arc<AtomicUsize>,
     pub tids: StdMutex<Vec<i32>>,
     pub early: StdMutex<Vec<String>>,
     forks: Vec<AtomicUsize>,
@@ -66,6 +68,7 @@ impl Shared {
             end: AtomicU64::new(u64::MAX),
             zero: AtomicU64::new(0),
             alive: AtomicUsize::new(0),
+            waiting: Arc::default(),
             tids: StdMutex::default(),
             early: StdMutex::default(),
             forks: {
@@ -96,6 +99,16 @@ impl Shared {
 
     pub fn alive(&self) -> usize {
         self.alive.load(Ordering::Acquire)
+    }
+
+    /// Whether every thread that is left waits for a release by another one, which will never come.
+    pub fn is_stuck(&self) -> bool {
+        let all_wait = || {
+            let alive = self.alive();
+            alive > 0 && self.waiting.load(Ordering::Acquire) >= alive
+        };
+        // Twice: a thread may have forked another between the two counts.
+        all_wait() && all_wait()
     }
 
     /// Ends the run, with the reason if it is early.

@@ -51,16 +51,21 @@ pub(super) fn watch(shared: &Arc<Shared>, planned: Option<Mono>, housekeeping: O
 /// Ends the run if it is over; returns whether it has ended.
 pub(super) fn look(shared: &Arc<Shared>, planned: Option<Mono>) -> bool {
     let now = clock::mono();
-    if let Some(why) = over(now, planned).filter(|_| !shared.stop.load(Ordering::Acquire)) {
+    if let Some(why) = over(shared, now, planned).filter(|_| !shared.stop.load(Ordering::Acquire)) {
         shared.end_at(planned.filter(|planned| now >= *planned).unwrap_or(now), why);
     }
     shared.stop.load(Ordering::Acquire)
 }
 
 /// Whether the run is over; with the reason, unless it is its time or a signal, which the caller knows of.
-fn over(now: Mono, planned: Option<Mono>) -> Option<Option<String>> {
+fn over(shared: &Shared, now: Mono, planned: Option<Mono>) -> Option<Option<String>> {
     if planned.is_some_and(|planned| now >= planned) || signals::stop_requested().is_some() {
         return Some(None);
+    }
+    // A run of a given length goes on to its end: its waiting jobs are late by then.
+    if planned.is_none() && shared.is_stuck() {
+        let why = "ended early: all remaining threads wait for each other, and none can continue";
+        return Some(Some(why.to_owned()));
     }
     sched::rt_time_exceeded().then(|| {
         Some("ended early: a real-time thread ran too long without sleeping (RLIMIT_RTTIME)".to_owned())

@@ -44,7 +44,8 @@ use watch::Display;
 /// one kernel thread, on one CPU, with SCHED_FIFO 90 if permitted, else SCHED_OTHER. The result reports the time away, in which
 /// the kernel ran something else than the fibers.
 ///
-/// On a machine with two or more CPUs, one CPU is left free. Ctrl-C ends the run and prints its summary.
+/// On a machine with two or more CPUs, one CPU is left free. Ctrl-C ends the run and prints its summary. A run without a length
+/// also ends if all remaining threads wait for each other.
 ///
 /// Exit status: 0 no deadline was missed in enough jobs to claim that, or no task has a deadline; 1 error; 2 a deadline was
 /// missed; 3 inconclusive: none was missed, but there were too few jobs, priorities were ordinary, or the run ended early.

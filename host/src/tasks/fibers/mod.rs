@@ -180,7 +180,7 @@ impl Crew {
         is_forked: bool,
     ) -> std::result::Result<(), String> {
         let params = tables.levels.params(thread.rule);
-        let place = Rc::new(Place::new(&params).map_err(|error| error.to_string())?);
+        let place = Rc::new(Place::new(&params, &shared.waiting).map_err(|error| error.to_string())?);
         let ground = Fiber {
             shared: Arc::clone(shared),
             program: Arc::clone(program),

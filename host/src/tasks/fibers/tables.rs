@@ -6,6 +6,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 
 use lathunt_core::tasks::program::{Program, Rule};
 use lathunt_core::tasks::set;
@@ -71,10 +73,13 @@ pub struct Place {
     deadline: Cell<u64>,
     /// Its next job begins with the signal, with this relative deadline.
     on_signal: Cell<Option<Option<Ns>>>,
+    /// Number of fibers of the run that wait for a release.
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Place {
-    pub fn new(params: &Params) -> Result<Place, Error> {
+    /// `waiting`: the number of fibers of the run that wait for a release.
+    pub fn new(params: &Params, waiting: &Arc<AtomicUsize>) -> Result<Place, Error> {
         Ok(Place {
             sleep: Semaphore::new(0)?,
             released: Cell::new(None),
@@ -83,6 +88,7 @@ impl Place {
             priority: params.priority,
             deadline: Cell::new(NEVER),
             on_signal: Cell::new(None),
+            waiting: Arc::clone(waiting),
         })
     }
 
@@ -110,6 +116,7 @@ impl Place {
     }
 
     fn release(&self, at: Mono) {
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
         self.signalled(at);
         self.released.set(Some(at));
         // It counts to one: a place is released once before the next sleep.
@@ -146,6 +153,7 @@ impl Queue {
     }
 
     pub fn join(&self, place: &Rc<Place>) {
+        place.waiting.fetch_add(1, Ordering::AcqRel);
         self.0.borrow_mut().push_back(Rc::clone(place));
     }
 
