@@ -296,3 +296,55 @@ fn phases_and_forks_run_as_often_as_they_say() {
     assert_eq!(names, ["main", "child-0", "child-1"]);
     assert_eq!((thread(&run, "child-0").jobs, thread(&run, "child-1").jobs), (4, 4));
 }
+
+#[test]
+#[ignore = "needs root"]
+fn a_run_without_a_length_ends_when_no_thread_can_continue() {
+    if !may_run("tasks: threads that wait for each other", lacks_root()) {
+        return;
+    }
+    let ends = periodic("ends", 10, 100, 5_000).replace("\"loop\": -1", "\"loop\": 5");
+    let waits = r#""waits": {"policy": "SCHED_FIFO", "priority": 20, "loop": -1, "cputime": 100, "sem_wait": "never"}"#;
+    for scheduler in ["fifo", "fiber-fp"] {
+        // A run that does not end is a failure, not a test that hangs.
+        let set = set(&[ends.clone(), waits.to_owned()]);
+        let command = format!(
+            "timeout -s INT 20 {} tasks run - --json --scheduler {scheduler}",
+            env!("CARGO_BIN_EXE_lathunt")
+        );
+        let _machine = machine();
+        let begun = Instant::now();
+        let output = run_shell(&command, &set);
+        assert!(begun.elapsed() < Duration::from_secs(15), "{scheduler}: it waits for ever");
+        let run = Run::from_json(&String::from_utf8_lossy(&output.stdout)).unwrap();
+        assert_eq!(thread(&run, "ends").finished, 5, "{scheduler}");
+        let early = &run.conditions.during.ended_early;
+        assert!(early.iter().any(|why| why.contains("wait for each other")), "{scheduler}: {early:?}");
+        assert_ne!(run.verdict.unwrap().outcome, Some(Outcome::Pass));
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn late_jobs_of_timers_with_different_periods_fail() {
+    if !may_run("tasks: timers with different periods", lacks_root()) {
+        return;
+    }
+    let phase = |name: &str, work: u32, period: u32| {
+        format!(
+            r#""{name}": {{"cputime": {work}, "timer": {{"ref": "unique", "period": {period}, "mode": "absolute"}}}}"#
+        )
+    };
+    let task = format!(
+        r#""t": {{"policy": "SCHED_FIFO", "priority": 10, "loop": 10, "phases": {{{}, {}}}}}"#,
+        phase("short", 6_000, 5_000),
+        phase("long", 2_000, 20_000)
+    );
+    for scheduler in ["fifo", "fiber-edf"] {
+        let (code, run) = measured(&set(std::slice::from_ref(&task)), &["--scheduler", scheduler]);
+        let t = thread(&run, "t");
+        assert!((t.jobs, t.misses) >= (20, 10), "{t:?}");
+        assert_eq!((code, run.verdict.as_ref().unwrap().outcome), (2, Some(Outcome::Fail)), "{scheduler}");
+        assert!(Run::from_json(&run.to_json()).is_ok(), "a reader judges it again");
+    }
+}

@@ -1,5 +1,6 @@
 //! Converts an executed task set to a run file, together with the analysis.
 
+mod deadlines;
 mod findings;
 
 use std::collections::BTreeMap;
@@ -111,7 +112,11 @@ pub fn to_run(plan: &Plan, executed: &Executed, mut conditions: Conditions) -> R
     let mut run = Run { complete: executed.is_over, ..Run::new(conditions) };
     plan.stopped.iter().for_each(|why| run.stopped(why.clone()));
     let mut threads = Vec::with_capacity(executed.threads.len());
-    let judged = executed.threads.iter().any(|done| deadline(plan, done).is_some());
+    let judged = executed
+        .threads
+        .iter()
+        .map(|done| held_to(plan, done))
+        .any(|held| held != AppliedDeadline::default());
     for (at, done) in executed.threads.iter().enumerate() {
         let of = |all: &[Option<Ns>]| all.get(at).copied().flatten();
         let (analysed, accounted) = (of(&analysed), of(&accounted));
@@ -126,7 +131,8 @@ pub fn to_run(plan: &Plan, executed: &Executed, mut conditions: Conditions) -> R
     run.scheduler = Some(plan.scheduler_name().to_owned());
     run.jobs = Some(threads.iter().map(|thread| thread.jobs).sum());
     run.misses = Some(threads.iter().map(|thread| thread.misses).sum());
-    let findings = findings::of(&threads, executed.fibers.as_ref(), &run.conditions);
+    let mut findings = findings::of(&threads, executed.fibers.as_ref(), &run.conditions);
+    findings.extend(findings::throttled(&executed.threads));
     run.task_set = Some(SetRun {
         cpus: plan.cpus.to_string(),
         speeds: executed.speeds.clone(),
@@ -235,8 +241,8 @@ fn source<'p>(plan: &Plan<'p>, done: &Done) -> Option<&'p super::program::Thread
     own.or_else(|| plan.program.templates.get(&done.task))
 }
 
-fn deadline(plan: &Plan, done: &Done) -> Option<Ns> {
-    source(plan, done).and_then(|thread| thread.deadline)
+fn held_to(plan: &Plan, done: &Done) -> AppliedDeadline {
+    source(plan, done).map(|thread| deadlines::of(thread, done.figures.as_ref())).unwrap_or_default()
 }
 
 /// On the kernel's scale: smaller is more urgent.
@@ -285,28 +291,29 @@ fn worst(plan: &Plan, done: &Done, identity: &Thread, series: &Series) -> Option
 
 fn task(plan: &Plan, done: &Done, series: &Series, (identity, process): (Thread, Tid), judged: bool) -> Task {
     let figures = done.figures.as_ref();
-    let deadline_ns = deadline(plan, done);
+    let held = held_to(plan, done);
+    let timers = source(plan, done).and_then(super::program::Thread::deadlines_of_timers);
     let release = figures.and_then(Figures::release);
     let period = |period: Ns| Period {
         median_ns: period,
         jitter_median_ns: release.map_or(Ns::ZERO, |release| release.mean_ns),
         jitter_max_ns: release.map_or(Ns::ZERO, |release| release.max_ns),
         missed: figures.map_or(0, |figures| figures.missed_releases),
-        changed: false,
+        changed: timers.is_some(),
     };
     let execution = figures.and_then(Figures::execution);
     Task {
         thread: identity,
         process,
         policy: done.rule.policy_name().to_owned(),
-        waits_in: source(plan, done).map(|thread| wait_name(thread.boundary).to_owned()),
+        waits_in: source(plan, done).map(|thread| thread.boundary.wait_name().to_owned()),
         chain: None,
         is_chosen: true,
         timer_driven: source(plan, done).is_some_and(|thread| {
             matches!(thread.boundary, super::program::Boundary::Timer | super::program::Boundary::Sleep)
         }),
         activations: figures.map_or(0, Figures::jobs),
-        period: source(plan, done).and_then(|thread| thread.period).map(period),
+        period: source(plan, done).and_then(|thread| thread.period).or(timers.map(|of| of.0)).map(period),
         series: vec![series.clone()],
         execution: execution.map(|span| Span {
             min_ns: span.min_ns,
@@ -316,7 +323,7 @@ fn task(plan: &Plan, done: &Done, series: &Series, (identity, process): (Thread,
         preemptions: done.preemptions,
         page_faults: 0,
         faulting: None,
-        deadline_ns,
+        deadline_ns: held.deadline_ns,
         misses: figures.map_or(0, |figures| figures.misses),
         miss_max_ns: figures.and_then(Figures::lateness_max),
         late_sleeps: 0,
@@ -337,18 +344,8 @@ fn task(plan: &Plan, done: &Done, series: &Series, (identity, process): (Thread,
         polls_every_ns: None,
         worst: None,
         blocking: Vec::new(),
-        held_to: judged.then_some(AppliedDeadline { deadline_ns, ..AppliedDeadline::default() }),
+        held_to: judged.then_some(held),
         late_causes: Vec::new(),
-    }
-}
-
-fn wait_name(boundary: super::program::Boundary) -> &'static str {
-    use super::program::Boundary;
-    match boundary {
-        Boundary::Timer => "timer",
-        Boundary::Sleep => "sleep",
-        Boundary::Signal => "wait for another thread",
-        Boundary::Repetition => "no wait",
     }
 }
 

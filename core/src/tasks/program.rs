@@ -101,6 +101,23 @@ pub struct Thread {
     pub budget: Option<Ns>,
 }
 
+impl Thread {
+    /// Shortest and longest relative deadline of its jobs if they have those of timers with different periods; `None`: all have
+    /// the same one, or none.
+    #[must_use]
+    pub fn deadlines_of_timers(&self) -> Option<(Ns, Ns)> {
+        let steps = self.phases.iter().flat_map(|phase| &phase.steps);
+        let periods = || {
+            steps.clone().filter_map(|step| match step {
+                Step::OwnTimer { period, .. } | Step::SharedTimer { period, .. } => Some(*period),
+                _ => None,
+            })
+        };
+        let both = periods().min().zip(periods().max());
+        both.filter(|(shortest, longest)| shortest < longest && self.deadline.is_none())
+    }
+}
+
 /// One phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
@@ -125,6 +142,19 @@ pub enum Boundary {
     Signal,
     /// No waits: each repetition of a phase is a job, released at the end of the previous one.
     Repetition,
+}
+
+impl Boundary {
+    /// The wait, for readers.
+    #[must_use]
+    pub fn wait_name(self) -> &'static str {
+        match self {
+            Boundary::Timer => "timer",
+            Boundary::Sleep => "sleep",
+            Boundary::Signal => "wait for another thread",
+            Boundary::Repetition => "no wait",
+        }
+    }
 }
 
 /// A mutex.
@@ -227,6 +257,12 @@ impl Program {
             if forked.contains(&task.name.as_str()) {
                 program.templates.insert(at, thread);
             }
+        }
+        let steps = program.threads.iter().flat_map(|thread| &thread.phases).flat_map(|phase| &phase.steps);
+        if program.threads.len() > 1 && steps.into_iter().any(|step| matches!(step, Step::Runtime(_))) {
+            let text = "\"runtime\" is wall-clock time: a preempted job does less work than the analysis counts, and ends \
+                        earlier (\"run\" or \"cputime\" do all of it)";
+            warnings.push(Warning { name: "wall-clock", place: String::new(), text: text.to_owned() });
         }
         names.finish(&mut program, set);
         scheduling::protocols(&mut program, &mut warnings);

@@ -277,7 +277,8 @@ impl<G: Ground> Worker<G> {
         let end = self.shared.end();
         let (period, deadline) = match self.absolute_timer() {
             Some(period) => (Some(period), self.thread.deadline.or(Some(period))),
-            None => (None, self.thread.deadline),
+            // One that took longer than the longest period has missed the deadline of any timer.
+            None => (None, self.thread.deadline.or(self.thread.deadlines_of_timers().map(|of| of.1))),
         };
         if !self.active || self.release >= end {
             return;

@@ -3,6 +3,8 @@
 //! Measured executions and timer latencies are included in a second analysis: what they explain is not a finding.
 //! Otherwise each candidate is a figure of this run. None is blamed by elimination.
 
+use super::super::program::Rule;
+use super::Done;
 use crate::conditions::Conditions;
 use crate::set_run::{FiberRun, ThreadRun};
 use crate::time::Ns;
@@ -31,6 +33,24 @@ pub(super) fn accounted(threads: &[ThreadRun]) -> Option<String> {
 /// One line for each thread whose response time is above its analysed one.
 pub(super) fn of(threads: &[ThreadRun], fibers: Option<&FiberRun>, conditions: &Conditions) -> Vec<String> {
     threads.iter().filter_map(|thread| finding(thread, threads, fibers, conditions)).collect()
+}
+
+/// One line for each thread that used up its reservation: the kernel throttles it, which delays more than one job.
+pub(super) fn throttled(done: &[Done]) -> Vec<String> {
+    let of = |done: &Done| {
+        let Rule::Deadline { runtime, period, .. } = done.rule else { return None };
+        let used = done.figures.as_ref()?.execution()?.max_ns;
+        (used > runtime).then(|| {
+            let (used, runtime) = used.told_apart(runtime);
+            format!(
+                "{}: a job used {used} of CPU time, and the reservation has {runtime} every {period}: the kernel suspends the thread \
+                 until the next period, and later jobs are late until unused CPU time of the reservation has made up for that (a larger \
+                 dl-runtime prevents it)",
+                done.name
+            )
+        })
+    };
+    done.iter().filter_map(of).collect()
 }
 
 fn finding(
@@ -120,6 +140,44 @@ mod tests {
             migrations: None,
             ended: None,
         }
+    }
+
+    #[test]
+    fn a_job_that_used_up_its_reservation_is_a_finding() {
+        use crate::tasks::jobs::{Figures, Job};
+        use crate::time::{Cpu, Mono, Tid};
+        let done = |used: u64, rule: Rule| {
+            let mut figures = Figures::new(Mono(0));
+            figures.count(&Job {
+                release: Mono(0),
+                start: Some(Mono(0)),
+                end: Mono(9_000_000),
+                execution: Ns::from_us(used),
+                deadline: None,
+                finished: true,
+                cpu: Cpu(0),
+            });
+            Done {
+                name: "t".to_owned(),
+                task: 0,
+                tid: Tid(1),
+                comm: "t".to_owned(),
+                rule,
+                figures: Some(figures),
+                lost: 0,
+                preemptions: 0,
+                migrations: None,
+                ended: None,
+            }
+        };
+        let (runtime, period) = (Ns::from_us(610), Ns::from_ms(20));
+        let reserved = Rule::Deadline { runtime, deadline: Ns::from_ms(8), period };
+        assert!(throttled(&[done(610, reserved), done(900, Rule::Fifo(3))]).is_empty());
+        let said = throttled(&[done(737, reserved)]);
+        assert!(
+            said[0].starts_with("t: a job used 737 µs of CPU time, and the reservation has 610 µs every 20"),
+            "{said:?}"
+        );
     }
 
     #[test]

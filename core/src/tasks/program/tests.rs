@@ -167,3 +167,19 @@ fn a_ceiling_is_a_deadline_floor_where_all_users_have_deadlines_and_inherits_els
     assert_eq!(mutex(&with), (Protocol::Ceiling, Some(Ns::from_ms(4)), false));
     assert_eq!(mutex(&set("")), (Protocol::Inherit, Some(Ns::from_ms(9)), true));
 }
+
+#[test]
+fn work_in_wall_clock_time_is_warned_of() {
+    let names = |event: &str| {
+        let task = |name: &str| {
+            format!(
+                r#""{name}": {{"loop": -1, "{event}": 50, "timer": {{"ref": "unique", "period": 1000}}}}"#
+            )
+        };
+        let text = format!("{{\"tasks\": {{{}, {}}}}}", task("a"), task("b"));
+        let set = TaskSet::from_json(&text).unwrap();
+        let (_, warnings) = Program::new(&set, Scheduler::Fifo, &"0".parse().unwrap()).unwrap();
+        warnings.iter().filter(|warning| warning.name == "wall-clock").count()
+    };
+    assert_eq!(["runtime", "run", "cputime"].map(names), [1, 0, 0]);
+}
