@@ -46,6 +46,7 @@ mod vain;
 mod waiting;
 mod wakers;
 
+use super::causes::waited_for::STOPPED;
 use super::caveats;
 use super::record::Record;
 use super::scene::{CauseInput, Interval};
@@ -155,6 +156,15 @@ pub(super) fn behind(
     let mut walk = Walk::new(record, thread, stretch.begin, stretch.end);
     let reason = walk.reason(thread.tid, stretch, bits);
     let parts = walk.blocked(thread, stretch, &reason, 0);
+    // A thread is stopped until another one continues it, whatever that one does meanwhile; a tracer works for it.
+    let is_stop = matches!(reason.what, Asked::Stopped(how) if !how.contains("tracer"));
+    if let Some(first) = walk.shares.first().filter(|_| is_stop) {
+        let unexplained: Ns = parts.iter().map(Segment::total_unexplained).sum();
+        let net = stretch.length().saturating_sub(unexplained);
+        let leaf = Segment::leaf(Kind::Blocked, STOPPED.to_owned(), stretch.begin, net);
+        shares.push(Share::awaited(STOPPED, first.cpu, &leaf));
+        return parts;
+    }
     shares.append(&mut walk.shares);
     parts
 }

@@ -223,6 +223,29 @@ fn a_victim_whose_way_to_the_cpu_is_not_recorded_is_not_said_to_have_waited_for_
 }
 
 #[test]
+fn a_stop_is_the_cause_whatever_delayed_the_thread_that_ended_it() {
+    let events = "
+          0   c1 switch idle > rt/50@95
+         90   c1 switch rt/50@95:S > hog/60
+        100   c1 vec+ local_timer
+        101   c1 timer+ hrtimer_wakeup 100
+        102   c1 waking rt/50@95
+        103   c1 timer-
+        104   c1 vec- local_timer
+        105   c1 switch hog/60:R > rt/50@95
+        107   c1 switch rt/50@95:T > hog/60
+       8900   c1 switch hog/60:R > stopper/61
+       9001   c1 waking rt/50@95
+       9005   c1 switch stopper/61:R > rt/50@95
+       9050   c1 switch rt/50@95:S > idle
+    ";
+    let told = super::super::explained(&notation::window(events), 100, 9_040);
+    assert_eq!(told.cause, "stopped", "{}", told.sentence);
+    let text = crate::explain::text::render(&told, crate::explain::text::Options::default());
+    assert!(!told.sentence.contains("hog") && !told.sentence.contains("until its own timer"), "{text}");
+}
+
+#[test]
 fn a_thread_that_was_stopped_when_its_timer_was_due_was_not_late_by_its_timer() {
     // The thread that continued it is on a CPU of another record.
     let events = "
