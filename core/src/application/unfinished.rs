@@ -36,6 +36,14 @@ pub struct Unfinished {
     pub place: Option<String>,
 }
 
+impl Unfinished {
+    /// Whether the thread may have left its loop: no job of it needs to be late.
+    #[must_use]
+    pub fn may_have_left(&self) -> bool {
+        matches!(self.state, State::Blocked | State::Ended)
+    }
+}
+
 impl std::fmt::Display for Unfinished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let after = self.after_ns;

@@ -203,11 +203,14 @@ fn together(a: Verdict, b: Verdict) -> Verdict {
 /// `deadlines: control/7 (RT 80) 500 µs; not judged, without a deadline: logger/8 (nice 0)`.
 fn held_to(groups: &Groups, without: &[Task]) -> String {
     let names = |tasks: &[Task]| {
-        let mut names: Vec<String> = tasks.iter().take(LISTED).map(|task| task.thread.to_string()).collect();
-        if tasks.len() > LISTED {
-            names.push(format!("{} more", tasks.len() - LISTED));
-        }
-        names.join(", ")
+        // A thread may have several figures.
+        let mut known = std::collections::BTreeSet::new();
+        let all = tasks.iter().map(|task| task.thread.to_string());
+        let mut all: Vec<String> = all.filter(|name| known.insert(name.clone())).collect();
+        let more = all.len().saturating_sub(LISTED);
+        all.truncate(LISTED);
+        all.extend((more > 0).then(|| format!("{more} more")));
+        all.join(", ")
     };
     let held =
         groups.iter().filter_map(|(deadline, tasks)| Some(format!("{} for {}", (*deadline)?, names(tasks))));
@@ -250,7 +253,7 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns, poo
         let reason = format!("{}: {end}", task.thread);
         // A thread that waits elsewhere or has ended may have left its loop.
         let is_job = end.state == State::Waits || !task.is_release_in_doubt(deadline);
-        if is_job && pools.unties(task).is_none() && !matches!(end.state, State::Blocked | State::Ended) {
+        if is_job && pools.unties(task).is_none() && !end.may_have_left() {
             verdict.fails(reason);
             continue;
         }

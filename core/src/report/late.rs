@@ -83,6 +83,18 @@ pub(super) fn missed(run: &Run) -> Vec<Missed<'_>> {
     missed
 }
 
+/// The thread with the longest unfinished job, if that is a reason of the FAIL, and its deadline.
+pub(super) fn unfinished(run: &Run) -> Option<(&Task, Ns)> {
+    let verdict = run.verdict.as_ref()?;
+    let fails = |task: &&Task| {
+        let reason = task.late_end().map(|end| format!("{}: {end}", task.thread));
+        reason.is_some_and(|reason| verdict.split().0.contains(&reason))
+    };
+    let longest =
+        run.tasks.iter().filter(fails).max_by_key(|task| task.late_end().map(|end| end.after_ns))?;
+    Some((longest, held_to(longest, verdict.deadline_ns)?))
+}
+
 pub(super) fn held_to(task: &Task, common: Option<Ns>) -> Option<Ns> {
     task.held_to.map_or(common, |held| held.deadline_ns)
 }
@@ -143,9 +155,11 @@ fn said(missed: &Missed) -> String {
             end.place
         )
     });
+    let open = task.late_end().filter(|open| open.after_ns > *max && !open.may_have_left());
+    let open = open.map_or(String::new(), |open| format!("; {open}"));
     let (worst, deadline) = worst.told_apart(*deadline);
     format!(
-        "{} missed its deadline of {deadline} in {} of {} jobs, worst {least}{worst}{more}{end}",
+        "{} missed its deadline of {deadline} in {} of {} jobs, worst {least}{worst}{more}{end}{open}",
         task.thread,
         grouped(certain),
         grouped(jobs)
@@ -199,7 +213,7 @@ impl Late<'_> {
 pub(super) mod tests {
     use super::super::late_causes::causes;
     use super::*;
-    use crate::application::{AppliedDeadline, LateCause, OtherEnd};
+    use crate::application::{AppliedDeadline, LateCause, OtherEnd, State, Unfinished};
     use crate::conditions::Conditions;
     use crate::explain::{Explanation, Kind, Segment};
     use crate::histogram::{Histogram, Layout};
@@ -294,6 +308,26 @@ pub(super) mod tests {
         let late = of(&run).unwrap();
         assert!(late.headline.contains("a job started 600"), "{}", late.headline);
         assert!(late.why.is_some() && late.more.is_empty(), "{:?}", late.more);
+    }
+
+    #[test]
+    fn an_unfinished_job_that_is_longer_than_all_others_is_in_the_headline() {
+        let mut run = late_run();
+        let after_ns = Ns::from_ms(3_000);
+        run.tasks[1].unfinished =
+            Some(Unfinished { state: State::Runs, since: Mono(0), after_ns, place: None });
+        let asked = Asked { is_application: true, deadline: Some(Ns::from_us(500)), ..Asked::default() };
+        run.verdict = Some(judge_recording(&run, &asked));
+        let said = "its last job was not finished after 3.000 s, when recording ended: it had a CPU";
+        let headline = of(&run).unwrap().headline;
+        assert!(headline.contains("worst 2.247 ms; ") && headline.ends_with(said), "{headline}");
+        let mut histogram = Histogram::new(Layout::LATENCY);
+        (0..9).for_each(|_| histogram.record(Ns::from_us(100)));
+        run.tasks[1].series[0].histogram = histogram;
+        (run.tasks[1].misses, run.tasks[1].late_causes) = (0, Vec::new());
+        run.verdict = Some(judge_recording(&run, &asked));
+        let [deadline, worst] = super::super::text::deadline_and_largest(&run);
+        assert_eq!((deadline.as_str(), worst), ("deadline 500 µs", format!("control/7 (RT 80): {said}")));
     }
 
     #[test]

@@ -186,6 +186,11 @@ pub fn deadline_and_largest(run: &Run) -> [String; 2] {
             format!("largest {} latency {max}{of_all}", quantity.name()),
         ];
     }
+    // Shorter ones that ended do not show why it failed.
+    let open = late::unfinished(run).and_then(|(task, deadline)| Some((task, deadline, task.late_end()?)));
+    if let Some((task, deadline, end)) = open {
+        return [format!("deadline {deadline}"), format!("{}: {end}", task.thread)];
+    }
     let deadline = run.verdict.as_ref().and_then(|verdict| verdict.deadline_ns);
     match (deadline, largest_of(run)) {
         (Some(deadline), Some((quantity, max))) => {

@@ -249,6 +249,8 @@ fn each_thread_is_held_to_its_own_deadline_and_those_without_one_are_listed() {
     let told = "deadlines: 1.000 ms for control/7 (RT 80); 5.000 ms for io/9 (RT 80); not judged, without a deadline: \
                 logger/8 (RT 80)";
     assert_eq!(passed.reasons.last().unwrap(), told);
+    let twice = verdict(&[control(DEADLINE), control(DEADLINE)], &[]);
+    assert_eq!(twice.reasons.last().unwrap(), "deadlines: 1.000 ms for control/7 (RT 80)");
     let failed = verdict(&[control(DEADLINE + Ns(1)), io(Ns::from_ms(6)), logger.clone()], &[]);
     assert_eq!((failed.outcome, failed.failures), (Some(Outcome::Fail), 2), "{failed:?}");
     let late = verdict(&[control(DEADLINE), io(Ns::from_ms(6))], &[]);
