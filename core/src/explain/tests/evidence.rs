@@ -1,7 +1,9 @@
 //! Parts of an explanation besides the tree: evidence, stacks, limits.
 
 use super::super::text::{render, Options};
+use super::super::{explain_wakeup, WakeInterval};
 use super::{explained, notation};
+use crate::time::{Cpu, Mono, Tid};
 
 const LATE: &str = "
   0   c1 switch idle > vnd/812
@@ -37,7 +39,7 @@ fn every_explained_leaf_names_the_event_that_proves_it() {
 #[test]
 fn evidence_that_begins_late_or_ends_early_is_a_limit_and_a_gap() {
     let mut window = notation::window(LATE);
-    window.complete_from.insert(crate::time::Cpu(1), crate::time::Mono(150_000));
+    window.complete_from.insert(Cpu(1), Mono(150_000));
     let explanation = explained(&window, 100, 530);
     assert!(explanation.limits.contains(&"the record of CPU 1 starts 50.0 µs too late".to_owned()));
     assert!(explanation.limits.contains(&"the record ends 14.0 µs too early".to_owned()));
@@ -48,22 +50,24 @@ fn evidence_that_begins_late_or_ends_early_is_a_limit_and_a_gap() {
 fn the_time_before_recording_is_no_loss_of_events() {
     let mut window = notation::window(
         "
+        100   c1 waking rt/50@95
         350   c1 switch hog/99@98:S > other/8
         400   c1 switch other/8:S > rt/50@95
         450   c1 switch rt/50@95:S > idle
         ",
     );
-    window.complete_from.insert(crate::time::Cpu(1), crate::time::Mono(300_000));
+    window.complete_from.insert(Cpu(1), Mono(300_000));
     let cause_of = |window: &_| {
-        let explanation = explained(window, 100, 400);
+        let (begin, end) = (Mono(100_000), Mono(400_000));
+        let explanation = explain_wakeup(window, &WakeInterval { tid: Tid(50), cpu: Cpu(1), begin, end });
         assert!(explanation.sentence.contains(&explanation.cause), "{}", explanation.sentence);
         explanation.cause
     };
     assert_eq!(cause_of(&window), "events lost");
-    window.began = Some(crate::time::Mono(301_000));
+    window.began = Some(Mono(301_000));
     assert_eq!(cause_of(&window), "before recording began");
     // The ring has been overwritten since.
-    window.complete_from.insert(crate::time::Cpu(1), crate::time::Mono(310_000));
+    window.complete_from.insert(Cpu(1), Mono(310_000));
     assert_eq!(cause_of(&window), "events lost");
 }
 
