@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The kernel recorder: one program, so one call, per tracepoint, for latencies (wakeup.h), interference (interference.h) and the
-// flight ring (flight.h). This file only attaches, and what this kernel lacks is not loaded (host/src/recorder/plan.rs).
+// The kernel recorder: one program, so one call, per tracepoint, for latencies (wakeup.h), interference (interference.h) and
+// the flight ring (flight.h). This file only attaches, and what this kernel lacks is not loaded (host/src/recorder/plan.rs).
 #include "kernel.h"
 #include "hist.h"
 #include "block.h"
