@@ -138,13 +138,13 @@ pub(crate) fn attach_all(object: &Object) -> Result<Vec<Link>> {
 pub(crate) fn iterate(object: &Object, name: &'static str) -> Result<()> {
     let failed = |error| explain("run", name, error);
     let found = object.progs_mut().find(|program| program.name() == name);
-    let Some(program) = found else { return Err(Error::refused("run", name, "there is no such program")) };
+    let program = found.ok_or_else(|| Error::refused("find", format!("the BPF program {name}"), ""))?;
     let link = program.attach().map_err(failed)?;
     let mut pass = libbpf_rs::Iter::new(&link).map_err(failed)?;
     let printed = pass.read(&mut [0]).map_err(|error| Error::new("run", name, error))?;
     match printed {
         0 => Ok(()),
-        _ => Err(Error::refused("run", name, "it prints")),
+        _ => Err(Error::refused("run", name, "unexpected output")),
     }
 }
 
