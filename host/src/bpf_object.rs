@@ -134,18 +134,16 @@ pub(crate) fn attach_all(object: &Object) -> Result<Vec<Link>> {
         .collect()
 }
 
-/// Runs the iterator `name` of a loaded object over everything it iterates over; it must print nothing.
-pub(crate) fn iterate(object: &Object, name: &'static str) -> Result<()> {
+/// Runs the iterator `name` of a loaded object over everything it iterates over; returns what it wrote.
+pub(crate) fn iterate(object: &Object, name: &'static str) -> Result<Vec<u8>> {
     let failed = |error| explain("run", name, error);
     let found = object.progs_mut().find(|program| program.name() == name);
     let program = found.ok_or_else(|| Error::refused("find", format!("the BPF program {name}"), ""))?;
     let link = program.attach().map_err(failed)?;
     let mut pass = libbpf_rs::Iter::new(&link).map_err(failed)?;
-    let printed = pass.read(&mut [0]).map_err(|error| Error::new("run", name, error))?;
-    match printed {
-        0 => Ok(()),
-        _ => Err(Error::refused("run", name, "unexpected output")),
-    }
+    let mut written = Vec::new();
+    pass.read_to_end(&mut written).map_err(|error| Error::new("run", name, error))?;
+    Ok(written)
 }
 
 /// Events that hit a program of `object` while it was running on the same CPU, and were skipped (kernel:

@@ -1,15 +1,20 @@
-//! What waits for a CPU when recording begins: nothing recorded shows its waking.
+//! What threads do when recording begins: nothing recorded shows the waking of one that waits for a CPU, nor the release of a job
+//! in progress.
 
 mod cyclic_thread;
 
+use std::io::{pipe, Read, Write};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use cyclic_thread::{clock, enter, sleep_until};
+use cyclic_thread::{clock, enter, enter_first, one_cpu, sleep_until};
 use lathunt_core::cpuset::CpuSet;
+use lathunt_core::run::Loss;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_host::recorder::{Options, Recorder};
-use lathunt_host::sched;
+use lathunt_host::recording::{Recording, Selection, Settings};
 use lathunt_host::testing::{lacks_bpf, may_run};
 
 const CPU: Cpu = Cpu(0);
@@ -64,14 +69,12 @@ fn wait_across_the_start(priority: i32, is_woken: bool, lead: Ns) -> Told {
             activations: true,
             ..Options::on(CpuSet::from_iter([CPU]))
         };
-        enter(Cpu(1), 0);
-        // SAFETY: a plain call, for this thread.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+        enter_first(Cpu(1));
         sleep_until(Mono(begin.0 + 40_000_000 - lead.0));
         let begins = clock();
         let recorder = Recorder::start(&options).unwrap_or_else(|error| panic!("{error}"));
         let begun = clock();
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
         ends.store(true, Ordering::Relaxed);
         let (since, came): (Mono, Mono) = waits.join().unwrap();
         (since, came, begins, begun, recorder)
@@ -106,7 +109,6 @@ fn wait_across(priority: i32, is_woken: bool, beginning: &mut Ns) -> Told {
 #[test]
 #[ignore = "root: run by make test"]
 fn a_wait_that_began_before_recording_is_in_the_figures_or_a_loss() {
-    let one_cpu = || sched::affinity().is_ok_and(|cpus| cpus.len() < 2).then_some("has one CPU only");
     if !may_run("a_wait_that_began_before_recording", lacks_bpf().or_else(one_cpu)) {
         return;
     }
@@ -120,4 +122,194 @@ fn a_wait_that_began_before_recording_is_in_the_figures_or_a_loss() {
     assert!(ordinary.longest + TICK > ordinary.truth || ordinary.lost > 0, "{ordinary:?}");
     let preempted = wait_across(0, false, &mut beginning);
     assert!(preempted.longest < Ns::from_ms(50) && preempted.lost == 0, "no wake-up: {preempted:?}");
+}
+
+/// What a thread does when recording begins, after its first jobs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    Work,
+    Preempted,
+    /// In a wait within its job.
+    Sleep,
+    /// In its main wait.
+    Rest,
+}
+
+/// Jobs before and after the one in which recording begins.
+const JOBS: u64 = 10;
+const NAME: &str = "named-by-other";
+
+/// What was told of a thread whose job lasts until 100 ms after recording began, and the least and most that it was.
+#[derive(Debug)]
+struct OfJob {
+    told: Option<Ns>,
+    least: Ns,
+    most: Ns,
+    activations: u64,
+    losses: Vec<Loss>,
+}
+
+/// A request to a thread that does not wait yet is queued, and its job is part of the one before.
+fn until_asleep(tid: Tid) {
+    let sleeps = || std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap().contains(") S ");
+    while !sleeps() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// By which its thread is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum By {
+    Id,
+    /// That another thread gives it, while recorded.
+    Name,
+}
+
+/// `None`: recording took too long to begin. A thread of `priority` waits for requests in one pipe, and in its long job, if it has one, for an answer in another.
+fn job_across_the_start(at: At, priority: i32, by: By) -> Option<OfJob> {
+    let (mut requests, mut request) = pipe().unwrap();
+    let (mut answers, mut answer) = pipe().unwrap();
+    let main_wait = format!("read {}", requests.as_raw_fd());
+    let (tell, told) = std::sync::mpsc::channel();
+    let (finish, finishes) = std::sync::mpsc::channel();
+    let (ends, latest) = (AtomicBool::new(false), clock() + Ns::from_ms(5_000));
+    let spin = || while !ends.load(Ordering::Relaxed) && clock() < latest {};
+    let mut ask = |tid, jobs| {
+        for _ in 0..jobs {
+            until_asleep(tid);
+            request.write_all(&[0]).unwrap();
+            finishes.recv().unwrap();
+        }
+    };
+    std::thread::scope(|scope| {
+        let serves = scope.spawn(|| {
+            enter(CPU, priority);
+            // SAFETY: no preconditions.
+            tell.send(Tid(unsafe { libc::gettid() })).unwrap();
+            let mut serve = |jobs| {
+                for _ in 0..jobs {
+                    requests.read_exact(&mut [0]).unwrap();
+                    finish.send(()).unwrap();
+                }
+            };
+            serve(JOBS);
+            if at != At::Rest {
+                serve(1);
+            }
+            match at {
+                At::Work | At::Preempted => spin(),
+                At::Sleep => answers.read_exact(&mut [0]).unwrap(),
+                At::Rest => {}
+            }
+            let finished = clock();
+            finish.send(()).unwrap();
+            serve(JOBS);
+            finished
+        });
+        enter_first(Cpu(1));
+        let tid = told.recv().unwrap();
+        ask(tid, JOBS + u64::from(at != At::Rest));
+        if at == At::Preempted {
+            scope.spawn(|| {
+                enter(CPU, 50);
+                spin();
+            });
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        let mut begins = clock();
+        let settings = Settings {
+            selection: match by {
+                By::Id => Selection::Pids(vec![tid.0]),
+                By::Name => Selection::Comm(vec![NAME.to_owned()]),
+            },
+            activation: Some(main_wait),
+            ..Settings::on(CpuSet::from_iter([CPU]))
+        };
+        let mut recording = Recording::start(settings).unwrap_or_else(|error| panic!("{error}"));
+        if by == By::Name {
+            begins = clock();
+            std::fs::write(format!("/proc/self/task/{tid}/comm"), NAME).unwrap();
+        }
+        let begun = clock();
+        std::thread::sleep(Duration::from_millis(100));
+        ends.store(true, Ordering::Relaxed);
+        answer.write_all(&[0]).unwrap();
+        finishes.recv().unwrap();
+        ask(tid, JOBS);
+        let finished: Mono = serves.join().unwrap();
+        recording.finish();
+        let snapshot = recording.snapshot();
+        let tasks = &snapshot.tasks;
+        let task = tasks.iter().find(|task| task.thread.tid == tid).unwrap_or_else(|| panic!("{tasks:?}"));
+        let job = OfJob {
+            told: task.outside_ns,
+            least: finished.since(begun),
+            most: finished.since(begins),
+            activations: task.activations,
+            losses: snapshot.losses,
+        };
+        (finished < latest).then_some(job)
+    })
+}
+
+/// The same, when the kernel hid no switch.
+fn seen_across_the_start(at: At, priority: i32, by: By) -> OfJob {
+    let mut seen = (0..8).filter_map(|_| job_across_the_start(at, priority, by));
+    seen.find(|job| job.losses.is_empty()).expect("each recording lost something, or took too long to begin")
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn the_rest_of_a_job_that_began_before_recording_is_outside_the_response_times() {
+    if !may_run("the_rest_of_a_job_that_began_before_recording", lacks_bpf().or_else(one_cpu)) {
+        return;
+    }
+    let cases = [
+        (At::Work, 10, By::Id),
+        (At::Preempted, 10, By::Id),
+        (At::Sleep, 10, By::Id),
+        (At::Sleep, 0, By::Id),
+        (At::Preempted, 0, By::Id),
+        (At::Work, 10, By::Name),
+        (At::Preempted, 10, By::Name),
+    ];
+    for (at, priority, by) in cases {
+        let job = seen_across_the_start(at, priority, by);
+        let told = job.told.unwrap_or_default();
+        let case = format!("{at:?}, priority {priority}, by {by:?}: {job:?}");
+        assert!((job.least..=job.most + Ns::from_ms(1)).contains(&told), "{case}");
+        assert_eq!(job.activations, JOBS - 1, "its last job has no next wait; {case}");
+    }
+    for priority in [10, 0] {
+        let rest = seen_across_the_start(At::Rest, priority, By::Id);
+        assert!(rest.told.unwrap_or_default() < Ns::from_ms(100), "it had nothing to do: {rest:?}");
+        assert_eq!(rest.activations, JOBS - 1, "its first job counts: {rest:?}");
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_thread_that_sleeps_throughout_is_named_with_its_place() {
+    if !may_run("a_thread_that_sleeps_throughout", lacks_bpf()) {
+        return;
+    }
+    let (mut requests, mut request) = pipe().unwrap();
+    let place = format!("in read {}", requests.as_raw_fd());
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // SAFETY: no preconditions.
+            tell.send(Tid(unsafe { libc::gettid() })).unwrap();
+            requests.read_exact(&mut [0]).unwrap();
+        });
+        let tid = told.recv().unwrap();
+        until_asleep(tid);
+        let settings =
+            Settings { selection: Selection::Pids(vec![tid.0]), ..Settings::on(CpuSet::from_iter([CPU])) };
+        let mut recording = Recording::start(settings).unwrap_or_else(|error| panic!("{error}"));
+        recording.finish();
+        request.write_all(&[0]).unwrap();
+        let named = |note: &String| note.contains(&place) && note.contains(&format!("/{tid} "));
+        assert!(recording.notes().iter().any(named), "{:?}", recording.notes());
+    });
 }

@@ -5,7 +5,7 @@ mod cyclic_thread;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cyclic_thread::{clock, enter, sleep_until};
+use cyclic_thread::{clock, enter, one_cpu, sleep_until};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Mono, Ns};
@@ -58,7 +58,6 @@ fn longest_wait_and_work(end_before_us: i64) -> (Option<Ns>, Option<Ns>) {
 #[test]
 #[ignore = "root: run by make test"]
 fn what_waits_and_what_works_just_when_recording_ends_is_in_the_figures() {
-    let one_cpu = || sched::affinity().is_ok_and(|cpus| cpus.len() < 2).then_some("has one CPU only");
     if !may_run("what_waits_and_what_works_just_when_recording_ends", lacks_bpf().or_else(one_cpu)) {
         return;
     }
@@ -142,7 +141,6 @@ fn longest_wait_of_a_sleeper() -> Option<Option<Ns>> {
 #[test]
 #[ignore = "root: run by make test"]
 fn a_thread_that_sleeps_when_recording_ends_waits_for_no_cpu() {
-    let one_cpu = || sched::affinity().is_ok_and(|cpus| cpus.len() < 2).then_some("has one CPU only");
     if !may_run("a_thread_that_sleeps_when_recording_ends_waits_for_no_cpu", lacks_bpf().or_else(one_cpu)) {
         return;
     }

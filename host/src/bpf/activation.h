@@ -7,7 +7,7 @@
  * the thread is preempted, and appended when it blocks. User space reads the ring every 20 to 50 ms
  * (host/src/recorder/activations.rs); records not read in time are overwritten and counted. So the switch-out needs no
  * lookup, and all statistics of applications are computed outside the kernel.
- * Not recorded: an activation whose thread had a CPU before the recording, or that is not over when it ends. */
+ * The one in which recording begins starts with it (begun.h). Not recorded: one that is not over when recording ends. */
 
 #define ACTIVATION_SLOTS 4096
 #define MOST_16 0xffff /* 16-bit counters saturate here */
@@ -37,7 +37,7 @@ enum activation_flag {
 	ACT_AFTER_UNSEEN = 16, /* the previous one ended without a switch and its start was not seen: it is not recorded */
 };
 /* State of a thread that was switched out runnable, or that waits for a CPU since before the recording (WAITED_BEFORE, start.h:
- * `saved.waking` is since when; it may have been woken). */
+ * `saved.entry` is since when; it may have been woken). */
 enum preempted { PREEMPTED = 1, PREEMPTED_UNSEEN, SWITCHED_IN_LATER /* after the end (over.h) */, WAITED_BEFORE };
 
 /* Same fields as core/src/trace/activation.rs, which decodes it. */

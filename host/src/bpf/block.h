@@ -183,6 +183,9 @@ struct cpu_block {
 	__u64 left_faults; /* page faults of the task being switched out, since it got the CPU */
 	__s32 run_tid;
 	__s32 hidden_tid; /* the task that the last LOST_SWITCH switched away from; 0: none */
+	__u64 begun_at;	  /* when recording found `begun_tid` running */
+	__s32 begun_tid;  /* the task that has this CPU since then (begun.h); 0: none, or its activation is open */
+	__s32 pad_of_begun;
 	struct seen seen[SEEN_SLOTS];
 	struct activation activation[ACTIVATION_SLOTS] __attribute__((aligned(64)));
 	struct nmi_note nmi_note[NMI_NOTES];
@@ -244,6 +247,12 @@ static __always_inline bool is_over(void)
 static __always_inline bool is_on(struct cpu_block *b)
 {
 	return b->on && !is_over();
+}
+
+/* The record under construction. */
+static __always_inline struct activation *open_activation(struct cpu_block *b)
+{
+	return &b->activation[b->activations & (ACTIVATION_SLOTS - 1)];
 }
 
 /* Null if this CPU is not recorded. */

@@ -83,12 +83,6 @@ static __always_inline void flight_comm(struct flight_rec *r, struct task_struct
 	r->wide[1] = *(__u64 *)&p->comm[8];
 }
 
-/* CPU that a waking task last ran on, as the tracepoint's own target_cpu. */
-static __always_inline __u32 flight_target(struct task_struct *p)
-{
-	return bpf_core_field_exists(p->thread_info.cpu) ? p->thread_info.cpu : (__u32)p->wake_cpu;
-}
-
 static __always_inline void flight_waking(struct cpu_block *b, __u64 at, __u32 kind, struct task_struct *waker,
 					  struct task_struct *p)
 {
@@ -100,7 +94,7 @@ static __always_inline void flight_waking(struct cpu_block *b, __u64 at, __u32 k
 	r->current = waker->pid;
 	r->tid = p->pid;
 	r->prio_b = p->prio;
-	r->word = flight_target(p);
+	r->word = cpu_of(p);
 	flight_comm(r, p);
 	flight_close(r, stamp);
 }
@@ -239,7 +233,7 @@ static __always_inline void flight_migrate(struct cpu_block *b, __u64 at, struct
 	r->current = current_tid();
 	r->tid = p->pid;
 	r->prio_b = p->prio;
-	r->aux = flight_target(p);
+	r->aux = cpu_of(p);
 	r->word = to;
 	flight_comm(r, p);
 	flight_close(r, stamp);

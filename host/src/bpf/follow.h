@@ -69,6 +69,8 @@ static __always_inline int follow_name(struct task_struct *p, const char *comm)
 		w = claim_waking(b, p->pid);
 		if (w && itself)
 			chosen_while_it_runs(b, w, p);
+		else if (w)
+			begins_at_work(b, p);
 	} else if (!chosen && w && itself && followed.by == BY_NAME)
 		give_back(w);
 	return 0;

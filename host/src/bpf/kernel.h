@@ -35,7 +35,7 @@ struct k_sigaction {
 } CORE;
 
 struct thread_info {
-	__u32 cpu; /* x86 since 5.16 (bcf9033e5449), arm64 since 5.1x; else see task_cpu() */
+	__u32 cpu; /* x86 since 5.16 (bcf9033e5449), arm64 since 5.1x; else see cpu_of() */
 #if defined(__TARGET_ARCH_arm64)
 	unsigned long flags;
 #else
@@ -130,6 +130,7 @@ struct task_struct {
 	__s32 on_rq;	/* 1: on a run queue */
 	__s32 on_cpu;	/* CONFIG_SMP */
 	unsigned long nvcsw; /* number of times it blocked; incremented before sched_switch */
+	unsigned long nivcsw; /* number of times it was preempted */
 	unsigned int in_iowait : 1; /* it waits for a device */
 	unsigned int frozen : 1; /* stopped, or frozen by cgroup v2; since 5.2, CONFIG_CGROUPS */
 	bool throttled; /* it waits for its group's quota; since 6.18, which throttles tasks one by one */
@@ -149,6 +150,12 @@ struct task_struct {
 #define SCHED_RR 2
 #define SCHED_DEADLINE 6
 #define MAX_RT_PRIO 100	      /* include/linux/sched/prio.h */
+
+/* CPU that it last ran on: of a waking task, the tracepoint's target_cpu. */
+static __always_inline __u32 cpu_of(struct task_struct *p)
+{
+	return bpf_core_field_exists(p->thread_info.cpu) ? p->thread_info.cpu : (__u32)p->wake_cpu;
+}
 
 /* Not a call on arm64 (since 6.11); a call on x86 (as in the code of 6.18), so not twice in a program.
  * bpf_get_current_pid_tgid() is always a call. */

@@ -3,12 +3,7 @@
 /* Builds an activation (activation.h): waking, switched in, preempted, resumed, blocks. Interrupts are off in all of these
  * except the waking, whose record belongs to its thread alone, and activation_turns(), in which softirqs can run: the
  * interrupts that can arrive there touch no activation. */
-
-/* The record under construction. */
-static __always_inline struct activation *open_activation(struct cpu_block *b)
-{
-	return &b->activation[b->activations & (ACTIVATION_SLOTS - 1)];
-}
+#include "begun.h"
 
 static __always_inline void activation_waking(struct cpu_block *b, struct waking *w, struct open_timer *t,
 					      struct task_struct *waker)
@@ -122,14 +117,10 @@ static __always_inline void named_in_the_end(struct activation *a, struct task_s
 		a->prio = p->prio;
 }
 
-/* `jobs`: ended by yielding, which the kernel does not count as blocking; `state`: state in which it leaves the CPU;
- * `current`: see blocking_point(). */
-static __always_inline void activation_ends(struct cpu_block *b, struct activation *a, __u64 at, struct task_struct *p,
-					    __u16 jobs, __u32 state, bool current)
+/* `state`: in which it leaves the CPU; `current`: see blocking_point(). */
+static __always_inline void blocks_in(struct cpu_block *b, struct activation *a, struct task_struct *p, __u32 state,
+				      bool current)
 {
-	a->out_at = at;
-	a->blocks = p->nvcsw + jobs;
-	named_in_the_end(a, p);
 	blocking_point(b, a, p, current);
 	if (a->syscall >= 0 && !(a->flags & ACT_COMPAT) && is_held_up(p, a->syscall, state))
 		a->syscall = SYSCALL_HELD_UP - a->syscall;
@@ -137,6 +128,16 @@ static __always_inline void activation_ends(struct cpu_block *b, struct activati
 		a->via |= LEFT_STOPPED;
 		a->syscall = a->syscall == SYSCALL_NONE ? SYSCALL_STOPPED : a->syscall;
 	}
+}
+
+/* `jobs`: ended by yielding, which the kernel does not count as blocking; for the others see blocks_in(). */
+static __always_inline void activation_ends(struct cpu_block *b, struct activation *a, __u64 at, struct task_struct *p,
+					    __u16 jobs, __u32 state, bool current)
+{
+	a->out_at = at;
+	a->blocks = p->nvcsw + jobs;
+	named_in_the_end(a, p);
+	blocks_in(b, a, p, state, current);
 	publish(&a->stamp, b->activations + 1);
 	count_up(&b->activations);
 }
@@ -273,9 +274,10 @@ static __always_inline void unseen_preempted(struct waking *w, struct task_struc
 static __always_inline void activation_resumes(struct cpu_block *b, __u64 at, struct waking *w)
 {
 	struct activation *a = open_activation(b);
-	bool seen = w->preempted == PREEMPTED;
+	bool before = w->preempted == WAITED_BEFORE;
+	bool seen = w->preempted == PREEMPTED || (before && options & OPT_ACTIVATIONS);
 
-	if (w->preempted == WAITED_BEFORE)
+	if (before)
 		wait_before_start_ends(b, at, w);
 	w->preempted = 0;
 	if (!seen)
@@ -384,7 +386,7 @@ static __always_inline void activation_exits(struct cpu_block *b, __u64 at, stru
 /* Woken while still going to sleep: one activation ends, whether or not its start was seen, and the next begins. */
 static __noinline int activation_turns(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)
 {
-	if (b->run_tid == p->pid) {
+	if (is_open(b, p)) {
 		activation_stays(b, at, w, p);
 	} else {
 		w->preempted = 0;

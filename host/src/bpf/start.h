@@ -1,24 +1,33 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #pragma once
-/* Threads that wait for a CPU when recording begins. Their wakings are not recorded: without this, a wait that goes on would
- * be in no figure, however long. User space runs it once, when all other programs record.
+/* What each measured thread does when recording begins: nothing of that was recorded. User space runs this once, when all
+ * other programs record.
  *
- * The kernel knows since when a thread is on its run queue: woken, preempted, or moved there while it waited. It also knows
- * when the thread last had a CPU, by a clock that stands still in interrupts. A real-time thread that has been on the run
- * queue for less time than that was woken; its wake-up counts, to within a tick (the kernel's clock is as old as the last
- * event of the scheduler on that CPU). An ordinary thread may also have been moved by the load balancer after it was
- * preempted: its wait is in no figure, and a loss if it is longer than all that are (WAITED_BEFORE). */
+ * A thread that waits for a CPU. The kernel knows since when it is on its run queue: woken, preempted, or moved there while it
+ * waited. It also knows when the thread last had a CPU, by a clock that stands still in interrupts. A real-time thread that
+ * has been on the run queue for less time than that was woken; its wake-up counts, to within a tick (the kernel's clock is as
+ * old as the last event of the scheduler on that CPU). An ordinary thread may also have been moved by the load balancer after
+ * it was preempted: its wait is in no figure, and a loss if it is longer than all that are (WAITED_BEFORE).
+ *
+ * A thread that was preempted, that has a CPU, or that sleeps: its activation begins with the recording (begun.h). User space
+ * reads that of one that sleeps from the iterator (host/src/recorder/begun.rs), which needs no slot for it. */
 
 #define ON_RUN_QUEUE 1 /* kernel/sched/sched.h, TASK_ON_RQ_QUEUED */
 
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} CORE;
+
 struct bpf_iter__task {
-	void *meta;
+	struct bpf_iter_meta *meta;
 	struct task_struct *task; /* null at the end */
-};
+} CORE;
 
 static __always_inline bool waits_for_a_cpu(struct task_struct *p)
 {
-	if (!bpf_core_field_exists(p->on_cpu) || p->on_cpu || p->on_rq != ON_RUN_QUEUE || p->__state)
+	if (p->on_cpu || p->on_rq != ON_RUN_QUEUE || p->__state)
 		return false;
 	if (p->policy == SCHED_DEADLINE && BPF_CORE_READ_BITFIELD_PROBED(p, dl.dl_throttled))
 		return false;
@@ -46,18 +55,28 @@ static __always_inline __u64 waits_since(struct task_struct *p, __u64 now, __u64
 	return now - (clock - queued);
 }
 
-static __noinline int waited_before_start(struct cpu_block *b, struct task_struct *p)
+/* Its slot, if it is measured. */
+static __always_inline struct waking *slot_of(struct cpu_block *b, struct task_struct *p)
 {
 	struct waking *w = find_waking(p->pid);
-	__u64 since, away;
 
 	if (!w && !(options & OPT_CHOSEN_ONLY))
 		w = claim_waking(b, p->pid);
-	if (!w || w->at || w->preempted)
-		return 0; /* woken, or preempted, while recorded */
-	since = waits_since(p, bpf_ktime_get_ns(), &away);
-	if (away && since <= away)
-		return 0; /* preempted: not a wake-up */
+	return w;
+}
+
+static __noinline int waits_at_start(struct cpu_block *b, struct task_struct *p)
+{
+	__u64 now = bpf_ktime_get_ns(), since, away;
+	struct waking *w = slot_of(b, p);
+	bool preempted;
+
+	if (!w || w->at || w->preempted == PREEMPTED)
+		return 0; /* woken while recorded, also before it was preempted */
+	since = waits_since(p, now, &away);
+	preempted = w->preempted == PREEMPTED_UNSEEN || (away && since <= away);
+	if (preempted && !(options & OPT_ACTIVATIONS))
+		return 0;
 	w->expires = 0;
 	w->entry = 0;
 	w->slack = 0;
@@ -66,12 +85,13 @@ static __noinline int waited_before_start(struct cpu_block *b, struct task_struc
 	w->waker_tid = 0;
 	w->source = 0;
 	w->sleep = 0;
-	if (away && p->prio < MAX_RT_PRIO) {
+	if (!preempted && away && p->prio < MAX_RT_PRIO) {
 		publish(&w->at, since);
 	} else {
-		w->saved.waking = since;
-		w->saved.blocks = p->nvcsw;
-		w->preempted = WAITED_BEFORE;
+		activation_begun(&w->saved, p, now);
+		w->saved.preemptions = 1;
+		w->saved.entry = since;
+		w->preempted = preempted ? PREEMPTED : WAITED_BEFORE;
 	}
 	if (!waits_for_a_cpu(p)) { /* switched in meanwhile */
 		w->at = 0;
@@ -80,13 +100,56 @@ static __noinline int waited_before_start(struct cpu_block *b, struct task_struc
 	return 0;
 }
 
+static __noinline int runs_at_start(struct task_struct *p)
+{
+	__u64 switches = p->nvcsw + p->nivcsw;
+	__u32 cpu = cpu_of(p);
+	struct cpu_block *b = bpf_map_lookup_elem(&blocks, &cpu);
+
+	if (!p->on_cpu || !b || !is_on(b) || !slot_of(b, p) || b->run_tid == p->pid)
+		return 0;
+	b->begun_at = bpf_ktime_get_ns();
+	*(volatile __s32 *)&b->begun_tid = p->pid;
+	if (!p->on_cpu || p->nvcsw + p->nivcsw != switches) /* it has left that CPU meanwhile */
+		b->begun_tid = 0;
+	return 0;
+}
+
+static __noinline int sleeps_at_start(struct bpf_iter__task *ctx, struct cpu_block *b, struct task_struct *p)
+{
+	__u32 state = p->__state;
+	struct activation a;
+
+	if ((options & OPT_CHOSEN_ONLY) && !find_waking(p->pid))
+		return 0;
+	activation_begun(&a, p, bpf_ktime_get_ns());
+	a.out_at = a.in_at;
+	blocks_in(b, &a, p, state, false);
+	a.stamp = 1;
+	if (state && !p->on_rq && a.blocks == (__u16)p->nvcsw) /* it was not woken meanwhile */
+		bpf_seq_write(ctx->meta->seq, &a, sizeof(a));
+	return 0;
+}
+
+/* `p` is measured from now on, and may be at work. */
+static __always_inline int begins_at_work(struct cpu_block *b, struct task_struct *p)
+{
+	if (!bpf_core_field_exists(p->on_cpu))
+		return 0;
+	if (waits_for_a_cpu(p))
+		return waits_at_start(b, p);
+	return options & OPT_ACTIVATIONS && p->on_cpu ? runs_at_start(p) : 0;
+}
+
 SEC("iter/task")
 int on_each_task(struct bpf_iter__task *ctx)
 {
 	struct cpu_block *b = any_block();
 	struct task_struct *p = ctx->task;
 
-	if (b && p && is_measured(p) && waits_for_a_cpu(p))
-		waited_before_start(b, p);
-	return 0;
+	if (!b || !p || !is_measured(p) || p->flags & PF_EXITING)
+		return 0;
+	if (options & OPT_ACTIVATIONS && p->__state && !p->on_cpu)
+		return sleeps_at_start(ctx, b, p);
+	return begins_at_work(b, p);
 }

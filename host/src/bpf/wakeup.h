@@ -154,7 +154,7 @@ static __always_inline int thread_ends(struct cpu_block *b, struct task_struct *
 
 	if (w && !is_over())
 		give_back(w);
-	if (b && is_on(b) && b->run_tid == p->pid)
+	if (b && is_on(b) && is_open(b, p))
 		activation_exits(b, bpf_ktime_get_ns(), p, jobs);
 	return 0;
 }
@@ -260,7 +260,7 @@ static __always_inline void job_released(struct cpu_block *b, struct open_timer 
 /* A measured task that leaves the CPU runnable has run since its waking; one that blocks has ended an activation. */
 static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, struct task_struct *prev, __u32 state)
 {
-	bool runnable = !state, ours = b->run_tid && b->run_tid == prev->pid;
+	bool runnable = !state, ours = is_open(b, prev);
 	struct seen *seen = seen_of(b, prev->prio);
 	struct waking *w;
 	__s32 tid;

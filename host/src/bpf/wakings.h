@@ -54,16 +54,6 @@ static __always_inline void give_back(struct waking *w)
 	__sync_lock_test_and_set(&w->tid, 0); /* after all stores above */
 }
 
-/* It waited for a CPU since before the recording, woken or preempted (start.h). */
-static __noinline int wait_before_start_ends(struct cpu_block *b, __u64 at, struct waking *w)
-{
-	__u64 since = w->saved.waking;
-
-	if (at > since && at - since > b->before_ns)
-		b->before_ns = at - since;
-	return 0;
-}
-
 /* Wakings of one thread are serialized, so it is claimed once. */
 static __always_inline struct waking *claim_waking(struct cpu_block *b, __s32 tid)
 {

@@ -119,9 +119,10 @@ pub(super) struct CpuBlock {
     pub run_tid: AtomicI32,
     /// The task that the last unreported switch switched away from; 0: none.
     pub hidden_tid: AtomicI32,
+    private_begun: [u64; 2],
     /// Last switch-in or switch-out of a task of each real-time priority.
     pub seen: [Seen; 128],
-    pad_of_lines: [u64; 6],
+    pad_of_lines: [u64; 4],
     pub activation: [[AtomicU64; lathunt_core::trace::activation::WORDS]; ACTIVATIONS],
     private_end: [u64; 104],
     /// The longest wait that began before the recording and may have been a wake-up.

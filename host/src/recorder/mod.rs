@@ -8,6 +8,7 @@
 //! `lathunt_core::trace::flight`. Not here: which peaks to keep, and their explanation.
 
 mod activations;
+mod begun;
 mod block;
 pub mod blocking;
 mod capability;
@@ -41,6 +42,7 @@ use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::activation::Activation;
 use libbpf_rs::{Link, MapCore, Object};
 
+use begun::Begun;
 use block::{Blocks, Over};
 use chosen::Chosen;
 use plan::{Kernel, Plan};
@@ -63,8 +65,8 @@ use crate::bpf_object;
 use crate::clock;
 use crate::error::{Error, Result};
 
-/// The program that finds the threads that wait for a CPU already (src/bpf/start.h).
-const WAITS_ALREADY: &str = "on_each_task";
+/// The program that finds out what each thread does when recording begins (src/bpf/start.h).
+const AT_START: &str = "on_each_task";
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o.gz"));
 
@@ -81,6 +83,7 @@ pub struct Recorder {
     largest: HashMap<(Cpu, usize), Ns>, // since `take_largest`
     read: HashMap<Cpu, u64>, // activations read so far
     held: activations::Held,
+    begun: Begun,
     links: Vec<Link>,
     object: Object,
 }
@@ -94,7 +97,7 @@ impl Recorder {
         let mut open = bpf_object::open("recorder", OBJECT)?;
         let targets: Vec<String> = open.progs().map(|p| tracepoint(&p.section().to_string_lossy())).collect();
         let plan = Plan::of(&Kernel::probe(targets.iter().map(String::as_str))?)?;
-        let finds_waits = plan.load.contains(plan::TASKS);
+        let sees_the_start = plan.load.contains(plan::TASKS);
         for mut program in open.progs_mut() {
             let target = tracepoint(&program.section().to_string_lossy());
             program.set_autoload(plan.load.contains(&target) && options.wants(&target));
@@ -131,6 +134,7 @@ impl Recorder {
             largest: HashMap::new(),
             read: HashMap::new(),
             held: activations::Held::default(),
+            begun: Begun::default(),
             links: Vec::new(),
             object,
         };
@@ -139,8 +143,8 @@ impl Recorder {
         recorder.links = bpf_object::attach_all(&recorder.object)?;
         clock::arm_timers_of_clocks_that_are_set();
         recorder.switch_on();
-        if finds_waits {
-            bpf_object::iterate(&recorder.object, WAITS_ALREADY)?;
+        if sees_the_start {
+            recorder.begun = Begun::read(&bpf_object::iterate(&recorder.object, AT_START)?);
         }
         Ok(recorder)
     }
@@ -178,7 +182,8 @@ impl Recorder {
     }
 
     /// Passes to `see` the activations that ended since the last call, with [`Options::activations`], of all CPUs in the
-    /// order of their ends. Returns how many were overwritten before they were read. Call it with [`Recorder::poll`]: the
+    /// order of their ends. The first of a thread that slept when recording began is preceded by one of length 0 that tells
+    /// where. Returns how many were overwritten before they were read. Call it with [`Recorder::poll`]: the
     /// ring of a CPU holds 4096.
     pub fn activations(&mut self, mut see: impl FnMut(&Activation)) -> u64 {
         let (horizon, mut lost) = (clock::mono(), 0);
@@ -188,8 +193,27 @@ impl Recorder {
                 lost += activations::take(block, read, &mut |activation| self.held.add(activation));
             }
         }
-        self.held.show(horizon, &mut see);
+        self.held.show(horizon, &mut |activation| {
+            self.begun.before(activation).iter().for_each(&mut see);
+            see(activation);
+        });
         lost
+    }
+
+    /// Where the thread of `first` slept when recording began, if `first` is its first activation and unfinished at the end:
+    /// [`Recorder::activations`] passes on neither.
+    pub(crate) fn begun_before(&mut self, first: &Activation) -> Option<Activation> {
+        self.begun.before(first)
+    }
+
+    /// Nobody was at work or asleep when recording began.
+    pub(crate) fn forget_begun(&mut self) {
+        self.begun = Begun::default();
+    }
+
+    /// Where those slept when recording began that have not been seen since, and still exist.
+    pub(crate) fn never_woke(&self) -> Vec<Activation> {
+        self.begun.unseen().filter(|begun| blocks(begun.thread.tid) == Some(begun.blocks)).copied().collect()
     }
 
     /// The handle by which a measuring thread on `cpu` preserves evidence.

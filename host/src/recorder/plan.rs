@@ -45,7 +45,7 @@ const WANTED: [(&str, &str); 9] = [
     ("sched_migrate_task", "migrations are not shown"),
     ("sched_exit_tp", "the time of the switch itself is not measured (since about 6.15)"),
     ("sched_pi_setprio", "priority inheritance is not shown"),
-    (TASKS, "a wait for a CPU that began before the recording is not seen (since 5.8)"),
+    (TASKS, "waits for a CPU and jobs that began before the recording are not seen (since 5.8)"),
 ];
 
 impl Kernel {

@@ -55,7 +55,8 @@ impl Recorder {
         let end = clock::mono();
         let mut open: Vec<(Activation, State)> =
             blocks().filter_map(|(_, block)| Some((running(block, end)?, State::Runs))).collect();
-        let preempted = self.chosen.slots().iter().filter(|slot| slot.is_preempted());
+        let lost_it = |slot: &&Waking| slot.is_preempted() || slot.waits_since_before();
+        let preempted = self.chosen.slots().iter().filter(lost_it);
         open.extend(preempted.filter_map(|slot| Some((lost_its_cpu(slot, end)?, State::Preempted))));
         open.extend(self.waiting(end).into_iter().map(|waiting| (waiting, State::Waits)));
         self.waiting_since_before(end);
@@ -67,7 +68,7 @@ impl Recorder {
         for slot in self.chosen.slots().iter().filter(|slot| slot.waits_since_before()) {
             let seen = look(Tid(slot.tid.load(Acquire))).filter(|seen| seen.runnable);
             if let Some(block) = seen.and_then(|seen| self.blocks.of(seen.cpu)) {
-                let since = Mono(slot.saved[1].load(Relaxed));
+                let since = Mono(slot.saved[3].load(Relaxed));
                 block.before_ns.fetch_max(end.since(since).0, Relaxed);
             }
         }

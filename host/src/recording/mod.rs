@@ -6,6 +6,7 @@
 //!
 //! Not here: files, terminals, verdicts.
 
+mod asleep;
 mod circumstances;
 mod evidence;
 mod extremes;
@@ -89,10 +90,12 @@ impl Recording {
             Some(tid) => Some(vec![tid]),
             None => settings.selection.threads()?,
         };
-        let recorder = Recorder::start(&settings.recorder(tids))?;
+        let mut recorder = Recorder::start(&settings.recorder(tids))?;
         let begin = clock::mono();
         let mut found = Found::new();
-        if settings.command.is_none() {
+        if settings.command.is_some() {
+            recorder.forget_begun(); // it is held before its first instruction
+        } else {
             // Once more: programs started while the BPF programs were loaded.
             look(&mut found, &recorder, &settings.selection);
             found.missed = 0;
@@ -301,9 +304,12 @@ impl Recording {
                     activation.cpu
                 ));
             }
+            let begun = self.recorder.begun_before(activation);
+            begun.iter().for_each(|begun| _ = self.tasks.add(&self.objects.with_sources(begun)));
             self.tasks.goes_on(activation, *state);
         }
         if self.settings.is_application() {
+            self.notes.extend(asleep::note(self.recorder.never_woke()));
             for (who, process, policy, ran) in self.recorder.measured() {
                 let ran = ran.saturating_sub(self.found.ran_before(who.tid));
                 self.tasks.ran(who, process, policy, ran);

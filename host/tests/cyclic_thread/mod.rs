@@ -40,6 +40,18 @@ pub fn enter(cpu: Cpu, priority: i32) {
     }
 }
 
+/// Why a test that needs two CPUs cannot run.
+pub fn one_cpu() -> Option<&'static str> {
+    lathunt_host::sched::affinity().is_ok_and(|cpus| cpus.len() < 2).then_some("has one CPU only")
+}
+
+/// As [`enter`] without a real-time priority, but before all other ordinary threads.
+pub fn enter_first(cpu: Cpu) {
+    enter(cpu, 0);
+    // SAFETY: a plain call, for this thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+}
+
 pub fn sleep_until(time: Mono) {
     sleep_until_time_of(libc::CLOCK_MONOTONIC, time.0);
 }

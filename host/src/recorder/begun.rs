@@ -1,0 +1,78 @@
+//! Where each measured thread slept when recording began (src/bpf/start.h).
+//!
+//! That wait is no job, and its end is the release of one; or else it is inside a job, which then goes on. Of a thread that
+//! never runs while recorded nothing is told.
+
+use std::collections::HashMap;
+
+use lathunt_core::time::Tid;
+use lathunt_core::trace::activation::{Activation, WORDS};
+
+/// The activations in which recording began, of threads that slept then and have not been seen since.
+#[derive(Default)]
+pub(super) struct Begun(HashMap<Tid, Activation>);
+
+impl Begun {
+    /// Reads what the iterator wrote: records of activations.
+    pub fn read(written: &[u8]) -> Begun {
+        let records = written.chunks_exact(WORDS * 8).filter_map(|record| {
+            let word = |at: usize| record[at * 8..][..8].try_into().map(u64::from_ne_bytes);
+            let mut words = [0; WORDS];
+            for (at, value) in words.iter_mut().enumerate() {
+                *value = word(at).ok()?;
+            }
+            Activation::parse(&words, 0)
+        });
+        Begun(records.map(|begun| (begun.thread.tid, begun)).collect())
+    }
+
+    /// The one that `first` follows, once: `first` is the first recorded activation of its thread, complete or not. `None` if
+    /// others came between, or the thread id is that of another thread by now.
+    pub fn before(&mut self, first: &Activation) -> Option<Activation> {
+        let begun = self.0.remove(&first.thread.tid)?;
+        let follows = begun.tgid == first.tgid && begun.blocked <= first.waking && !first.is_first();
+        follows.then_some(begun)
+    }
+
+    /// Those of threads not seen since.
+    pub fn unseen(&self) -> impl Iterator<Item = &Activation> {
+        self.0.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lathunt_core::time::{Mono, Ns};
+    use lathunt_core::trace::activation::Via;
+
+    use super::*;
+
+    /// Of process 4, as the iterator writes it: asleep at `at`.
+    fn record(tid: u32, at: u64) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        (words[0], words[1], words[4], words[5]) = (1, at, at, at);
+        (words[9], words[12], words[13]) = (4 << 32 | u64::from(tid), 3 << 56, 6 << 32 | 4);
+        words
+    }
+
+    /// The same thread, woken at `at` for the `blocks`th time.
+    fn woken(tid: u32, at: u64, blocks: u16) -> Activation {
+        let via_thread =
+            Activation { via: Via::Thread, blocks, ..Activation::parse(&record(tid, at), 0).unwrap() };
+        Activation { blocked: via_thread.blocked + Ns(10), ..via_thread }
+    }
+
+    #[test]
+    fn the_first_activation_of_a_thread_is_preceded_by_the_place_where_it_slept() {
+        let written: Vec<u8> = (1..=5).flat_map(|tid| record(tid, 100)).flat_map(u64::to_ne_bytes).collect();
+        let mut begun = Begun::read(&written);
+        assert_eq!(begun.before(&woken(1, 100, 7)).map(|begun| begun.blocked), Some(Mono(100)));
+        assert_eq!(begun.before(&woken(1, 200, 8)), None, "once");
+        assert_eq!(begun.before(&woken(2, 99, 7)), None, "it slept again since");
+        assert_eq!(begun.before(&woken(3, 200, 1)), None, "a new thread with that id");
+        let another = Activation { tgid: Tid(9), ..woken(4, 200, 7) };
+        assert_eq!(begun.before(&another), None, "of another process");
+        assert!(begun.before(&woken(5, 200, 7)).is_some() && begun.before(&woken(6, 200, 7)).is_none());
+        assert!(Begun::read(&written[..WORDS * 8 - 1]).0.is_empty(), "cut off");
+    }
+}
