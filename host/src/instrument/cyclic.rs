@@ -156,8 +156,9 @@ impl Cyclic {
             Alignment::At(at) => crate::clock::mono() + Ns(at.saturating_sub(cyclic.options.clock.now())),
             _ => crate::clock::mono(),
         };
-        for (_, go) in &gates {
+        for ((_, go), thread) in gates.iter().zip(&cyclic.threads) {
             let _ = go.send(base); // a thread that is gone shows in its result
+            thread.shared.release_at(cyclic.options.clock.now());
         }
         Ok(cyclic)
     }

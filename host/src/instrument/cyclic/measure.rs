@@ -89,7 +89,8 @@ impl Task {
             (Some(base), Alignment::FullSecond(offset)) => base + offset.0,
             // spread over one interval: threads that wake at the same moment would measure each other
             (Some(base), Alignment::At(_)) => base + self.offset(),
-            _ => clock.now() + self.offset(),
+            // A thread that waited for its CPU since it was released is late for activations of that time.
+            _ => self.shared.released().map_or(clock.now(), |at| at.min(clock.now())) + self.offset(),
         };
         let mut expected = begin + interval;
         let sleeper = match Sleeper::new(clock, self.options.wait, self.spec.interval, expected) {
@@ -97,15 +98,21 @@ impl Task {
             Err(error) => return Some(error.to_string()),
         };
         expected = sleeper.first(expected);
-        // Of the scheduled start, if there is one.
-        let now = crate::clock::mono() + Ns(begin.saturating_sub(clock.now()));
+        let ahead = begin.wrapping_sub(clock.now()) as i64;
+        let now = Mono(crate::clock::mono().0.saturating_add_signed(ahead));
         self.warm_up.iter().chain([&self.shared]).for_each(|shared| shared.begin_at(now));
         let mut state = State::new(begin, &self.options);
         // Allocated in advance, because the measuring loop must not allocate.
         let (mut begin, mut next) = (begin, self.warm_up.as_ref().map(|_| State::new(begin, &self.options)));
         let mut warm_until = self.options.warm_up.map_or(0, |length| begin + length.0);
-        while !self.control.stop.load(Ordering::Relaxed) {
-            let (due, overrun) = match sleeper.wait(expected) {
+        loop {
+            // The end may come between a sample and the wait for the next activation, which may be late by then.
+            let woken = match self.control.stop.load(Ordering::Relaxed) {
+                false => sleeper.wait(expected),
+                true if sleeper.has_grid() && self.is_latest_yet(expected) => Woken::Interrupted { expected },
+                true => break,
+            };
+            let (due, overrun) = match woken {
                 Woken::At { expected, overrun } => (expected, overrun),
                 Woken::Interrupted { expected } if self.is_latest_yet(expected) => (expected, 0),
                 Woken::Interrupted { .. } => continue,
@@ -279,6 +286,7 @@ mod tests {
 
     use lathunt_core::time::Cpu;
 
+    use super::super::Wait;
     use super::*;
 
     #[test]
@@ -309,9 +317,7 @@ mod tests {
         assert_eq!(seconds, [0, 0, 1, 7]);
     }
 
-    #[test]
-    fn an_activation_whose_wait_a_signal_ends_is_a_sample_if_it_is_the_latest() {
-        let options = Options::on([Cpu(0)]);
+    fn task(options: Options) -> Task {
         let shared = Arc::new(Shared::new(&options, None));
         let control = Arc::new(Control {
             stop: AtomicBool::new(false),
@@ -320,7 +326,12 @@ mod tests {
             broke_at: AtomicU64::new(0),
         });
         let (spec, hooks) = (options.threads[0], Hooks::default());
-        let task = Task { index: 0, spec, options, control, shared, warm_up: None, hooks };
+        Task { index: 0, spec, options, control, shared, warm_up: None, hooks }
+    }
+
+    #[test]
+    fn an_activation_whose_wait_a_signal_ends_is_a_sample_if_it_is_the_latest() {
+        let task = task(Options::on([Cpu(0)]));
         let due = |before: Ns| task.options.clock.now() - before.0;
         assert!(!task.is_latest_yet(due(Ns::ZERO) + 60_000_000_000), "it is not due");
         assert!(task.is_latest_yet(due(Ns::from_us(3))), "the first");
@@ -328,5 +339,35 @@ mod tests {
         task.shared.enter(&entry);
         assert!(!task.is_latest_yet(due(Ns::from_us(3))), "a signal ended its wait in time");
         assert!(task.is_latest_yet(due(Ns::from_ms(60_001))));
+    }
+
+    #[test]
+    fn an_activation_that_is_late_when_the_measurement_ends_before_the_wait_for_it_is_a_sample() {
+        for wait in [Wait::Absolute, Wait::PosixTimer { absolute: true }] {
+            let mut task = task(Options { wait, ..Options::on([Cpu(0)]) });
+            task.options.alignment = Alignment::At(0);
+            task.control.stop.store(true, Ordering::Relaxed);
+            let begun = task.options.clock.now() - Ns::from_ms(60).0;
+            assert_eq!(task.measure(Some(begun)), None);
+            let found = task.shared.live();
+            assert!(found.max >= Some(Ns::from_ms(59)) && found.missed >= 58, "{wait:?} {found:?}");
+            assert_eq!(found.count, 1);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_waited_for_its_cpu_since_its_release_is_late() {
+        let mut task = task(Options { loops: Some(1), ..Options::on([Cpu(0)]) });
+        let released = task.options.clock.now() - Ns::from_ms(60).0;
+        task.shared.release_at(released);
+        assert_eq!(task.measure(None), None);
+        let found = task.shared.live();
+        assert!(found.max >= Some(Ns::from_ms(59)) && found.missed >= 58, "{found:?}");
+        let series = task.shared.result(&task.options, 0).series;
+        assert!(
+            series.begin.is_some_and(|begin| begin.0.abs_diff(released) < 50_000_000),
+            "{:?}",
+            series.begin
+        );
     }
 }

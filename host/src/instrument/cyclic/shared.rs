@@ -40,6 +40,8 @@ pub(super) struct Shared {
     worst_len: AtomicU64,
     seconds: Seconds,
     begin: AtomicU64,
+    /// When the thread was told to begin, in ns of the clock of its activations; 0: not known.
+    released: AtomicU64,
     tid: AtomicI32,
     done: AtomicBool,
     pub(super) own_cpu: OwnCpu,
@@ -67,6 +69,7 @@ impl Shared {
             worst_len: AtomicU64::new(0),
             seconds: Seconds::new(options.duration),
             begin: AtomicU64::new(0),
+            released: AtomicU64::new(0),
             tid: AtomicI32::new(0),
             done: AtomicBool::new(false),
             own_cpu: OwnCpu::new(cpu),
@@ -83,6 +86,16 @@ impl Shared {
 
     pub(super) fn begin_at(&self, begin: Mono) {
         self.begin.store(begin.0, Ordering::Release);
+    }
+
+    /// The thread may begin since `now`.
+    pub(super) fn release_at(&self, now: u64) {
+        self.released.store(now, Ordering::Release);
+    }
+
+    /// When it was released; `None` if it runs before that was noted.
+    pub(super) fn released(&self) -> Option<u64> {
+        Some(self.released.load(Ordering::Acquire)).filter(|at| *at > 0)
     }
 
     pub(super) fn end(&self) {
