@@ -12,8 +12,10 @@ use lathunt_core::latency_box::schedule::Pattern;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::Ns;
 use lathunt_host::latency_box::responder::{Served, Service, Serving};
-use lathunt_host::latency_box::{Finished, Options, Place, Session};
+use lathunt_host::latency_box::{preempt, Finished, Options, Place, Session};
 use lathunt_host::link::{self, local, Link, Listener};
+use lathunt_host::sched::{self, Policy};
+use lathunt_host::testing::{lacks_root, may_run};
 
 const ORDINARY: Place = Place { cpu: None, priority: 0 };
 
@@ -293,4 +295,45 @@ fn a_known_delay_shifts_the_median_by_itself() {
         let shift = (median(Ns((delay * 1e3) as u64)) - without) / 1e3;
         assert!((shift - delay).abs() <= 60.0 + delay * 0.1, "{delay} µs shifts by {shift} µs");
     }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_chain_that_waits_for_its_cpu_when_the_measurement_ends_is_late() {
+    if !may_run("a_chain_that_waits_for_its_cpu_when_the_measurement_ends_is_late", lacks_root()) {
+        return;
+    }
+    let cpu = sched::affinity().unwrap().iter().last().unwrap();
+    let options = preempt::Options {
+        cpu,
+        priority: 60,
+        levels: 2,
+        interval: Ns::from_ms(2),
+        duration: None,
+        timeout: Ns::from_ms(1_000),
+        break_at: None,
+        worst: 4,
+    };
+    let chain = preempt::Chain::start(options, &[]).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let busy = Arc::new(AtomicBool::new(false));
+    let started = Arc::clone(&busy);
+    let hog = std::thread::spawn(move || {
+        sched::pin(cpu).unwrap();
+        sched::set_policy(Policy::Fifo, 70).unwrap();
+        started.store(true, Ordering::Release);
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(100) {}
+    });
+    while !busy.load(Ordering::Acquire) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(40));
+    chain.end();
+    hog.join().unwrap();
+    while chain.is_running() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let longest = chain.series().iter().filter_map(|level| level.histogram.max()).max();
+    assert!(longest > Some(Ns::from_ms(80)), "{longest:?} of 100 ms");
 }

@@ -10,6 +10,7 @@ pub mod evidence;
 pub mod feed;
 pub mod identity;
 pub mod latmon;
+mod over;
 pub mod preempt;
 mod receiver;
 pub mod relay;

@@ -18,6 +18,7 @@ use std::time::Duration;
 use lathunt_core::series::{Quantity, Series};
 use lathunt_core::time::{Cpu, Mono, Ns};
 
+use super::over::Over;
 use super::sender::sleep_until;
 use super::tally::plain;
 use super::thread::{Place, Worker};
@@ -62,7 +63,7 @@ struct Shared {
     ended: AtomicU64,
     missed: AtomicU64,
     broke: AtomicU64, // 0: no; else latency + 1
-    over: AtomicBool,
+    over: Over,
     stop: AtomicBool,
 }
 
@@ -94,7 +95,7 @@ impl Chain {
             ended: AtomicU64::new(0),
             missed: AtomicU64::new(0),
             broke: AtomicU64::new(0),
-            over: AtomicBool::new(false),
+            over: Over::default(),
             stop: AtomicBool::new(false),
         });
         let mut chain = Chain { shared, workers: Vec::new() };
@@ -124,7 +125,7 @@ impl Chain {
         let elapsed = self.elapsed();
         self.shared.levels.iter().for_each(|level| level.seconds.extend(elapsed));
         let lowest = self.workers.last();
-        if self.shared.over.load(RELAXED) {
+        if self.shared.over.is_set() {
             lowest.iter().for_each(|worker| worker.kick());
         }
         lowest.is_some_and(|worker| !worker.is_finished())
@@ -132,7 +133,7 @@ impl Chain {
 
     /// Asks it to end: no more cycles.
     pub fn end(&self) {
-        self.shared.over.store(true, Ordering::Release);
+        self.shared.over.end();
     }
 
     /// The threads, from the lowest up.
@@ -197,7 +198,7 @@ impl Chain {
 
     /// Ends all threads at once.
     pub fn stop(&mut self) {
-        self.shared.over.store(true, Ordering::Release);
+        self.shared.over.end();
         self.shared.stop.store(true, Ordering::Release);
         for worker in self.workers.iter_mut().rev() {
             worker.end(Duration::from_millis(500));
@@ -221,10 +222,14 @@ impl Shared {
         let end = self.options.duration.map_or(u64::MAX, |length| begin.saturating_add(length.0));
         let interval = self.options.interval.0.max(1);
         let (mut due, mut cycle) = (begin.saturating_add(interval), 0u32);
-        while !self.over.load(RELAXED) {
-            sleep_until(due.min(end));
+        loop {
+            if !self.over.is_set() {
+                sleep_until(due.min(end));
+            }
             let now = clock::mono().0;
-            if due > end || self.over.load(RELAXED) {
+            // A cycle that was due before the end starts, however late this thread is.
+            let end = self.over.or(end);
+            if due > end {
                 break;
             }
             if now < due {
@@ -249,14 +254,14 @@ impl Shared {
         }
         self.ended.store(clock::mono().0, Ordering::Release);
         self.await_all(cycle, clock::mono().0.saturating_add(self.options.timeout.0));
-        self.over.store(true, Ordering::Release);
+        self.over.end();
     }
 
     /// The cycle is over when all have finished: in order, without a wait, unless the order was violated.
     fn await_all(&self, cycle: u32, until: u64) {
         let is_open = || self.levels[1..].iter().any(|level| level.done.load(Ordering::Acquire) != cycle);
         while is_open() && !self.stop.load(RELAXED) && clock::mono().0 < until {
-            if until == u64::MAX && self.over.load(RELAXED) {
+            if until == u64::MAX && self.over.is_set() {
                 return;
             }
             sleep_until(clock::mono().0 + 1_000_000);
@@ -298,7 +303,7 @@ impl Shared {
         if self.options.break_at.is_some_and(|limit| latency > limit) {
             let first = latency.0.saturating_add(1);
             let _ = self.broke.compare_exchange(0, first, Ordering::AcqRel, RELAXED);
-            self.over.store(true, Ordering::Release);
+            self.over.end();
         }
     }
 

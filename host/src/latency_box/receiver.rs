@@ -140,7 +140,7 @@ impl Receiver {
         if self.break_at.is_some_and(|limit| sample.latency > limit) {
             let first = sample.latency.0.saturating_add(1);
             let _ = self.tally.broke.compare_exchange(0, first, Ordering::AcqRel, Ordering::Relaxed);
-            self.tally.over.store(true, Ordering::Release);
+            self.tally.over.end();
         }
     }
 
@@ -153,7 +153,7 @@ impl Receiver {
     fn closed(&self, error: Option<&io::Error>) {
         // The answer of some channels to a goodbye.
         if self.tally.leaving.load(Ordering::Acquire) {
-            return self.tally.over.store(true, Ordering::Release);
+            return self.tally.over.end();
         }
         let how = error.map_or("the responder closed the channel".to_owned(), |error| {
             format!("the channel broke: {error}")
@@ -162,7 +162,7 @@ impl Receiver {
             self.tally.say(how);
         }
         self.tally.closed.store(true, Ordering::Release);
-        self.tally.over.store(true, Ordering::Release);
+        self.tally.over.end();
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
                 };
                 receiver.run();
                 assert_eq!(tally.closed.load(Ordering::Acquire), !is_leaving);
-                assert!(tally.over.load(Ordering::Acquire));
+                assert!(tally.over.is_set());
             }
         }
     }

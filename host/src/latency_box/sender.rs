@@ -56,11 +56,16 @@ impl Sender {
                 let _ = self.put(&Message::new(Kind::Bye, self.key, 0).encode(), clock::mono().0);
             }
         }
-        self.tally.over.store(true, Ordering::Release);
+        self.tally.over.end();
     }
 
     fn is_over(&self) -> bool {
-        self.tally.stop.load(Ordering::Relaxed) || self.tally.over.load(Ordering::Relaxed)
+        self.tally.stop.load(Ordering::Relaxed) || self.tally.over.is_set()
+    }
+
+    /// Whether stimuli can still be sent.
+    fn is_open(&self) -> bool {
+        !self.tally.stop.load(Ordering::Relaxed) && !self.tally.closed.load(Ordering::Relaxed)
     }
 
     /// Until the responder says welcome; repeated, because it may not be there yet or the channel may lose messages.
@@ -136,14 +141,17 @@ impl Sender {
         let mut sequence = 1;
         let mut pending = Pending::default();
         let mut lead = self.interval.0 / 2;
-        while !self.is_over() && self.most.is_none_or(|most| sequence <= most) {
+        while self.is_open() && self.most.is_none_or(|most| sequence <= most) {
             let due = begin.saturating_add(self.schedule.due().0);
+            if due > self.tally.over.or(u64::MAX) {
+                break;
+            }
             if due > end {
                 // The measurement lasts to its end, even if the schedule has nothing more to send.
                 sleep_until(end);
                 break;
             }
-            if self.warm {
+            if self.warm && !self.is_over() {
                 match self.warm_up(sequence, due, lead) {
                     Ok(next) => lead = next,
                     Err(error) => {
@@ -153,7 +161,9 @@ impl Sender {
                 }
             }
             sleep_until(due);
-            if self.is_over() {
+            // A stimulus that was due before the end is sent, however late this thread is.
+            let end = self.tally.over.or(end);
+            if due > end || !self.is_open() {
                 break;
             }
             let stimulus =
@@ -273,4 +283,55 @@ pub(super) fn sleep_until(at: u64) {
     };
     // SAFETY: `at` is valid to read; the remaining time is not asked for.
     unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &at, std::ptr::null_mut()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use lathunt_core::latency_box::schedule::Pattern;
+
+    use super::super::tally::Taps;
+    use super::*;
+
+    /// The measurement ends while the first stimulus is being sent.
+    struct Slow(Arc<Tally>);
+
+    impl Outlet for Slow {
+        fn send(&mut self, _: &[u8; SIZE]) -> io::Result<()> {
+            if self.0.sent.load(Ordering::Relaxed) == 1 {
+                sleep_until(clock::mono().0 + 30_000_000);
+                self.0.over.end();
+                sleep_until(clock::mono().0 + 10_000_000);
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn stimuli_that_were_due_before_the_end_are_sent_or_counted_as_missed() {
+        let interval = Ns::from_ms(1);
+        for (queues, warm, sent) in [(true, false, 2), (true, true, 2), (false, false, 1)] {
+            let tally = Arc::new(Tally::new(None, 1, Taps::default()));
+            let mut sender = Sender {
+                outlet: Box::new(Slow(Arc::clone(&tally))),
+                queues,
+                greets: false,
+                schedule: Schedule::new(Pattern::Periodic, interval),
+                interval,
+                flights: Arc::new(Flights::new(2)),
+                tally: Arc::clone(&tally),
+                key: 1,
+                boot: 1,
+                duration: None,
+                most: None,
+                timeout: Ns::from_ms(60_000),
+                patience: Ns::ZERO,
+                ask: Ns::ZERO,
+                warm,
+            };
+            sender.stimuli();
+            let length = tally.over.or(u64::MAX) - tally.begun.load(Ordering::Relaxed);
+            assert_eq!(tally.sent.load(Ordering::Relaxed), sent);
+            assert_eq!(sent + tally.skipped(), length / interval.0, "those due by then");
+        }
+    }
 }

@@ -203,7 +203,7 @@ impl Session {
             self.tally.closed.store(true, Ordering::Release);
             return false;
         }
-        if self.tally.over.load(Ordering::Relaxed) || held > self.options.timeout {
+        if self.tally.over.is_set() || held > self.options.timeout {
             self.sender.kick(); // it may be asleep, or blocked by the channel
         }
         !self.sender.is_finished()
@@ -211,12 +211,12 @@ impl Session {
 
     /// Asks it to end: no more stimuli, then the last answers.
     pub fn end(&self) {
-        self.tally.over.store(true, Ordering::Release);
+        self.tally.over.end();
         self.sender.kick();
     }
 
     fn stop(&mut self) {
-        self.tally.over.store(true, Ordering::Release);
+        self.tally.over.end();
         self.tally.stop.store(true, Ordering::Release);
         self.sender.end(LIMIT);
         self.receiver.end(LIMIT);

@@ -10,6 +10,7 @@ use lathunt_core::series::SecondMax;
 use lathunt_core::time::Ns;
 
 use super::feed::Feed;
+use super::over::Over;
 use super::trips::{Trip, Trips};
 use crate::instrument::counters::{bump, Counters};
 use crate::instrument::cyclic::seconds::Seconds;
@@ -51,7 +52,7 @@ pub struct Tally {
     pub(super) cold: AtomicU64,
     /// Since when a message is being sent; 0: none.
     pub(super) sending: AtomicU64,
-    pub(super) over: AtomicBool,
+    pub(super) over: Over,
     /// The measurement is done, and the goodbye follows: the responder may close the channel.
     pub(super) leaving: AtomicBool,
     // written by the receiver
@@ -102,7 +103,7 @@ impl Tally {
             displaced: AtomicU64::new(0),
             cold: AtomicU64::new(0),
             sending: AtomicU64::new(0),
-            over: AtomicBool::new(false),
+            over: Over::default(),
             leaving: AtomicBool::new(false),
             counts: Default::default(),
             placed: AtomicU64::new(0),
