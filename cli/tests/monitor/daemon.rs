@@ -271,6 +271,34 @@ fn a_task_that_still_waits_at_the_end_is_in_the_last_window() {
 
 #[test]
 #[ignore = "root: run by make test"]
+fn a_late_job_in_progress_at_the_end_is_a_miss_and_one_that_its_thread_never_ended_is_lost() {
+    let name = "a_late_job_in_progress_at_the_end_is_a_miss_and_one_that_its_thread_never_ended_is_lost";
+    if !may_run(name, lacks_bpf()) {
+        return;
+    }
+    for (mode, misses, lost) in [("spins", 1, 0), ("starves", 1, 0), ("ends", 0, 1)] {
+        let place = tempfile::tempdir().unwrap();
+        let program = hangs(place.path());
+        let mut monitor = Monitor::with(place.path(), "1h", &["--deadline", "20ms"]);
+        let _running = super::Running(Command::new(program).arg(mode).spawn().unwrap());
+        std::thread::sleep(Duration::from_millis(2_000));
+        monitor.signal(libc::SIGTERM);
+        assert!(monitor.child.wait().unwrap().success());
+        let json = history_json(&monitor.database);
+        let of_task = |row: &&serde_json::Value| row["quantity"] == "response" && row["task"] == "hangs";
+        let row = json["rows"].as_array().unwrap().iter().find(of_task).unwrap();
+        assert_eq!(
+            (row["misses"].as_u64(), row["lost"].as_u64()),
+            (Some(misses), Some(lost)),
+            "{mode}: {row}"
+        );
+        let max = row["histogram"]["max_ns"].as_u64().unwrap();
+        assert_eq!(max > 900_000_000, misses == 1, "{mode}: {row}");
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
 fn a_task_that_waits_for_a_cpu_is_told_while_it_waits() {
     if !may_run("a_task_that_waits_for_a_cpu_is_told_while_it_waits", lacks_bpf()) {
         return;

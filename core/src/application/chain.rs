@@ -187,6 +187,10 @@ impl Chain {
             let inferred = tasks.iter().filter(|task| !task.is_chosen && tids.contains(&task.thread.tid));
             inferred.filter_map(figure).max()
         };
+        // It was released with its first thread.
+        let unfinished = tasks.iter().filter(|task| first.contains(&task.thread.tid));
+        let unfinished =
+            unfinished.filter_map(|task| task.unfinished.clone()).max_by_key(|last| last.after_ns);
         let polls_from_ns = of(&whole.followed.threads, |task| task.polls_from_ns);
         let polls_every_ns = of(first, |task| task.polls_every_ns);
         Task {
@@ -198,6 +202,7 @@ impl Chain {
             activations,
             series: series.into_iter().collect(),
             chain: Some(whole.followed),
+            unfinished,
             polls_from_ns,
             polls_every_ns,
             ..Sums::new(None).report(None, &Places::default(), false)
@@ -230,6 +235,7 @@ fn parts_of(since: Mono, job: &Seen, stages: &[Stage]) -> Option<Vec<Ns>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::unfinished::{State, Unfinished};
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -326,6 +332,27 @@ mod tests {
         }
         let task = chain.report(None, &[]);
         assert_eq!((task.activations, task.chain.unwrap().broken), (199_999, 0));
+    }
+
+    #[test]
+    fn a_chain_whose_first_thread_is_not_finished_at_the_end_is_not_finished() {
+        let last = |state| Unfinished { state, since: Mono(0), after_ns: Ns(50 * MS), place: None };
+        let with = |tid, state, deadline| {
+            let mut task = Sums::new(None).report(None, &Places::default(), false);
+            (task.thread.tid, task.unfinished) = (Tid(tid), Some(last(state)));
+            let mut chain = Chain::new(&["a".to_owned(), "b".to_owned()]);
+            chain.blocked("a", Tid(1), Mono(0));
+            chain.blocked("b", Tid(2), Mono(0));
+            chain.add("b", &[seen(2, Some(1), 114, 120)], None);
+            chain.add("a", &[seen(1, None, 100, 115)], None);
+            chain.report(Some(Ns(deadline * MS)), &[task]).late_end().map(|end| end.after_ns)
+        };
+        for state in [State::Waits, State::Runs, State::Preempted] {
+            assert_eq!(with(1, state, 40), Some(Ns(50 * MS)));
+            assert_eq!(with(1, state, 50), None, "not late yet");
+            assert_eq!(with(2, state, 40), None, "the activation is broken or cut off");
+        }
+        assert!(with(1, State::Blocked, 40).is_some(), "it may have left its loop, or not");
     }
 
     #[test]

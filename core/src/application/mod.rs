@@ -178,7 +178,7 @@ impl Tasks {
     fn add_one(&mut self, activation: &Activation) -> (bool, Option<Tid>) {
         let tid = activation.thread.tid;
         if self.logs.get(&tid).is_some_and(|log| log.is_of_another(activation)) {
-            let ended = self.logs.remove(&tid).filter(|log| !log.is_empty());
+            let ended = self.logs.remove(&tid).filter(|log| !log.is_empty()).map(Log::ended);
             self.ended.extend(ended);
             let too_many =
                 (self.logs.len() + self.ended.len()).saturating_sub(self.limit).min(self.ended.len());
@@ -328,6 +328,7 @@ impl Tasks {
 
     /// The window ends: [`Tasks::take_jobs`] also returns the longest jobs of threads that seem to wait elsewhere by now.
     pub fn ends_window(&mut self) {
+        self.logs.values_mut().for_each(Log::ends_with_thread);
         for log in self.logs.values_mut().filter(|_| self.least.is_some()) {
             self.jobs.extend(log.take_last_jobs());
         }

@@ -344,10 +344,10 @@ impl Task {
     }
 
     /// Its unfinished last job if it exceeds the deadline, in a thread that had jobs before, or waits for a CPU.
-    /// SCHED_OTHER threads often end in another place than their main wait.
+    /// SCHED_OTHER threads often end in another place than their main wait; the first thread of a chain is real-time or not.
     #[must_use]
     pub fn late_end(&self) -> Option<&Unfinished> {
-        let is_real_time = self.thread.prio.is_some_and(Prio::is_realtime);
+        let is_real_time = self.chain.is_some() || self.thread.prio.is_some_and(Prio::is_realtime);
         let is_turn = |end: &&Unfinished| match end.state {
             State::Waits => true,
             State::Runs | State::Preempted => self.activations > 0,

@@ -133,4 +133,25 @@ mod tests {
         };
         assert_eq!(with(in_time, 1).late_end(), None);
     }
+
+    #[test]
+    fn a_job_in_which_the_thread_ends_is_unfinished_in_that_window_alone() {
+        let exits = Point { syscall: Point::EXITS, argument: 0, operation: 0, compat: false, site: 0 };
+        let mut tasks = Tasks::new(16, Some(Ns::from_ms(1)), name);
+        (1..=100).for_each(|turn| _ = tasks.add(&activation(turn * PERIOD, Via::Timer, SLEEP)));
+        tasks.ends_window();
+        assert_eq!(tasks.report().remove(0).late_end(), None);
+        tasks.begin_window();
+        (101..=110).for_each(|turn| _ = tasks.add(&activation(turn * PERIOD, Via::Timer, SLEEP)));
+        let last = activation(111 * PERIOD, Via::Timer, SLEEP);
+        tasks.add(&Activation { point: exits, blocked: Mono(161 * PERIOD), ..last });
+        tasks.ends_window();
+        let told = tasks.report().remove(0).late_end().map(ToString::to_string);
+        assert_eq!(told.as_deref(), Some("its last job ended with the thread, after 50.002 ms"));
+        tasks.begin_window();
+        tasks.ends_window();
+        assert!(tasks.report().iter().all(|task| task.unfinished.is_none()));
+        tasks.end(Mono(700 * PERIOD), |_| None);
+        assert!(tasks.report().iter().all(|task| task.unfinished.is_none()));
+    }
 }

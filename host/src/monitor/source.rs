@@ -9,9 +9,9 @@ mod names;
 
 use std::collections::BTreeMap;
 
-use lathunt_core::application::{Deadlines, Task};
+use lathunt_core::application::{Deadlines, State, Task};
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::histogram::Histogram;
+use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::monitor::export::Interrupts;
 use lathunt_core::monitor::window::{Held, SeriesKey, UnixMs, WindowSeries, QUANTITIES};
 use lathunt_core::peak::Peak;
@@ -124,7 +124,7 @@ impl Source {
     /// Closes the window: the counts of each series since the last call, with the context of its maximum. `wall_of` converts
     /// times.
     pub fn close(&mut self, wall_of: &dyn Fn(Mono) -> UnixMs) -> Vec<WindowSeries> {
-        let snapshot = self.recording.close_window();
+        let mut snapshot = self.recording.close_window();
         let mut closed: Vec<WindowSeries> = Vec::new();
         for series in snapshot.series {
             let Some(cpu) = series.cpu.filter(|_| QUANTITIES.contains(&series.quantity)) else { continue };
@@ -135,6 +135,9 @@ impl Source {
         }
         count_lost(&mut self.lost, self.recording.recorder().series(), &mut closed);
         let mut of_tasks: BTreeMap<SeriesKey, WindowSeries> = BTreeMap::new();
+        for task in &mut snapshot.tasks {
+            count_unfinished(task);
+        }
         for task in &snapshot.tasks {
             let name = self.names.of(&task.thread.comm);
             let is_kept = |series: &&Series| match series.quantity {
@@ -229,6 +232,23 @@ fn held(task: &Task) -> Option<Held> {
     Some(Held { deadline: task.held_to?.deadline_ns?, misses: task.misses })
 }
 
+/// Counts the last job of a thread if it was unfinished and late when the recording or the thread ended: with its time so
+/// far if it ran or waited for a CPU, else as lost, because the thread may have left its loop or wait for its release.
+fn count_unfinished(task: &mut Task) {
+    let Some((last, held)) = task.late_end().cloned().zip(held(task)) else { return };
+    let may_wait = last.state != State::Waits && task.is_release_in_doubt(held.deadline);
+    if task.of(Quantity::Response).is_none() {
+        task.series.push(Series::new(Quantity::Response, None, Histogram::new(Layout::LATENCY)));
+    }
+    let Some(jobs) = task.series.iter_mut().find(|of| of.quantity == Quantity::Response) else { return };
+    if may_wait || last.may_have_left() {
+        jobs.lost = jobs.lost.saturating_add(1);
+    } else {
+        jobs.histogram.record(last.after_ns);
+        task.misses = task.misses.saturating_add(1);
+    }
+}
+
 /// Adds the figures of one thread to those of its name. The context of its maximum is in `cases`: those of tasks, of CPUs,
 /// and jobs.
 fn add(
@@ -278,10 +298,10 @@ fn class(source: &TakenBy) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lathunt_core::application::{AppliedDeadline, Unfinished};
     use lathunt_core::comm::Comm;
-    use lathunt_core::histogram::Layout;
     use lathunt_core::series::Thread;
-    use lathunt_core::time::Tid;
+    use lathunt_core::time::{Prio, Tid};
 
     fn task(tid: i32, values: &[u64]) -> Task {
         let mut histogram = Histogram::new(Layout::LATENCY);
@@ -341,6 +361,37 @@ mod tests {
             add(&mut all, key, &late, &late.series[0], [std::slice::from_ref(&longer), &maxima, &[]]);
             assert_eq!(all[&key].peak.as_ref().and_then(|peak| peak.culprit.as_deref()), told);
         }
+    }
+
+    #[test]
+    fn a_late_job_in_progress_at_the_end_is_a_miss_or_lost_if_the_thread_may_have_left_its_loop() {
+        let counted = |state, after_us, finished: &[u64]| {
+            let mut task = task(1, finished);
+            task.series[0].quantity = Quantity::Response;
+            task.series.retain(|_| !finished.is_empty());
+            task.thread.prio = Some(Prio::from_rt(80));
+            (task.activations, task.deadline_ns) = (9, Some(Ns::from_us(500)));
+            task.held_to =
+                Some(AppliedDeadline { deadline_ns: task.deadline_ns, ..AppliedDeadline::default() });
+            task.unfinished =
+                Some(Unfinished { state, since: Mono(0), after_ns: Ns::from_us(after_us), place: None });
+            count_unfinished(&mut task);
+            let of =
+                task.of(Quantity::Response).map(|of| (of.histogram.count(), of.lost, of.histogram.max()));
+            (task.misses, of)
+        };
+        for state in [State::Runs, State::Waits, State::Preempted] {
+            assert_eq!(counted(state, 700, &[30, 40]), (1, Some((3, 1, Some(Ns::from_us(700))))));
+            assert_eq!(counted(state, 500, &[30, 40]), (0, Some((2, 1, Some(Ns::from_us(40))))));
+        }
+        for state in [State::Blocked, State::Ended] {
+            assert_eq!(counted(state, 700, &[30, 40]), (0, Some((2, 2, Some(Ns::from_us(40))))));
+        }
+        let mut first = task(1, &[30]);
+        first.series.clear();
+        first.unfinished = None;
+        count_unfinished(&mut first);
+        assert!(first.series.is_empty());
     }
 
     #[test]

@@ -65,6 +65,18 @@ impl Log {
         self.lost_until(end);
     }
 
+    /// A job in which the thread has ended has no end: it is unfinished.
+    pub fn ends_with_thread(&mut self) {
+        let last = self.unfinished_behind(Mono(0), None).filter(|last| last.state == State::Ended);
+        self.unfinished = self.unfinished.take().or(last);
+    }
+
+    /// The same.
+    pub fn ended(mut self) -> Log {
+        self.ends_with_thread();
+        self
+    }
+
     /// Processes the held part: the activation after it is lost.
     pub(super) fn end_part(&mut self, name: fn(Point) -> Option<&'static str>) {
         if let Some(part) = self.part.take() {

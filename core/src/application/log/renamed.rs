@@ -83,6 +83,9 @@ impl Log {
         self.ends.begin_window();
         self.paused.begin_window();
         self.spinning.begin_window();
+        if self.unfinished.take().is_some() {
+            self.current = None;
+        }
     }
 
     /// Its figures, the last ones first; `main` is known.
