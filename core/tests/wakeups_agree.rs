@@ -44,6 +44,9 @@ fn the_summary_counts_the_wake_ups_that_are_listed() {
         let worst = |spans| over().find(|p| p.spans_loss == spans).map(|p| p.total());
         assert_eq!(Some(summed.worst_ns).filter(|_| summed.count > 0), worst(false), "{name}");
         assert_eq!(summed.longest_spanning_ns, worst(true), "{name}");
+        assert_eq!(summed.unfinished, listed.unfinished, "{name}");
+        let unfinished = listed.intervals.iter().filter(|p| p.unfinished).map(|p| p.total()).max();
+        assert_eq!(summed.longest_unfinished_ns, unfinished, "{name}");
         assert_eq!(summed.unseen_switch_ins, listed.unseen_switch_ins, "{name}");
         let unseen = listed.longest_unseen_switch_in.map(|(most, _)| most);
         assert_eq!(summed.longest_unseen_ns, unseen, "{name}");

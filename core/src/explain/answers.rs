@@ -217,6 +217,14 @@ impl Answers {
                 "the interval of {name} that started at {begin} has no end: it may have taken {length} or more, and is not listed"
             ));
         }
+        if let Some((least, name, end)) =
+            found.longest_begun_before.as_ref().filter(|one| Some(one.0) > worst)
+        {
+            limits.push(format!(
+                "the interval of {name} that ended at {end} has no start: if it started before the trace, it took at least {least}; it is \
+                 not listed"
+            ));
+        }
         if let Some((length, begin)) = found.longest_cut_by_exit.filter(|one| Some(one.0) > worst) {
             limits.push(format!(
                 "an interval that started at {begin} has no end, and is not listed: its thread exited {length} later"
@@ -244,7 +252,7 @@ impl Answers {
             ));
         }
         if found.unfinished > 0 {
-            let count = counted(found.unfinished, "wake-up");
+            let count = counted(found.unfinished, "interval");
             limits.push(format!(
                 "{count} not finished when the trace ended (marked ≥): the time is a lower limit"
             ));

@@ -88,6 +88,8 @@ struct Switched {
     is_off: bool,
     /// It occurred in a switch.
     was_switched: bool,
+    /// It was created in the trace.
+    is_new: bool,
     /// When it fell asleep, until it is woken.
     asleep_since: Option<Mono>,
 }
@@ -262,7 +264,11 @@ impl<'s> Search<'s> {
         }
         match event.kind {
             Kind::Migrate { task, to, .. } if to != event.cpu => self.silences.moved(task.tid, to, event.at),
-            Kind::TaskExit { task } | Kind::Fork { child: task, .. } => self.over(task.tid, event.at),
+            Kind::TaskExit { task } => self.over(task.tid, event.at),
+            Kind::Fork { child, .. } => {
+                self.over(child.tid, event.at);
+                self.switched.entry(child.tid).or_default().is_new = true;
+            }
             Kind::Switch { prev, left_as: LeftAs::Dead, .. } => self.over(prev.tid, event.at),
             _ => {}
         }
@@ -274,8 +280,8 @@ impl<'s> Search<'s> {
             Kind::Switch { next, prev, .. } => {
                 for (task, is_off) in [(prev, true), (next, false)] {
                     let known = self.switched.entry(task.tid).or_default();
-                    let (comm, asleep_since) = (task.comm.or(known.comm), known.asleep_since);
-                    *known = Switched { comm, is_off, was_switched: true, asleep_since };
+                    known.name(task.comm);
+                    (known.is_off, known.was_switched) = (is_off, true);
                 }
             }
             Kind::SysEnter { id, .. }
@@ -309,6 +315,11 @@ impl<'s> Search<'s> {
             for (at, event) in in_order {
                 self.keep(Begun::new(at, *tid, None), *tid, &event);
             }
+        }
+        match self.question {
+            Question::IrqToThread(_, tid) => self.fed_unfinished(*tid),
+            Question::At(moment) => self.cut_at_end(*moment),
+            _ => {}
         }
         if *self.question == Question::Wakeups {
             self.unfinished();

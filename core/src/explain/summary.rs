@@ -113,6 +113,12 @@ pub struct Wakeups {
     pub p999_ns: Ns,
     /// The longest.
     pub worst_ns: Ns,
+    /// Additional wake-ups, not counted above, of threads that still waited for a CPU when the trace ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unfinished: u64,
+    /// The longest of these waits, until the end of the trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_unfinished_ns: Option<Ns>,
     /// Wake-ups with lost events in between, not counted above: if the switch-in was lost, the next one was taken.
     #[serde(default)]
     pub spanning_losses: u64,
@@ -231,6 +237,13 @@ impl Summary {
         if unseen > 0 {
             let told = format!(
                 "{unseen} context switches were not recorded (nor marked as lost): the activity around them is not counted"
+            );
+            wrap(&mut text, "! ", &told);
+        }
+        if let Some(longest) = self.wakeups.longest_unfinished_ns {
+            let more = self.wakeups.unfinished;
+            let told = format!(
+                "{more} more not finished when the trace ended (the longest had waited {longest}) are not counted"
             );
             wrap(&mut text, "! ", &told);
         }

@@ -147,6 +147,11 @@ impl Feeding {
         None
     }
 
+    /// The interrupt that `tid` was woken for, until it blocks again.
+    pub fn woken(&self, tid: Tid) -> Option<Mono> {
+        self.threads.get(&tid).map(|(since, _)| *since)
+    }
+
     /// All softirqs that the interrupt raised have run, if one has: later ones are not its own.
     fn end_round(&mut self, cpu: Cpu) {
         if self.rounds.remove(&cpu).is_some() {

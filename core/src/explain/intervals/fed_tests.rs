@@ -130,3 +130,29 @@ fn a_softirq_that_ends_leaves_the_others_that_the_interrupt_raised() {
     ));
     assert_eq!(told, (vec![20], false), "the tasklet came after a switch, in another round");
 }
+
+#[test]
+fn a_thread_that_waits_for_a_cpu_when_the_trace_ends_has_an_unfinished_interval() {
+    let first = format!(
+        "
+        90 reader-50 {FROM_READER}
+        100 x-7 irq_handler_entry: irq=4 name=eth0
+        105 x-7 {WAKES_READER}
+        106 x-7 irq_handler_exit: irq=4 ret=handled
+        110 x-7 {TO_READER}
+        120 reader-50 {FROM_READER}
+        "
+    );
+    let woken = format!(
+        "{first}
+        200 x-7 irq_handler_entry: irq=4 name=eth0
+        205 x-7 {WAKES_READER}
+        206 x-7 irq_handler_exit: irq=4 ret=handled
+        900 x-7 irq_handler_entry: irq=36 name=eth1
+        "
+    );
+    assert_eq!(intervals(&first), (vec![10], false));
+    assert_eq!(intervals(&woken), (vec![700, 10], false));
+    let runs = format!("{woken}\n910 x-7 {TO_READER}\n950 reader-50 irq_handler_entry: irq=36 name=eth1\n");
+    assert_eq!(intervals(&runs), (vec![710, 10], false), "once");
+}

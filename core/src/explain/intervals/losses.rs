@@ -50,9 +50,13 @@ impl Gaps {
 }
 
 impl Search<'_> {
-    /// An end without a start, the first of its thread after a loss: the interval started before or in the loss.
-    pub(super) fn begun_in_loss(&mut self, tid: Tid, before: Option<Mono>, end: Mono) {
+    /// An end without a start, the first of its thread in the trace or after a loss: the interval started before the trace,
+    /// or before or in the loss. `before`: the last end.
+    pub(super) fn without_start(&mut self, tid: Tid, before: Option<Mono>, end: Mono) {
         let lost = self.lost_until;
+        if lost == Mono(0) && before.is_none() {
+            self.begun_before(tid, end);
+        }
         if lost == Mono(0) || before.is_some_and(|before| before > lost) || !self.is_selected(tid, lost, end)
         {
             return;
@@ -62,10 +66,25 @@ impl Search<'_> {
         self.found.longest_begun_in_loss = self.found.longest_begun_in_loss.max(Some(least));
     }
 
+    fn begun_before(&mut self, tid: Tid, end: Mono) {
+        let Some((first, _)) = self.found.reach.filter(|(first, _)| self.is_selected(tid, *first, end))
+        else {
+            return;
+        };
+        let least = end.since(first);
+        let is_new = self.switched.get(&tid).is_some_and(|known| known.is_new);
+        if !is_new && self.found.longest_begun_before.as_ref().is_none_or(|(known, ..)| *known < least) {
+            self.found.longest_begun_before = Some((least, self.name(tid), end));
+        }
+    }
+
     /// The thread has ended, so its open interval has no end: the id may be reused.
     pub(super) fn over(&mut self, tid: Tid, at: Mono) {
         if let Some(known) = self.switched.get_mut(&tid) {
             (known.is_off, known.asleep_since) = (false, None);
+        }
+        if let Question::At(_) = self.question {
+            self.by_thread.remove(&tid);
         }
         let by_thread = matches!(self.question, Question::Between { .. } | Question::Syscall(_));
         if let Some(begun) = by_thread.then(|| self.by_thread.remove(&tid)).flatten() {
@@ -79,7 +98,7 @@ impl Search<'_> {
         self.forget_names(tid);
     }
 
-    /// An interval between markers without an end: at `until` its thread exits.
+    /// An interval without an end: at `until` its thread exits.
     fn cut_by_exit(&mut self, begun: &Begun, until: Mono) {
         if self.is_asked_for(begun, until) {
             let cut = Some((until.since(begun.at), begun.at));
@@ -88,10 +107,11 @@ impl Search<'_> {
     }
 
     fn is_asked_for(&self, begun: &Begun, until: Mono) -> bool {
-        matches!(self.question, Question::Between { .. }) && self.is_selected(begun.tid, begun.at, until)
+        let has_both = matches!(self.question, Question::Between { .. } | Question::Syscall(_));
+        has_both && self.is_selected(begun.tid, begun.at, until)
     }
 
-    /// An interval between markers without an end: at `until` another one starts, or the trace ends.
+    /// An interval without an end: at `until` another one starts, or the trace ends.
     pub(super) fn unended(&mut self, begun: &Begun, until: Mono) {
         if !self.is_asked_for(begun, until) {
             return;

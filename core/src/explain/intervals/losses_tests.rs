@@ -64,6 +64,79 @@ fn a_thread_that_exits_cuts_its_job_which_is_no_late_one() {
     assert_eq!(found.unmatched_begins, 1);
 }
 
+#[test]
+fn a_job_since_before_the_trace_may_be_longer_than_the_worst() {
+    let all = Whose::default();
+    let ends = [(5_000, "x-7", "end"), (5_300, "x-7", "begin"), (5_400, "x-7", "end")];
+    let started = [(1_000, "z-9", "other")];
+    let found = between(&[&started[..], &ends[..]].concat(), &all);
+    let (least, name, _) = found.longest_begun_before.clone().unwrap();
+    assert_eq!((least, name.as_str(), found.unmatched_ends), (Ns::from_us(4_000), "x/7", 1));
+    assert!(found.may_hide_worse());
+    let other = Whose { tid: Some(Tid(9)), ..Whose::default() };
+    assert!(between(&ends, &other).longest_begun_before.is_none(), "of a thread that nobody asked for");
+
+    let short =
+        [(4_950, "z-9", "other"), (5_000, "x-7", "end"), (5_300, "x-7", "begin"), (5_400, "x-7", "end")];
+    assert!(!between(&short, &all).may_hide_worse(), "shorter than the worst");
+    let twice = [&ends[1..], &[(8_000, "x-7", "end")]].concat();
+    let found = between(&[&started[..], &twice[..]].concat(), &all);
+    assert!(found.longest_begun_before.is_none() && !found.may_hide_worse(), "it had ended before");
+    assert!(!between(&ends[..1], &all).may_hide_worse(), "none was found");
+
+    let fork = "z-9 [001] ..... 1.002000: sched_process_fork: comm=z pid=9 child_comm=x child_pid=7\n";
+    let lines = text(&started) + fork + &text(&ends);
+    let found = find(&FtraceText::open(lines.as_bytes()).unwrap(), &question(), &all);
+    assert!(found.longest_begun_before.is_none(), "the thread was created in the trace");
+}
+
+#[test]
+fn a_call_that_the_trace_cuts_may_be_longer_than_the_worst() {
+    let call = |at: u64, what: &str| {
+        let of = if what == "enter" { "sys_enter: NR 1 (1, 2, 3, 0, 0, 0)" } else { "sys_exit: NR 1 = 3" };
+        format!("x-7 [001] ..... 1.{at:06}: {of}\n")
+    };
+    let calls = |calls: &[(u64, &str)]| {
+        let switch = |at| {
+            format!("y-8 [001] d.... 1.{at:06}: sched_switch: prev_comm=y prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=x next_pid=7 next_prio=120\n")
+        };
+        let lines: String = calls.iter().map(|(at, what)| call(*at, what)).collect();
+        let text = switch(0) + &lines + &switch(9_000);
+        find(&FtraceText::open(text.as_bytes()).unwrap(), &Question::Syscall(1), &Whose::default())
+    };
+    let whole = [(5_000, "enter"), (5_100, "exit")];
+    assert!(!calls(&whole).may_hide_worse());
+    let hangs = calls(&[&whole[..], &[(6_000, "enter")]].concat());
+    assert_eq!(hangs.longest_unended.as_ref().map(|one| one.0), Some(Ns::from_us(3_000)));
+    assert!(hangs.may_hide_worse());
+    let before = calls(&[&[(4_000, "exit")], &whole[..]].concat());
+    assert_eq!(before.longest_begun_before.as_ref().map(|one| one.0), Some(Ns::from_us(4_000)));
+    assert!(before.may_hide_worse() && before.unmatched_ends == 1);
+    assert!(!calls(&[&[(50, "exit")], &whole[..], &[(8_950, "enter")]].concat()).may_hide_worse());
+}
+
+#[test]
+fn a_run_that_the_trace_cuts_at_its_end_is_found_by_a_time_in_it() {
+    let switch = |at: u64, from: u32, to: u32| {
+        format!("x-{from} [001] d.... 1.{at:06}: sched_switch: prev_comm=x prev_pid={from} prev_prio=120 prev_state=S ==> next_comm=x next_pid={to} next_prio=120\n")
+    };
+    let text = switch(100, 5, 6)
+        + &switch(300, 6, 5)
+        + "x-5 [001] ..... 1.005000: sched_process_wait: comm=x pid=5 prio=120\n";
+    let at = |us: u64, tid: Option<i32>| {
+        let whose = Whose { tid: tid.map(Tid), ..Whose::default() };
+        let moment = Question::At(Mono((1_000_000 + us) * 1_000));
+        let found = find(&FtraceText::open(text.as_bytes()).unwrap(), &moment, &whose);
+        let one = |of: &FoundInterval| (of.tid.0, of.total().as_us() as u64, of.cpu.0, of.unfinished);
+        found.intervals.iter().map(one).collect::<Vec<_>>()
+    };
+    assert_eq!(at(200, None), [(6, 200, 1, false)]);
+    assert_eq!(at(1_000, None), [(5, 4_700, 1, true)]);
+    assert_eq!(at(1_000, Some(6)), [(6, 4_700, 1, true)], "off the CPU");
+    assert_eq!(at(6_000, None), [], "after the trace");
+    assert_eq!(at(50, None), [], "before it");
+}
+
 proptest! {
     #[test]
     fn an_interval_is_marked_if_and_only_if_it_overlaps_a_gap(

@@ -69,7 +69,7 @@ impl Search<'_> {
             Some(begun) => self.keep(begun, tid, event),
             None => {
                 self.found.unmatched_ends += 1;
-                self.begun_in_loss(tid, before, event.at);
+                self.without_start(tid, before, event.at);
                 let name = self.name(tid);
                 if self.found.end_threads.len() < MOST_NAMED {
                     self.found.end_threads.insert(name);

@@ -116,8 +116,11 @@ pub struct Found {
     pub unmatched_begins: u64,
     /// Ends without a start.
     pub unmatched_ends: u64,
-    /// The longest of them between markers: its length if it ended there, its thread and its start.
+    /// The longest start of them, between markers or in a system call: its length if it ended there, its thread and its start.
     pub longest_unended: Option<(Ns, String, Mono)>,
+    /// The longest interval that began before the trace, if its end is the first of its thread: its minimum length, its thread
+    /// and its end.
+    pub longest_begun_before: Option<(Ns, String, Mono)>,
     /// The longest of those whose thread exited: from its start to the exit, and its start. No result of it is late.
     pub longest_cut_by_exit: Option<(Ns, Mono)>,
     /// Threads of unmatched starts, to explain why nothing was paired.
@@ -172,7 +175,7 @@ impl Found {
         let begun_in_loss = self.longest_begun_in_loss.map(|(least, _)| least);
         let unseen_waking = self.longest_unseen_waking.as_ref().map(|(most, ..)| *most);
         let without_start = begun_in_loss.max(unseen_waking).max(self.longest_realtime_before);
-        longest(true).max(without_start).max(self.unended()) > longest(false)
+        longest(true).max(without_start).max(self.cut()) > longest(false)
     }
 
     /// Whether the only intervals are wake-ups of which one end is not recorded.
@@ -184,9 +187,10 @@ impl Found {
         self.count == 0 && has_half
     }
 
-    /// Length of the longest interval without an end, if others have one.
-    fn unended(&self) -> Option<Ns> {
-        self.longest_unended.as_ref().filter(|_| self.count > 0).map(|(length, ..)| *length)
+    /// Length of the longest interval without a start or without an end, if others have both.
+    fn cut(&self) -> Option<Ns> {
+        let both = [&self.longest_unended, &self.longest_begun_before];
+        both.into_iter().flatten().filter(|_| self.count > 0).map(|(length, ..)| *length).max()
     }
 
     pub(super) fn count_loss(&mut self, count: Option<u64>) {

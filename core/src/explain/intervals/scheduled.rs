@@ -2,7 +2,7 @@
 //! thread.
 
 use super::{Begun, Question, Search, MOST};
-use crate::time::{Mono, Ns};
+use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind};
 
 impl Search<'_> {
@@ -11,6 +11,9 @@ impl Search<'_> {
         let (Question::IrqToThread(_, wanted), Some(feeding)) = (self.question, &mut self.feeding) else {
             return;
         };
+        if let Kind::Waking { task, target_cpu: Some(cpu), .. } = event.kind {
+            self.aimed_at.insert(task.tid, cpu);
+        }
         let Some((tid, at)) = feeding.take(event, self.normalizer.strings()).filter(|(tid, _)| tid == wanted)
         else {
             return;
@@ -18,6 +21,29 @@ impl Search<'_> {
         // After a preemption it is in the same interval.
         if self.fed_since.replace(at) != Some(at) {
             self.keep(Begun::new(at, tid, None), tid, event);
+        }
+    }
+
+    /// The interrupt after which the thread still waited for a CPU when the trace ended.
+    pub(super) fn fed_unfinished(&mut self, tid: Tid) {
+        let woken = self.feeding.as_ref().and_then(|feeding| feeding.woken(tid));
+        let is_off = self.switched.get(&tid).is_none_or(|known| known.is_off || !known.was_switched);
+        if let Some(since) = woken.filter(|since| is_off && self.fed_since != Some(*since)) {
+            self.keep_unfinished(Begun::new(since, tid, None));
+        }
+    }
+
+    /// The run of each CPU, or the time off the CPU of a given thread, that the trace cuts at its end.
+    pub(super) fn cut_at_end(&mut self, moment: Mono) {
+        if self.found.reach.is_none_or(|(_, last)| last < moment) {
+            return;
+        }
+        let named = self.whose.tid.is_some() || self.whose.comm.is_some();
+        let open: Vec<Begun> = self.by_thread.drain().map(|(_, begun)| begun).collect();
+        for begun in open.into_iter().filter(|begun| begun.at <= moment) {
+            if named || self.switched.get(&begun.tid).is_some_and(|known| !known.is_off) {
+                self.keep_unfinished(begun);
+            }
         }
     }
 
@@ -49,20 +75,29 @@ impl Search<'_> {
                 if let Some(tid) = event.current {
                     let begun = Begun::new(event.at, tid, Some(args[0].to_string()));
                     let earlier = self.by_thread.insert(tid, begun);
+                    earlier.iter().for_each(|earlier| self.unended(earlier, event.at));
                     self.found.unmatched_begins += u64::from(earlier.is_some());
                 }
             }
             (Question::Syscall(wanted), Kind::SysExit { id, .. }) if id == *wanted || id < 0 => {
                 self.found.is_call_unseen &= id != *wanted;
                 let Some(tid) = event.current else { return };
-                match self.by_thread.remove(&tid) {
+                let begun = self.by_thread.remove(&tid);
+                let before = self.ended.insert(tid, event.at);
+                match begun {
                     Some(begun) => self.keep(begun, tid, event),
-                    None => self.found.unmatched_ends += 1,
+                    None => {
+                        self.found.unmatched_ends += 1;
+                        if id == *wanted {
+                            self.without_start(tid, before, event.at);
+                        }
+                    }
                 }
             }
             (Question::At(moment), Kind::Switch { prev, next, .. }) => {
                 let named = self.whose.tid.is_some() || self.whose.comm.is_some();
                 for (tid, was_on) in [(prev.tid, true), (next.tid, false)] {
+                    self.aimed_at.insert(tid, event.cpu);
                     let begun = Begun::new(event.at, tid, None);
                     let before = self.by_thread.insert(tid, begun);
                     let holds = |begun: &Begun| begun.at <= *moment && *moment < event.at;

@@ -105,13 +105,18 @@ impl Search<'_> {
             if begun.leaving || !(was_off || never) || self.turns.has(begun.tid) || last <= begun.at {
                 continue;
             }
-            let cpu = self.aimed_at.get(&begun.tid).copied().unwrap_or_default();
-            let current = Some(begun.tid);
-            let kind = Kind::Other { name: Default::default() };
-            let end = Event { at: last, cpu, current, level: Level::Unsaid, kind };
-            let tid = begun.tid;
-            self.keep_until(begun, tid, &end, true);
+            self.keep_unfinished(begun);
         }
+    }
+
+    /// A thread that still waits for a CPU when the trace ends.
+    pub(super) fn keep_unfinished(&mut self, begun: Begun) {
+        let Some((_, at)) = self.found.reach else { return };
+        let tid = begun.tid;
+        let cpu = self.aimed_at.get(&tid).copied().unwrap_or_default();
+        let kind = Kind::Other { name: Default::default() };
+        let end = Event { at, cpu, current: Some(tid), level: Level::Unsaid, kind };
+        self.keep_until(begun, tid, &end, true);
     }
 
     /// Whether the running thread of every CPU is known from a switch.

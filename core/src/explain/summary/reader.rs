@@ -1,12 +1,14 @@
 //! State of each CPU and thread of a summary, updated step by step.
 
+mod wakeups;
+
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use super::digest::{Batch, Left, Step, What, MOST_CPUS};
 use super::line::Line;
 use super::tasks::{ByNumber, Doing, Tasks};
-use super::{Interrupter, OfCpu, OfThread, Summary, Wakeups};
+use super::{Interrupter, OfCpu, OfThread, Summary};
 use crate::explain::silence::{Silence, Silences};
 use crate::explain::turns::TWICE;
 use crate::histogram::{Histogram, Layout};
@@ -332,6 +334,7 @@ impl Reader {
     /// The sums of all that was read.
     pub fn finish(mut self, source: &dyn Source) -> Summary {
         let (first, last) = self.reach.unwrap_or_default();
+        let wakeups = self.wakeups(last);
         let text = |sym: Sym| self.strings.get(sym).to_owned();
         let silent: Vec<Silence> = self.silences.found(last).collect();
         let not_interrupted = (!self.lines.is_empty()).then_some(Ns::ZERO);
@@ -370,18 +373,6 @@ impl Reader {
         });
         let mut interrupters: Vec<Interrupter> = lines.collect();
         interrupters.sort_by(|a, b| (b.total_ns, &a.name).cmp(&(a.total_ns, &b.name)));
-        let at = |share: f64| self.latencies.quantile(share).unwrap_or_default();
-        let wakeups = Wakeups {
-            count: self.latencies.count(),
-            median_ns: at(0.5),
-            p99_ns: at(0.99),
-            p999_ns: at(0.999),
-            worst_ns: self.latencies.max().unwrap_or_default(),
-            spanning_losses: self.spanning_losses,
-            longest_spanning_ns: self.longest_spanning,
-            unseen_switch_ins: self.unseen_switch_ins,
-            longest_unseen_ns: self.longest_unseen,
-        };
         let damage = source.info().damage.iter().take(MOST_DAMAGE).chain(&self.damage);
         let damage = damage.map(ToString::to_string).collect();
         Summary {

@@ -40,3 +40,23 @@ fn unrecorded_time_has_a_column_and_unknown_is_not_0() {
         "{told}"
     );
 }
+
+#[test]
+fn a_wake_up_that_the_trace_cuts_at_its_end_is_told() {
+    let text = "\
+  a-1      [000] d..2. 1.000000: sched_switch: prev_comm=a prev_pid=1 prev_prio=49 prev_state=S ==> next_comm=b next_pid=2 next_prio=120
+  b-2      [000] d..2. 1.000100: sched_waking: comm=a pid=1 prio=49 target_cpu=000
+  b-2      [000] d..2. 1.000120: sched_switch: prev_comm=b prev_pid=2 prev_prio=120 prev_state=R ==> next_comm=a next_pid=1 next_prio=49
+  a-1      [000] d..2. 1.000200: sched_switch: prev_comm=a prev_pid=1 prev_prio=49 prev_state=S ==> next_comm=b next_pid=2 next_prio=120
+";
+    let waits = "\
+  b-2      [000] d..2. 1.001000: sched_waking: comm=a pid=1 prio=49 target_cpu=000
+  b-2      [000] ..... 1.051000: sched_stat_runtime: comm=b pid=2 runtime=1 [ns]
+";
+    let of = |text: &str| summarize(&FtraceText::open(text.as_bytes()).unwrap());
+    let (whole, cut) = (of(text), of(&(text.to_owned() + waits)));
+    assert_eq!((whole.wakeups.unfinished, whole.wakeups.longest_unfinished_ns), (0, None));
+    assert_eq!((cut.wakeups.count, cut.wakeups.worst_ns, cut.wakeups.unfinished), (1, Ns::from_us(20), 1));
+    assert_eq!(cut.wakeups.longest_unfinished_ns, Some(Ns::from_ms(50)));
+    assert!(cut.to_text().contains("1 more not finished when the trace ended"), "{}", cut.to_text());
+}
