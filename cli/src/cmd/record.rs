@@ -1,5 +1,6 @@
 //! `lathunt record`: how late is every real-time task of the running system, and why?
 
+mod came_online;
 mod late;
 mod nobody;
 mod old_files;

@@ -1,5 +1,6 @@
 //! Nothing was recorded, or no task matches: lists the running tasks, and the option that records them.
 
+use lathunt_core::run::Run;
 use lathunt_host::recording::running::{running, Running};
 use lathunt_host::recording::Selection;
 
@@ -43,4 +44,11 @@ fn others(all: &[Running]) -> String {
         first.pid,
         first.comm
     )
+}
+
+/// Whether no task was recorded, and nothing else was measured.
+pub(super) fn is_empty(run: &Run) -> bool {
+    let silent = run.series.iter().all(|series| series.histogram.count() == 0 && series.lost == 0);
+    let others = run.penalty.is_some() || !run.path_analysis.is_empty();
+    silent && run.tasks.is_empty() && run.peaks.is_empty() && !others
 }

@@ -30,6 +30,7 @@ use lathunt_host::signals;
 use lathunt_host::topology::Topology;
 use lathunt_host::user::User;
 
+use super::nobody::is_empty;
 use super::old_files::{self, OldFiles};
 use super::potential::{self, Chosen, Running};
 use super::{penalty, rows};
@@ -288,13 +289,6 @@ fn is_late(run: &Run) -> bool {
     run.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Some(Outcome::Fail))
 }
 
-/// Whether no task was recorded, and nothing else was measured.
-fn is_empty(run: &Run) -> bool {
-    let silent = run.series.iter().all(|series| series.histogram.count() == 0 && series.lost == 0);
-    let others = run.penalty.is_some() || !run.path_analysis.is_empty();
-    silent && run.tasks.is_empty() && run.peaks.is_empty() && !others
-}
-
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
     let mut conditions = crate::conditions::of_this_run(cpus);
     conditions.load = Some("the system itself (recorded, not generated)".to_owned());
@@ -344,6 +338,7 @@ impl Session<'_> {
             }
             second = elapsed;
             self.recording.look_again();
+            add_online(Path::new(ROOT), &mut self.base.conditions.machine);
             let save = elapsed.saturating_sub(saved) >= Ns(elapsed.0 / 10).clamp(SECOND, Ns(10 * SECOND.0));
             if !save && !display.is_due() && plan.latency_hist.is_none() && until.is_none() {
                 continue;
@@ -395,6 +390,7 @@ impl Session<'_> {
         run.path_analysis.clone_from(&self.path_analysis);
         run.on_late = self.on_late.as_ref().map(OnLate::so_far);
         run.conditions.notes.extend(self.old_files.iter().flat_map(OldFiles::notes));
+        self.plan.note_new_cpus(&mut run);
         run
     }
 }
