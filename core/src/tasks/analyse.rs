@@ -103,23 +103,40 @@ fn processors(found: &Loads, warnings: &mut Vec<Warning>) -> Vec<Vec<usize>> {
         }
         return groups.into_values().collect();
     }
-    if found.threads.iter().any(|load| load.cpus.is_some()) {
-        let text = "not every thread is bound to one CPU: analysed as if all shared one processor".to_owned();
-        warnings.push(Warning { name: "one-processor", place: String::new(), text });
-    }
+    let is_bound = found.threads.iter().any(|load| load.cpus.is_some());
+    let locks = found.threads.iter().filter(|load| !load.sections.is_empty()).count();
+    let text = match (is_bound, locks) {
+        (true, _) => "not every thread is bound to one CPU: analysed as if all shared one processor",
+        (_, 2..) => "no thread is bound to a CPU: analysed on one processor; on several, a job may wait for each of its mutexes again",
+        _ => return vec![(0..found.threads.len()).collect()],
+    };
+    warnings.push(Warning { name: "one-processor", place: String::new(), text: text.to_owned() });
     vec![(0..found.threads.len()).collect()]
+}
+
+/// Where a thread runs: a CPU, or a thread that several may run.
+type Place = (u32, Option<usize>);
+
+/// The CPU of each thread, as far as mutexes are concerned; without any affinity in the file all share one. A thread of several
+/// CPUs is on none with another thread: while it holds a mutex, others may run, and each lock may wait again.
+fn places(threads: &[Load]) -> Vec<Place> {
+    let is_bound = threads.iter().any(|load| load.cpus.is_some());
+    let place = |(at, load): (usize, &Load)| match &load.cpus {
+        Some(cpus) if cpus.len() == 1 => (cpus.iter().next().unwrap_or_default().0, None),
+        _ if is_bound => (0, Some(at)),
+        _ => (0, None),
+    };
+    threads.iter().enumerate().map(place).collect()
 }
 
 /// Threads that may wait for one on another processor, or inherit its priority, are not analysed: how long it holds their
 /// mutex depends on the other processor.
 fn across_processors(threads: &mut [Load], groups: &[Vec<usize>], warnings: &mut Vec<Warning>) {
-    let mut users: BTreeMap<String, (usize, i64, bool)> = BTreeMap::new();
-    for (group, at) in
-        groups.iter().enumerate().flat_map(|(group, all)| all.iter().map(move |at| (group, *at)))
-    {
-        for section in &threads[at].sections {
-            let user = users.entry(section.mutex.clone()).or_insert((group, threads[at].level, false));
-            (user.1, user.2) = (user.1.max(threads[at].level), user.2 || user.0 != group);
+    let mut users: BTreeMap<String, (Place, i64, bool)> = BTreeMap::new();
+    for (thread, place) in threads.iter().zip(places(threads)) {
+        for section in &thread.sections {
+            let user = users.entry(section.mutex.clone()).or_insert((place, thread.level, false));
+            (user.1, user.2) = (user.1.max(thread.level), user.2 || user.0 != place);
         }
     }
     users.retain(|_, (.., shared)| *shared);
@@ -135,11 +152,11 @@ fn across_processors(threads: &mut [Load], groups: &[Vec<usize>], warnings: &mut
             let shared = thread.sections.iter().find(|section| users.contains_key(&section.mutex));
             let why = match shared {
                 Some(section) => format!(
-                    "it shares mutex \"{}\" with a thread on another CPU: how long it waits is not known to the analysis",
+                    "it shares mutex \"{}\" with a thread that may run on another CPU: how long it waits is not known to the analysis",
                     section.mutex
                 ),
                 None if held.iter().any(|(level, ceiling)| *level < thread.level && thread.level <= *ceiling) => {
-                    "a less urgent thread on its CPU shares a mutex with one on another CPU, which may raise its priority"
+                    "a less urgent thread shares a mutex with one that may run on another CPU, which may raise its priority"
                         .to_owned()
                 }
                 None => continue,
@@ -161,7 +178,8 @@ fn fixed_rows(
 ) -> Vec<Row> {
     let blocked = blocking::fixed(threads, protocols);
     // The unknown demand of a thread makes all lower-priority threads unknown.
-    let is_known = |load: &Load| load.unknown.is_none() && load.period.is_some();
+    let is_known =
+        |load: &Load| load.unknown.is_none() && load.waits_inside.is_none() && load.period.is_some();
     let worst_unknown = threads.iter().filter(|load| !is_known(load)).map(|load| load.level).max();
     let mut order: Vec<usize> = (0..threads.len()).filter(|at| is_known(&threads[*at])).collect();
     order.retain(|at| worst_unknown.is_none_or(|level| threads[*at].level > level));
@@ -255,7 +273,8 @@ fn edf_of(
         say("edf-undecided", &format!("EDF is not decided: {why}"));
         return not_decided();
     }
-    if protocols.values().any(|protocol| *protocol != Protocol::Ceiling) {
+    let is_by_kernel = |load: &Load| load.waits_inside.is_some() && !load.sections.is_empty();
+    if protocols.values().any(|protocol| *protocol != Protocol::Ceiling) || threads.iter().any(is_by_kernel) {
         say("edf-assumes-srp", "the verdict for EDF counts with the stack resource policy for every mutex");
     }
     let mut blocked = blocking::srp(threads);

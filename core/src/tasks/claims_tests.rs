@@ -117,7 +117,7 @@ fn a_mutex_shared_between_processors_leaves_nothing_to_claim() {
         };
         let found = of(7, 8);
         assert_eq!(responses(&found), [Some(1), None, None, Some(1)], "{protocol}");
-        assert!(says(&found, "with a thread on another CPU") && !found.edf.schedulable);
+        assert!(says(&found, "with a thread that may run on another CPU") && !found.edf.schedulable);
         // The far user is more urgent than top: the near one may run before top.
         assert_eq!(responses(&of(20, 30)), [None, None, None, Some(1)], "{protocol}");
     }
@@ -174,4 +174,77 @@ fn a_ceiling_inside_a_mutex_with_inheritance_does_not_pass_the_priority_on() {
     assert_eq!(of("none", "ceiling").0[0], None);
     assert_eq!((of("inherit", "inherit").1, of("ceiling", "ceiling").1), (false, false));
     assert!(of("ceiling", "inherit").0.iter().all(Option::is_some));
+}
+
+#[test]
+fn what_a_reservation_stops_or_may_postpone_has_no_response() {
+    let of = |members: &str, period: u32| {
+        let dl = format!("\"policy\": \"SCHED_DEADLINE\", {members}");
+        analysed(&[("a", &dl, period), ("b", "\"priority\": 1, \"run\": 3", 20_000)], "inherit")
+    };
+    let fits = of("\"dl-runtime\": 5000, \"dl-period\": 20000, \"run\": 5000", 20_000);
+    assert_eq!(responses(&fits), [Some(5_000), Some(5_003)]);
+    assert!(fits.edf.schedulable);
+    // 1 of 20 ms: a job of 5 ms takes more than 80 ms.
+    let small = of("\"dl-runtime\": 1000, \"dl-period\": 20000, \"run\": 5000", 20_000);
+    assert!(says(&small, "more than its dl-runtime of 1.000 ms"), "{:?}", small.warnings);
+    let often = of("\"dl-runtime\": 5000, \"dl-period\": 20000, \"run\": 5000", 10_000);
+    assert!(says(&often, "released every 10.000 ms"), "{:?}", often.warnings);
+    // The reservation, not its work of 1 of 20 ms, is what it takes of the CPU.
+    let endless = of("\"dl-runtime\": 5000, \"dl-period\": 20000, \"loop\": -1, \"run\": 1000", 0);
+    for found in [small, often, endless] {
+        assert_eq!(responses(&found), [None, None]);
+        assert!(!found.edf.schedulable);
+    }
+    let reserved = "\"dl-runtime\": 5000, \"dl-period\": 20000";
+    for protocol in ["inherit", "ceiling"] {
+        let dl = format!("\"policy\": \"SCHED_DEADLINE\", {reserved}, {M}");
+        let fifo = format!("\"priority\": 1, {M}");
+        let found = analysed(&[("a", &dl, 20_000), ("b", &fifo, 20_000)], protocol);
+        assert_eq!(responses(&found), [None, None], "{protocol}");
+        assert!(says(&found, "inheritance, ceilings") && says(&found, "stack resource policy"), "{protocol}");
+    }
+    let sleeps = of(&format!("{reserved}, \"run\": 10, \"sleep\": 20, \"run1\": 10"), 20_000);
+    assert_eq!(responses(&sleeps), [None, None]);
+}
+
+/// On two CPUs, each lock of h may wait for another one of the others: 100 + 4000 + 100 + 4000.
+#[test]
+fn mutexes_of_threads_that_several_cpus_may_run_have_no_bound_of_one_processor() {
+    let lock = |work: u32| format!("\"lock\": \"m\", \"cputime\": {work}, \"unlock\": \"m\"");
+    let of = |h: &str, l: &str, protocol: &str| {
+        let high = format!("\"priority\": 50, {h} {}, {}", lock(100), lock(100));
+        let low = |name, priority: u32| (name, format!("\"priority\": {priority}, {l} {}", lock(4_000)));
+        let all = [("h", high, 20_000), ("l", low("l", 10).1, 50_000), ("k", low("k", 11).1, 50_000)];
+        let between = ("x", "\"priority\": 20, \"cpus\": [1], \"run\": 5".to_owned(), 50_000);
+        let all: Vec<(&str, &str, u32)> = all
+            .iter()
+            .chain([&between])
+            .map(|(name, members, period)| (*name, members.as_str(), *period))
+            .collect();
+        analysed(&all, protocol)
+    };
+    let (both, one) = ("\"cpus\": [0, 1],", "\"cpus\": [1],");
+    for protocol in ["inherit", "ceiling"] {
+        for (h, l) in [(both, both), (both, one), (one, both), ("", one)] {
+            let found = of(h, l, protocol);
+            assert_eq!(responses(&found), [None; 4], "{protocol} {h} {l}: {:?}", found.warnings);
+            assert!(!found.edf.schedulable);
+        }
+        assert!(responses(&of(one, one, protocol)).iter().all(Option::is_some));
+    }
+}
+
+#[test]
+fn a_conversion_to_whole_microseconds_makes_no_deadline_longer_and_no_work_shorter() {
+    let text = "{\"tasks\": {\"t\": {\"policy\": \"SCHED_DEADLINE\", \"dl-runtime\": 10.001, \"dl-deadline\": 50.999, \"dl-period\": 90.5, \
+                \"run\": 5.25, \"timer\": {\"ref\": \"t\", \"period\": 100.9}}}}";
+    let plain = TaskSet::from_json(text).unwrap().to_json(false);
+    let plain = TaskSet::from_json(&plain).unwrap().tasks.remove(0);
+    let sched = &plain.sched;
+    let us = |us: u64| Some(Ns::from_us(us));
+    assert_eq!((sched.dl_runtime, sched.dl_deadline, sched.dl_period), (us(11), us(50), us(90)));
+    let events = format!("{:?}", plain.phases[0].events);
+    let has = |us: u64| events.contains(&format!("{:?}", Ns::from_us(us)));
+    assert!(has(6) && has(100) && !has(101), "{events}");
 }

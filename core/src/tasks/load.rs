@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use super::reserved;
 use super::set::{Event, Policy, Protocol, Task, TaskSet, Warning};
 use crate::cpuset::CpuSet;
 use crate::time::Ns;
@@ -38,6 +39,8 @@ pub struct Load {
     pub cpus: Option<CpuSet>,
     /// Why its waits make its demand unbounded or unknown.
     pub unknown: Option<String>,
+    /// Why it may wait inside its `SCHED_DEADLINE` reservation: fixed priorities say nothing about it.
+    pub waits_inside: Option<String>,
 }
 
 /// A critical section.
@@ -110,7 +113,7 @@ fn forked(set: &TaskSet) -> BTreeSet<&str> {
 fn of_task(task: &Task, set: &TaskSet, is_forked: bool, warnings: &mut Vec<Warning>) -> Load {
     let place = || format!("tasks.{}", task.name);
     let policy = policy(task, set);
-    let jobs = Jobs::of(task, policy == Policy::Deadline);
+    let jobs = Jobs::of(task);
     let wcet = task.wcet.unwrap_or(jobs.longest);
     if wcet < jobs.longest {
         let text = format!(
@@ -121,12 +124,16 @@ fn of_task(task: &Task, set: &TaskSet, is_forked: bool, warnings: &mut Vec<Warni
     }
     let unsized_work = jobs.unsized_work.clone().filter(|_| task.wcet.is_none());
     let many = is_forked.then(|| "it is forked: the number of its threads is not known".to_owned());
-    let unknown = jobs.waits.clone().or(many).or(unsized_work);
     let dl = &task.sched;
     let stated = task.period.or(dl.dl_period);
     // Without a timer, nothing but the sleep separates its jobs, whatever period is stated.
     let apart = jobs.inferred.into_iter().chain(stated).min();
     let period = jobs.period.or(apart);
+    let is_reserved = policy == Policy::Deadline;
+    let too_small = reserved::too_small(task, wcet, period).filter(|_| is_reserved);
+    let unknown = jobs.waits.clone().or(many).or(unsized_work).or(too_small);
+    let waits_inside = reserved::waits_inside(!jobs.sections.is_empty(), jobs.suspensions > 0);
+    let waits_inside = waits_inside.filter(|_| is_reserved);
     if jobs.period.is_none() && jobs.inferred.is_some() && jobs.inferred == period {
         let text = "no timer: released at the earliest after its work and its sleep".to_owned();
         warnings.push(warning("period-inferred", place(), text));
@@ -136,7 +143,7 @@ fn of_task(task: &Task, set: &TaskSet, is_forked: bool, warnings: &mut Vec<Warni
             "it sleeps inside a job: the analysis counts that as work, and blocking after each sleep again";
         warnings.push(warning("suspension", place(), text.to_owned()));
     }
-    if let Some(text) = &unknown {
+    if let Some(text) = unknown.as_ref().or(waits_inside.as_ref()) {
         warnings.push(warning("not-analysed", place(), text.clone()));
     } else if period.is_none() {
         let text =
@@ -178,6 +185,7 @@ fn of_task(task: &Task, set: &TaskSet, is_forked: bool, warnings: &mut Vec<Warni
         sections,
         cpus,
         unknown,
+        waits_inside,
     }
 }
 
@@ -255,18 +263,17 @@ struct Done {
 }
 
 impl Jobs {
-    /// `throttled`: the kernel bounds the demand of a thread that never waits.
-    fn of(task: &Task, throttled: bool) -> Jobs {
+    fn of(task: &Task) -> Jobs {
         let mut jobs = Jobs::default();
         let timed =
             task.phases.iter().flat_map(|phase| &phase.events).any(|event| matches!(event, Event::Timer(_)));
         let once = |jobs: &mut Jobs, done| {
             let phases = task.phases.iter();
             phases.fold(done, |done, phase| {
-                jobs.repeat(phase.loops, throttled, done, |jobs, done| jobs.phase(&phase.events, timed, done))
+                jobs.repeat(phase.loops, done, |jobs, done| jobs.phase(&phase.events, timed, done))
             })
         };
-        jobs.repeat(task.loops, throttled, Done::default(), once);
+        jobs.repeat(task.loops, Done::default(), once);
         jobs
     }
 
@@ -275,7 +282,6 @@ impl Jobs {
     fn repeat(
         &mut self,
         loops: Option<u32>,
-        throttled: bool,
         done: Done,
         mut once: impl FnMut(&mut Jobs, Done) -> Done,
     ) -> Done {
@@ -288,9 +294,6 @@ impl Jobs {
         if self.ended > ended {
             // The second iteration starts with the remaining work of the first; all later ones do the same.
             return once(self, first);
-        }
-        if loops.is_none() && throttled {
-            return first;
         }
         if loops.is_none() {
             let text = "it never waits: nothing separates its jobs";

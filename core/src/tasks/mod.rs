@@ -24,6 +24,7 @@ pub mod load;
 pub mod outcome;
 pub mod program;
 mod read;
+mod reserved;
 pub mod set;
 pub mod show;
 pub mod simulate;

@@ -57,6 +57,7 @@ fn case(random: &mut Random) -> Case {
             sections: sections.iter().map(as_section).collect(),
             cpus: None,
             unknown: None,
+            waits_inside: None,
         });
         let level = case.loads[number as usize].level;
         case.threads.push(Thread { wcet, deadline, level, sections, releases });

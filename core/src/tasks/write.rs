@@ -71,7 +71,7 @@ impl TaskSet {
             }
             if task_times(&task).any(|time| time.0 % 1_000 > 0) {
                 let text =
-                    "fractions of a µs are rounded up, as rt-app takes whole ones (--extensions keeps them)";
+                    "fractions of a µs are rounded up, of deadlines and periods down, as rt-app takes whole ones (--extensions keeps them)";
                 say("rounded", place, text.to_owned());
             }
         }
@@ -137,6 +137,14 @@ impl Object {
 
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
+}
+
+/// µs of a deadline or a period. Without extensions whole ones, rounded down: the set must not become easier.
+fn limit_us(time: Ns, extensions: bool) -> String {
+    match time.0 {
+        ns if ns >= 1_000 && !extensions => (ns / 1_000).to_string(),
+        _ => us(time, extensions),
+    }
 }
 
 /// µs. Without extensions whole ones, rounded up so that no work is lost.
@@ -232,11 +240,12 @@ fn sched_text(object: &mut Object, sched: &Sched, extensions: bool) {
     if let Some(priority) = sched.priority {
         object.add("priority", priority);
     }
-    for (key, time) in
-        [("dl-runtime", sched.dl_runtime), ("dl-period", sched.dl_period), ("dl-deadline", sched.dl_deadline)]
-    {
+    if let Some(time) = sched.dl_runtime {
+        object.add("dl-runtime", us(time, extensions));
+    }
+    for (key, time) in [("dl-period", sched.dl_period), ("dl-deadline", sched.dl_deadline)] {
         if let Some(time) = time {
-            object.add(key, us(time, extensions));
+            object.add(key, limit_us(time, extensions));
         }
     }
     if let Some(cpus) = &sched.cpus {
@@ -265,7 +274,7 @@ fn value(event: &Event, extensions: bool) -> String {
             format!(
                 "{{ \"ref\": {}, \"period\": {}{mode} }}",
                 quoted(&timer.reference),
-                us(timer.period, extensions)
+                limit_us(timer.period, extensions)
             )
         }
         Event::Wait(condition, mutex) | Event::Sync(condition, mutex) => {

@@ -19,7 +19,9 @@ use crate::{exit, out};
 /// Fixed priorities: response-time analysis with blocking, release jitter and arbitrary deadlines. EDF: processor demand by
 /// QPA, with the blocking of the stack resource policy. The work of a job is the work stated by its events; its period is that
 /// of its timer. If the file has no real-time priorities, they are assigned deadline-monotonically. An unbounded response is
-/// reported as "not bounded" (null). If every thread is bound to one CPU, the analysis is done per CPU.
+/// reported as "not bounded" (null). If every thread is bound to one CPU, the analysis is done per CPU, else as if all shared one,
+/// which is also valid for several CPUs, except for mutexes: their users have no response then. SCHED_DEADLINE threads have none
+/// if they lock a mutex, sleep inside a job, or do not fit into their reservation.
 ///
 /// Exit status: 0 every deadline is met under fixed priorities; 1 error; 2 a response exceeds its deadline; 3 no response
 /// exceeds its deadline, but one is not bounded.

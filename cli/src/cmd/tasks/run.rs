@@ -40,7 +40,8 @@ use watch::Display;
 ///
 /// By default, each thread has the policy given in the file. --scheduler sets one policy for all threads: fifo and rr use the
 /// priorities of the file, or deadline-monotonic ones if a thread has none; deadline uses dl-runtime, dl-deadline and
-/// dl-period, or derives them from work and period. fiber-fp and fiber-edf schedule in user space: all threads are fibers of
+/// dl-period, or derives them from work and period, with a budget of 2 % and 100 µs above the work for wake-ups and locks,
+/// which it also pays for (a budget that was used up is reported). fiber-fp and fiber-edf schedule in user space: all threads are fibers of
 /// one kernel thread, on one CPU, with SCHED_FIFO 90 if permitted, else SCHED_OTHER. The result reports the time away, in which
 /// the kernel ran something else than the fibers.
 ///

@@ -84,17 +84,17 @@ impl<'a> Fields<'a> {
         self.time(key, value).map(Some)
     }
 
-    /// A time in µs from a value; fractions are an extension.
+    /// A time in µs from a value; fractions are an extension. Below 1 ns, deadlines and periods are rounded down, all others
+    /// up: a set must not become easier than its file.
     pub fn time(&mut self, key: &str, value: &Json) -> Result<Ns> {
         let Json::Number(text) = value else { return Err(self.mismatch(key, "a time in µs", value)) };
         if let Ok(us) = text.parse::<u64>() {
             if us <= LONGEST_US {
                 return Ok(Ns(us * 1_000));
             }
-        } else if let Some(us) = text.parse::<f64>().ok().filter(|us| (0.0..=LONGEST_US as f64).contains(us))
-        {
+        } else if let Some(ns) = as_ns(text, !is_limit(key)).filter(|ns| *ns <= LONGEST_US * 1_000) {
             self.warn("extension", format!("\"{key}\": rt-app takes whole µs only, and would refuse {text}"));
-            return Ok(Ns((us * 1e3).round() as u64));
+            return Ok(Ns(ns));
         }
         Err(self.error(format!("\"{key}\" must be a time in µs from 0 to {LONGEST_US}, found {text}")))
     }
@@ -144,6 +144,34 @@ impl<'a> Fields<'a> {
 /// About 11.6 days; the sum over 10^4 tasks fits in 64 bits of ns.
 const LONGEST_US: u64 = 1_000_000_000_000;
 
+/// Whether a larger value makes a set easier.
+fn is_limit(key: &str) -> bool {
+    key.ends_with("deadline") || key.ends_with("period")
+}
+
+/// A JSON number of µs in ns, from its digits: no binary fraction is exact. `None`: negative, or too large.
+fn as_ns(text: &str, up: bool) -> Option<u64> {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let exponent: i32 = exponent.parse().ok()?;
+    // Digits that are whole ns; the others are below.
+    let point = i64::try_from(whole.len()).ok()? + i64::from(exponent) + 3;
+    let (mut ns, mut rest, mut count) = (0u64, false, 0);
+    for digit in whole.chars().chain(fraction.chars()).map(|digit| digit.to_digit(10)) {
+        let digit = digit?;
+        match count < point {
+            true => ns = ns.checked_mul(10)?.checked_add(u64::from(digit))?,
+            false => rest |= digit > 0,
+        }
+        count += 1;
+    }
+    while count < point && ns > 0 {
+        ns = ns.checked_mul(10)?;
+        count += 1;
+    }
+    ns.checked_add(u64::from(rest && up))
+}
+
 /// A value as JSON text.
 pub(super) fn as_text(value: &Json) -> String {
     match value {
@@ -158,5 +186,30 @@ pub(super) fn as_text(value: &Json) -> String {
             };
             format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(", "))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn below_a_nanosecond_work_is_rounded_up_and_a_deadline_down_and_decimal_fractions_are_exact() {
+        let of = |text: &str| (as_ns(text, false), as_ns(text, true));
+        let same = |ns: u64| (Some(ns), Some(ns));
+        assert_eq!(of("1.1"), same(1_100), "1.1 * 1000 is not 1100 in binary");
+        assert_eq!(of("0.001"), same(1));
+        assert_eq!(of("1000.0006"), (Some(1_000_000), Some(1_000_001)));
+        assert_eq!(of("0.0004"), (Some(0), Some(1)));
+        assert_eq!((of("1.5e3"), of("15E-1"), of("1e-3")), (same(1_500_000), same(1_500), same(1)));
+        assert_eq!((of("1e-9"), of("0e999999999"), of("0.000")), ((Some(0), Some(1)), same(0), same(0)));
+        assert_eq!(of("99999999999999999999.5"), (None, None));
+        assert_eq!(
+            (of("1e2147483647"), of("1e99999999999"), of("-0.5")),
+            ((None, None), (None, None), (None, None))
+        );
+        assert!(
+            is_limit("dl-deadline") && is_limit("period") && !is_limit("dl-runtime") && !is_limit("sleep")
+        );
     }
 }
