@@ -150,8 +150,10 @@ impl<G: Ground> Worker<G> {
         failed
     }
 
+    /// Whether its first job is released by a wait: a mutex locked for the wait is not a job.
     fn starts_with_a_wait(&self) -> bool {
-        let first = self.thread.phases.first().and_then(|phase| phase.steps.first());
+        let mut steps = self.thread.phases.first().into_iter().flat_map(|phase| &phase.steps);
+        let first = steps.find(|step| !matches!(step, Step::Lock(_)));
         first.is_some_and(|step| self.is_boundary(step))
     }
 
@@ -191,7 +193,7 @@ impl<G: Ground> Worker<G> {
                     return Err(Leave::Stopped);
                 }
                 self.step(step)?;
-                self.worked |= !self.is_boundary(step);
+                self.worked |= self.active && !self.is_boundary(step);
             }
             if self.thread.boundary == Boundary::Repetition {
                 let now = self.end(self.thread.deadline);
