@@ -7,6 +7,8 @@ use lathunt_core::bound::random::Random;
 #[derive(Clone, Copy, Debug)]
 pub enum Law {
     Gpd(f64),
+    /// Generalised Pareto of this shape and scale.
+    Scaled(f64, f64),
     /// Bounded: uniform from 0 to 1.
     Uniform,
     Gumbel,
@@ -50,6 +52,7 @@ impl Law {
     pub fn at(self, e: f64) -> f64 {
         match self {
             Law::Gpd(xi) => growth(e, xi),
+            Law::Scaled(xi, scale) => scale * growth(e, xi),
             Law::Uniform => -f64::exp_m1(-e),
             Law::Gumbel => -(-f64::ln_1p(-(-e).exp())).ln(),
             Law::Weibull(shape) => e.powf(1.0 / shape),
@@ -76,6 +79,7 @@ impl Law {
     pub fn above(self, x: f64) -> f64 {
         match self {
             Law::Gpd(xi) => Fit { sigma: 1.0, xi, nllh: 0.0 }.survival(x.max(0.0)),
+            Law::Scaled(xi, sigma) => Fit { sigma, xi, nllh: 0.0 }.survival(x.max(0.0)),
             Law::Uniform => (1.0 - x).clamp(0.0, 1.0),
             Law::Gumbel => -f64::exp_m1(-(-x).exp()),
             Law::Normal => normal_above(x),

@@ -13,7 +13,7 @@ use lathunt_core::bound::random::Random;
 use lathunt_core::bound::tail::{Distribution, Rounding};
 use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::stats::model_free::upper_limit;
-use lathunt_core::time::Ns;
+use lathunt_core::time::{Cpu, Ns};
 
 use law::Law;
 use order::{Case, Dependence, Recorded};
@@ -42,8 +42,6 @@ impl Count {
     }
 }
 
-/// Nanoseconds of a unit in a run.
-const UNIT: f64 = 10_000.0;
 /// Samples of a second.
 const A_SECOND: usize = 1_000;
 
@@ -56,29 +54,44 @@ fn recorded(case: Case, values: Vec<f64>) -> Input {
             };
             (Distribution::of_values(&values, grid).unwrap(), Order::Values(values))
         }
-        Recorded::Run => {
-            let ns: Vec<u64> = values.iter().map(|value| (value * UNIT) as u64).collect();
-            let mut histogram = Histogram::new(Layout::LATENCY);
-            ns.iter().for_each(|ns| histogram.record(Ns(*ns)));
+        Recorded::Run(unit) => {
+            let ns: Vec<u64> = values.iter().map(|value| (value * unit) as u64).collect();
             let maxima = ns.chunks(A_SECOND).filter_map(|all| all.iter().max()).map(|ns| *ns as f64);
             let order = Order::Maxima { values: maxima.collect(), per_block: A_SECOND as f64 };
-            (Distribution::of_histogram(&histogram).unwrap(), order)
+            let of = |from: usize, step: usize| {
+                let mut histogram = Histogram::new(Layout::LATENCY);
+                ns.iter().skip(from).step_by(step).for_each(|ns| histogram.record(Ns(*ns)));
+                Distribution::of_histogram(&histogram).unwrap()
+            };
+            let mut input = Input::new("ns", of(0, 1), order);
+            if matches!(case.order, Dependence::TwoCpus(_)) {
+                input.cpus = vec![(Cpu(0), of(0, 2)), (Cpu(1), of(1, 2))];
+            }
+            return input;
         }
     };
-    Input::new(if case.recorded == Recorded::Run { "ns" } else { "as given" }, distribution, order)
+    Input::new("as given", distribution, order)
 }
 
 fn measure(case: Case, runs: u64) -> Count {
-    let request = Request { bootstrap: 39, assume_no_new: true, parameters: false, ..Request::default() };
+    let request = Request {
+        bootstrap: 39,
+        assume_no_new: true,
+        parameters: false,
+        exceedance: std::env::var("LATHUNT_LEVEL").ok().and_then(|p| p.parse().ok()),
+        ..Request::default()
+    };
     let mut count = Count { runs, ..Count::default() };
-    let unit = if case.recorded == Recorded::Run { UNIT } else { 1.0 };
+    let unit = if let Recorded::Run(unit) = case.recorded { unit } else { 1.0 };
     for seed in 0..runs {
         let (mut random, mut rare) = (Random::new(4_242 + seed), 0);
         let input = recorded(case, case.values(&mut random, &mut rare));
         let answer = analyse(&input, &request);
         let seen = &answer.observed;
+        // A run holds whole ns, rounded down.
+        let level = seen.level_ns + if unit > 1.0 { 1.0 } else { 0.0 };
         count.observed_wrong +=
-            u64::from(seen.probability_upper.is_some_and(|p| case.above(seen.level_ns / unit) > p));
+            u64::from(seen.probability_upper.is_some_and(|p| case.above(level / unit) > p));
         for gate in answer.gates.iter().filter(|gate| !gate.passed) {
             *count.refused.entry(gate.name.clone()).or_default() += 1;
         }
@@ -92,6 +105,9 @@ fn measure(case: Case, runs: u64) -> Count {
     eprintln!("{:?} {:?} {:?} n {}: {count:?}", case.law, case.order, case.recorded, case.n);
     count
 }
+
+/// The same share of values above 5.7 as of an exponential law of scale 1, and a heavier tail.
+const CROSSING: Law = Law::Scaled(0.3, 0.377);
 
 fn cases() -> Vec<Case> {
     let laws = [
@@ -153,14 +169,26 @@ fn cases() -> Vec<Case> {
         all.extend(laws.map(|law| Case { law, order: Dependence::None, recorded: Recorded::Values, n }));
         all.extend(dependent.map(|(law, order)| Case { law, order, recorded: Recorded::Values, n }));
     }
-    all.extend(laws.map(|law| Case { law, order: Dependence::None, recorded: Recorded::Run, n: 120_000 }));
+    let rare = [Law::Rare(1e-5), Law::Shifted(1e-5, 10.0)];
     let in_runs = dependent.into_iter().filter(|(_, order)| !matches!(order, Dependence::Classes(_)));
-    all.extend(in_runs.map(|(law, order)| Case { law, order, recorded: Recorded::Run, n: 120_000 }));
+    let independent = laws.into_iter().chain(rare).map(|law| (law, Dependence::None));
+    let cpus = [
+        (e, Dependence::TwoCpus(e)),
+        (e, Dependence::TwoCpus(Law::Scaled(0.0, 2.0))),
+        (e, Dependence::TwoCpus(CROSSING)),
+    ];
+    for unit in [10_000.0, 1_000.0] {
+        let run = |(law, order)| Case { law, order, recorded: Recorded::Run(unit), n: 600_000 };
+        all.extend(independent.clone().map(run));
+        if unit > 1_000.0 {
+            all.extend(in_runs.clone().chain(cpus).map(run));
+        }
+    }
     all
 }
 
 /// Few runs of few cases; with `LATHUNT_RUNS=500` all cases, in hours. `LATHUNT_ONLY`: cases whose text contains one of
-/// these, separated by semicolons.
+/// these, separated by semicolons. `LATHUNT_LEVEL`: the level, else two decades beyond the data.
 #[test]
 fn limits_cover() {
     let get = |name: &str| std::env::var(name).ok();
@@ -181,6 +209,14 @@ fn limits_cover() {
     assert!(!clusters.covers_too_few(), "{clusters:?}");
     let long = of(Law::Gpd(0.0), Dependence::Clusters(40), 12);
     assert!(long.observed_wrong <= 2, "{long:?}");
+    let of_run = |order, runs| {
+        let case = Case { law: Law::Gpd(0.0), order, recorded: Recorded::Run(10_000.0), n: 600_000 };
+        measure(case, runs)
+    };
+    let sound = of_run(Dependence::None, 4);
+    assert!(sound.printed >= 2 && !sound.covers_too_few(), "{sound:?}");
+    let cpus = of_run(Dependence::TwoCpus(Law::Scaled(0.0, 2.0)), 2);
+    assert_eq!(cpus.printed, 0, "one kind of CPU: {cpus:?}");
     let drift = of(Law::Gpd(0.0), Dependence::Drift(2.0), 6);
     assert_eq!(drift.printed, 0, "{drift:?}");
 }

@@ -35,14 +35,16 @@ pub enum Dependence {
     Cut(f64),
     /// Stalls of this many values, each value 10 larger; this many stalls in a record on average.
     Stalls(usize, f64),
+    /// Every second value is of another CPU, with this law.
+    TwoCpus(Law),
 }
 
 /// How the values are recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Recorded {
     Values,
-    /// A run with a period of 1 ms; one unit is 10 µs.
-    Run,
+    /// A run with a period of 1 ms in classes of 1 µs; one unit has this many ns.
+    Run(f64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +96,10 @@ impl Case {
             Dependence::Every(k, factor) => {
                 each(random, rare, &|at, v| v * if at.is_multiple_of(k) { factor } else { 1.0 })
             }
+            Dependence::TwoCpus(other) => {
+                let of = |at: usize| if at.is_multiple_of(2) { law } else { other };
+                (0..n).map(|at| of(at).draw(random, rare)).collect()
+            }
             Dependence::Drift(part) => each(random, rare, &|at, v| v * (1.0 + part * at as f64 / n as f64)),
             Dependence::Stretches(mean, factor) => {
                 let mut long = false;
@@ -137,6 +143,7 @@ impl Case {
                 let share = 1.0 / k as f64;
                 (1.0 - share) * law.above(x) + share * law.above(x / factor)
             }
+            Dependence::TwoCpus(other) => 0.5 * (law.above(x) + other.above(x)),
             Dependence::Drift(part) => law.above(x / (1.0 + part)),
             Dependence::Stretches(_, factor) => 0.5 * (law.above(x) + law.above(x / factor)),
             Dependence::Waves(_, part) => {
