@@ -310,7 +310,7 @@ impl File {
             Series::new(thread.quantity.unwrap_or(self.quantity), thread.cpu.map(Cpu), histogram);
         series.lost = lost;
         series.lost_below_max = lost > 0 && thread.is_bounded();
-        series.missed = thread.missed;
+        series.missed = thread.missed.or_else(|| self.none_missed(thread).then_some(0));
         series.interval_ns = thread.interval_us.map(Ns::from_us);
         // Other quantities are per CPU.
         series.thread = (self.quantity == Quantity::Cyclic || thread.cpu.is_none()).then(|| Thread {
@@ -321,6 +321,13 @@ impl File {
                 .map(|priority| if priority > 0 { Prio::from_rt(priority) } else { Prio(120) }),
         });
         series
+    }
+
+    /// Whether each release gave a sample: cyclictest skips them after a latency above the interval; it rounds down.
+    fn none_missed(&self, thread: &FromFile) -> bool {
+        let is_cyclictest = self.tool == "rt-tests" && thread.quantity.is_none() && thread.priority.is_some();
+        let us = thread.interval_us.filter(|_| is_cyclictest && thread.is_bounded()).unwrap_or(0);
+        thread.max.is_some_and(|max| max.saturating_mul(self.unit) < us.saturating_mul(1_000))
     }
 
     /// The samples with known values, and the number of the others.

@@ -245,7 +245,27 @@ fn conditions(runs: &[(String, Run)]) -> Conditions {
         format!("{name}: {}", if said.is_empty() { "conditions unknown".to_owned() } else { said.join(", ") })
     };
     conditions.notes.extend(runs.iter().map(short));
+    let without = |(name, run): &(String, Run)| {
+        let parts = left_out(run);
+        (!parts.is_empty())
+            .then(|| format!("{name}: not in the merged run, only in its own: {}", parts.join(", ")))
+    };
+    conditions.notes.extend(runs.iter().filter_map(without));
     conditions
+}
+
+/// The parts of `run` that a merge leaves out: they are of one machine or one measurement.
+fn left_out(run: &Run) -> Vec<&'static str> {
+    let parts = [
+        (!run.path_analysis.is_empty(), "path analysis (for lathunt bound)"),
+        (!run.tasks.is_empty(), "figures of its threads"),
+        (run.task_set.is_some(), "task set"),
+        (run.idle.is_some(), "comparison of idle states"),
+        (run.warm_up.is_some(), "warm-up"),
+        (run.on_late.is_some(), "actions on late cases"),
+        (run.penalty.is_some(), "cost of the recorder"),
+    ];
+    parts.into_iter().filter(|(is_there, _)| *is_there).map(|(_, part)| part).collect()
 }
 
 /// Fields that are equal in both, recursively for objects.

@@ -8,7 +8,7 @@ use super::answer::{Answer, Extrapolated, Gate, Gpd, OfClusters, PathBound, FORM
 use super::exceedances::{cluster_maxima, clustered, Tail};
 use super::gate::{condition, holm};
 use super::gpd::{self, Ends};
-use super::limit::limit;
+use super::limit::{limit, FEWEST};
 use super::mechanisms::{self, Mechanism};
 use super::observed::{index, observed};
 use super::order_gates::{holdout_gate, order_gates, rate_gates, sequence_gates};
@@ -105,6 +105,8 @@ pub struct Input {
     pub unknown: u64,
     /// Number of lost samples that are known not to be above the largest sample.
     pub bounded: u64,
+    /// Activations may have been missed that are in no count: the number is not known.
+    pub uncounted: bool,
     /// The samples of each CPU, if there are several.
     pub cpus: Vec<(Cpu, Distribution)>,
     /// Causes of the explained peaks.
@@ -122,6 +124,7 @@ impl Input {
             order,
             unknown: 0,
             bounded: 0,
+            uncounted: false,
             cpus: Vec::new(),
             mechanisms: Vec::new(),
         }
@@ -304,8 +307,8 @@ fn longer(times: f64) -> String {
 fn extrapolated(answer: &mut Answer, input: &Input, tail: &Tail, blocks: &blocks::Blocks, request: &Request) {
     let level = answer.extrapolated.level;
     let t = (tail.zeta / level).ln();
-    if t <= 0.0 {
-        let detail = format!("{level:.2e} is inside the data: the observed share answers it");
+    if t <= 0.0 || level * input.distribution.samples as f64 >= FEWEST {
+        let detail = format!("{level:.2e} is inside the data: the observed share answers it (--deadline)");
         answer.gates.push(condition("level", false, detail));
     }
     let limit = limit(tail, level, request);

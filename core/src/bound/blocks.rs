@@ -155,7 +155,7 @@ pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<
     let kpss = order::kpss(maxima);
     let box_test = order::ljung_box(maxima, 10);
     let (theta, reason) = independence(maxima, box_test);
-    let blocks = Activations { all: n, missed: 0, above, unknown: 0 };
+    let blocks = Activations { all: n, above, ..Activations::default() };
     let (all, late) = theta.map_or((n, above), |(_, lower)| model_free::for_limit(blocks, lower));
     let mut answer = Answer {
         format: FORMAT.to_owned(),

@@ -7,6 +7,9 @@
 //! Below 40 exceedances a shape cannot be estimated. There the tail is exponential, down to the largest two: of a mechanism with
 //! two samples in the record, these are its own. For samples of one mechanism such a limit is seldom the largest.
 //!
+//! A level that [`FEWEST`] samples exceed has no limit here: near a threshold, the limit would have to count with the uncertainty of
+//! the number of exceedances, which the profile holds fixed.
+//!
 //! A tail that ends at its largest samples has exponential limits only: it is shorter than they are.
 
 use super::analyse::Request;
@@ -17,7 +20,7 @@ use super::tail::{total, Cell};
 use super::threshold::above;
 
 /// Minimum number of exceedances of the highest threshold of a generalised Pareto tail.
-const FEWEST: f64 = 40.0;
+pub(super) const FEWEST: f64 = 40.0;
 /// Exceedances of the thresholds of exponential tails.
 const FEW: [f64; 5] = [20.0, 10.0, 5.0, 3.0, 2.0];
 
@@ -46,6 +49,9 @@ pub(super) fn limit(tail: &Tail, level: f64, request: &Request) -> Limit {
         if let Some((lift, cells)) = above(&tail.cells, share * n as f64) {
             let kept = total(&cells);
             let t = (tail.zeta * kept as f64 / n as f64 / level).ln();
+            if t <= 0.0 {
+                break; // fewer exceed this threshold than the level says
+            }
             let higher = one(&cells, gpd::fit(&cells), t, request).map(|y| tail.threshold + lift + y);
             if higher.is_none() || higher > found.upper {
                 (found.upper, found.decided_by) = (higher, (tail.threshold + lift, kept));

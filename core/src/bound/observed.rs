@@ -47,6 +47,20 @@ pub(super) fn around(times: &[f64], samples: usize) -> Option<f64> {
     order::extremal_index(&closed).filter(|_| chance < 1e-3)
 }
 
+/// The reason where the number of missed activations is not known, and whether there is a statement: an activation is
+/// missed during the latency of an earlier one, which ends with a sample, so it waits less than that one.
+fn without_missed(reason: String, above: u64) -> (String, bool) {
+    const NONE_ABOVE: &str = "missed activations are not counted, because the file does not have their number; each waited less than a sample";
+    match above {
+        0 => (format!("{reason}; {NONE_ABOVE}"), true),
+        _ => (
+            "because the file does not have the number of missed activations, which may also be above"
+                .to_owned(),
+            false,
+        ),
+    }
+}
+
 /// The statement for the deadline, or for the largest sample.
 pub(super) fn observed(
     input: &Input,
@@ -76,7 +90,7 @@ pub(super) fn observed(
     };
     let samples = all.samples.saturating_add(unknown).saturating_add(below);
     let above = seen.saturating_add(unknown);
-    let activations = Activations { all: samples, missed: 0, above, unknown };
+    let activations = Activations { all: samples, above, unknown, ..Activations::default() };
     // Each cluster counts once, in samples and in exceedances.
     let (n, k) = lower.map_or((samples, above), |theta| model_free::for_limit(activations, theta));
     let effective = theta.map(|theta| model_free::effective_samples(activations, theta));
@@ -94,6 +108,10 @@ pub(super) fn observed(
         1 => format!("{reason}; 1 of those above was lost or missed; its latency is unknown"),
         n => format!("{reason}; {n} of those above were lost or missed; their latencies are unknown"),
     };
+    let (reason, is_known) = match input.uncounted {
+        true => without_missed(reason, above),
+        false => (reason, true),
+    };
     Observed {
         samples,
         effective_samples: effective.map(|n| n.saturating_sub(unknown)),
@@ -102,7 +120,7 @@ pub(super) fn observed(
         max_ns: all.max,
         level_ns: level,
         above,
-        probability_upper: model_free::upper_limit(n, k.min(n), request.confidence),
+        probability_upper: model_free::upper_limit(n, k.min(n), request.confidence).filter(|_| is_known),
         confidence: request.confidence,
         reason,
     }

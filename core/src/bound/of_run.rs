@@ -15,6 +15,7 @@ use crate::numbers::{counted, plural};
 use crate::report::facts::{is_circumstance_knob, load_as_condition};
 use crate::run::Run;
 use crate::series::{longest_stretch, maxima_in_time, Quantity, Series};
+use crate::stats::activations::is_from_due;
 use crate::time::{Cpu, Ns};
 
 /// Paths of the conditions in which two runs differ (`kernel.release`). Runs with different conditions do not have one
@@ -108,6 +109,7 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
     let mut all: Option<Histogram> = None;
     let mut by_cpu: BTreeMap<Cpu, Histogram> = BTreeMap::new();
     let (mut unknown, mut maxima, mut why) = (0u64, Vec::new(), None);
+    let (mut uncounted, mut from_due) = (false, false);
     let mut lost: Vec<(u64, Option<Ns>)> = Vec::new();
     let stretch = longest_stretch(runs.iter().flat_map(|run| run.of(quantity).filter(wanted)));
     for run in runs {
@@ -116,10 +118,11 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
         for one in &series {
             let replayed = one.activations();
             let histogram = replayed.unwrap_or(&one.histogram);
-            // Missed activations with unknown latency, and lost samples. If a file does not have the count, at least
-            // one may be missing.
-            let missed = if replayed.is_some() { 0 } else { one.missed.unwrap_or(1) };
-            unknown = unknown.saturating_add(missed);
+            // Missed activations with unknown latency, and lost samples.
+            let missed = if replayed.is_some() { Some(0) } else { one.missed };
+            unknown = unknown.saturating_add(missed.unwrap_or(0));
+            uncounted |= missed.is_none() && has_releases(one);
+            from_due |= is_from_due(one);
             lost.push((one.lost, one.lost_at_most()));
             if let Some(cpu) = one.cpu {
                 match by_cpu.get_mut(&cpu) {
@@ -164,14 +167,31 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
             cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
         )
     });
-    let about = format!("{} of {whose}, {}", quantity.name(), counted(runs.len() as u64, "run"));
+    let from = if from_due { ", counted from when each was due" } else { "" };
+    let about = format!("{} of {whose}, {}{from}", quantity.name(), counted(runs.len() as u64, "run"));
     let each =
         by_cpu.iter().filter_map(|(cpu, all)| Some((*cpu, Distribution::of_histogram(all)?))).collect();
     let peaks = runs.iter().flat_map(|run| &run.peaks);
     let mechanisms = mechanisms::of_peaks(
         peaks.filter(|peak| peak.quantity == quantity && cpus.is_none_or(|cpus| cpus.contains(&peak.cpu))),
     );
-    Ok(Input { about, unit: "ns".to_owned(), distribution, order, unknown, bounded, cpus: each, mechanisms })
+    Ok(Input {
+        about,
+        unit: "ns".to_owned(),
+        distribution,
+        order,
+        unknown,
+        bounded,
+        uncounted,
+        cpus: each,
+        mechanisms,
+    })
+}
+
+/// Whether a measured activation can be missed: it is due at a time. A busy loop has none, and each waking is recorded.
+fn has_releases(series: &Series) -> bool {
+    !matches!(series.quantity, Quantity::Npt | Quantity::Hardware | Quantity::Wakeup | Quantity::SharedPrio)
+        && !series.quantity.is_potential()
 }
 
 /// Samples of threads that left their CPU: the latencies on that CPU are not known.
@@ -201,6 +221,9 @@ pub fn complete(answer: &mut Answer, runs: &[&Run], quantity: Quantity, cpus: Op
     };
     answer.bound.terms = observed.into_iter().filter_map(term).collect();
     answer.bound.reason = match answer.bound.terms.is_empty() {
+        true if runs.iter().any(|run| !run.merged.is_empty()) => {
+            "no path analysis: a merged run has none; give the runs themselves".to_owned()
+        }
         true => "no path analysis: `lathunt record --path-analysis` records its terms, on a PREEMPT_RT kernel with the preemptirq tracepoints (CONFIG_IRQSOFF_TRACER and CONFIG_PREEMPT_TRACER; distributions' kernels lack them)".to_owned(),
         false => "no bound: the terms below are an observed-blocking estimate, without the scheduler's own terms and interference".to_owned(),
     };
@@ -310,6 +333,33 @@ mod tests {
             with("0.1 0.2 0.3 1/90 17", "stress-ng --vm 2 --timeout 60s --temp-path /tmp/a", "10");
         changed.conditions.kernel.release = Some("6.1".to_owned());
         assert_eq!(of(&changed), ["kernel.release", "knobs.other./proc/sys/vm/swappiness", "load"]);
+    }
+
+    #[test]
+    fn an_unknown_number_of_missed_activations_is_not_one_of_unknown_latency() {
+        let text = "# Histogram\n000000 000000\n000001 000099\n000002 000001\n# Total: 000000100\n\
+                    # Min Latencies: 00001\n# Avg Latencies: 00001\n# Max Latencies: 00002\n# Histogram Overflows: 00000\n";
+        let run = crate::import::read(text, crate::import::Unit::Us).unwrap();
+        let of = |run: &Run, deadline: Option<f64>| {
+            let input = input(&[run], run.series[0].quantity, None).unwrap();
+            let request = Request { deadline, ..Default::default() };
+            crate::bound::analyse::analyse(&input, &request)
+        };
+        let answer = of(&run, None);
+        let told = &answer.observed;
+        assert_eq!((told.samples, told.above), (100, 0), "{told:?}");
+        assert!(
+            told.probability_upper.is_some_and(|p| p < 0.03),
+            "none waited longer than a sample: {told:?}"
+        );
+        assert!(told.reason.contains("missed activations are not counted"), "{told:?}");
+        assert!(!answer.gates.iter().find(|gate| gate.name == "complete").unwrap().passed);
+        let told = of(&run, Some(1_999.0)).observed;
+        assert_eq!((told.above, told.probability_upper), (1, None), "{told:?}");
+        let mut loops = run;
+        loops.series[0].quantity = Quantity::Npt;
+        let told = of(&loops, Some(1_999.0)).observed;
+        assert!(told.probability_upper.is_some() && !told.reason.contains("missed"), "{told:?}");
     }
 
     #[test]

@@ -17,8 +17,11 @@ pub(super) fn order_gates(input: &Input, blocks: &blocks::Blocks) -> Vec<Gate> {
     let lost = input.unknown.saturating_add(input.bounded);
     gates.push(condition(
         "complete",
-        lost == 0,
+        lost == 0 && !input.uncounted,
         match lost {
+            0 if input.uncounted => {
+                "the number of missed activations is not in the imported file: measure with a tool that counts them".to_owned()
+            }
             0 => "no sample lost, no activation missed, none taken on another CPU".to_owned(),
             n => format!(
                 "the latencies of at least {} are not known: they may be among the largest; measure without losses",

@@ -350,3 +350,22 @@ fn a_level_counts_each_sample_of_a_cluster() {
     let gpd = answer.gpd.unwrap();
     assert!(gpd.clusters.is_some() && (gpd.zeta / (-3.0f64).exp() - 1.0).abs() < 0.15, "{}", gpd.zeta);
 }
+
+#[test]
+fn a_level_inside_the_data_is_refused_for_that_reason() {
+    let values = tail_values(20_000, 3, 0.0);
+    let at = |level: f64| of(&values, &Request { exceedance: Some(level), ..quick() });
+    for level in [0.06, 0.04, 0.01, 0.002] {
+        let answer = at(level);
+        let reason = &answer.extrapolated.reason;
+        assert!(
+            answer.extrapolated.upper_ns.is_none() && reason.contains("inside the data"),
+            "{level}: {reason}"
+        );
+        let refused: Vec<&str> =
+            answer.gates.iter().filter(|gate| !gate.passed).map(|gate| gate.name.as_str()).collect();
+        assert!(!refused.contains(&"upper limit") || level > 0.05, "{level}: {refused:?}");
+    }
+    let upper = at(1e-3).extrapolated.upper_ns.unwrap();
+    assert!(values.iter().filter(|v| **v > upper).count() <= 20, "{upper}");
+}

@@ -101,10 +101,15 @@ fn observed(o: &Observed, shown: &impl Fn(f64) -> String) -> String {
     if o.samples == 0 {
         return o.reason.clone();
     }
+    let confidence = percent(o.confidence);
     let claim = match o.probability_upper {
-        Some(p) if p <= 0.5 => format!("fewer than 1 in {:.0}", (1.0 / p).floor()),
-        Some(p) => format!("fewer than {:.1} %", (p * 1e3).ceil() / 10.0),
-        None => "no statement".to_owned(),
+        Some(p) if p <= 0.5 => {
+            format!("with {confidence} % confidence fewer than 1 in {:.0} exceed it", (1.0 / p).floor())
+        }
+        Some(p) => {
+            format!("with {confidence} % confidence fewer than {:.1} % exceed it", (p * 1e3).ceil() / 10.0)
+        }
+        None => "no limit of their share".to_owned(),
     };
     let effective = match (o.effective_samples, o.theta) {
         (Some(n), Some(theta)) if theta < 1.0 => {
@@ -116,12 +121,11 @@ fn observed(o: &Observed, shown: &impl Fn(f64) -> String) -> String {
         _ => String::new(),
     };
     format!(
-        "largest {} of {}{effective}; {} above {}: with {} % confidence {claim} exceed it, {}",
+        "largest {} of {}{effective}; {} above {}: {claim}, {}",
         shown(o.max_ns),
         counted(o.samples, "sample"),
         o.above,
         shown(o.level_ns),
-        percent(o.confidence),
         o.reason
     )
 }

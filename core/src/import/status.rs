@@ -256,6 +256,21 @@ mod tests {
     }
 
     #[test]
+    fn a_release_is_missed_only_during_a_latency_above_the_interval() {
+        let missed = |interval: u64, max: &str, unit| {
+            let line =
+                format!("T: 0 ( 8439) P:80 I:{interval} C:   1996 Min:      4 Act:    6 Avg:   18 Max:{max}");
+            read(&line, unit).unwrap().series[0].missed
+        };
+        assert_eq!(missed(1_000, "     999", Unit::Us), Some(0));
+        assert_eq!(missed(1_000, "    1000", Unit::Us), None);
+        assert_eq!(missed(1_000, "  999999", Unit::Ns), Some(0));
+        assert_eq!(missed(u64::MAX, "     999", Unit::Us), Some(0));
+        let other = "T: 0 (29745) I:1000 C:    500 Min:     30 Act:   82 Avg:  347 Max:     886\n";
+        assert_eq!(read(other, Unit::Us).unwrap().series[0].missed, None, "cyclicdeadline");
+    }
+
+    #[test]
     fn runs_that_wrote_into_one_text_in_turns_are_counted_once() {
         let line = |tid, cycles, max| {
             format!("T: 0 ({tid:5}) P:80 I:1000 C:{cycles:7} Min:      5 Act:   10 Avg:   10 Max:{max:8}\n")

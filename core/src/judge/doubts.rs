@@ -8,6 +8,7 @@ use super::Rules;
 use crate::numbers::{counted, plural, theta_rounded_down};
 use crate::run::Run;
 use crate::series::{Quantity, Series};
+use crate::stats::activations::is_from_due;
 use crate::stats::model_free::{percent, samples_needed};
 use crate::time::Ns;
 
@@ -215,6 +216,12 @@ fn releases_missed(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt>
         };
         let (most, sampled) = (all.max()?, series.histogram.max()?);
         let late = deadline.is_some_and(|deadline| sampled <= deadline && most > deadline);
+        if late && is_from_due(series) {
+            let since_sent = "the samples are counted from the sending";
+            return Some(weak(format!(
+                "{label}: up to {most}, counted from when each was due; {since_sent}"
+            )));
+        }
         late.then(|| weak(format!("{label}: {missed}; those jobs may have been up to {most} late")))
     };
     rules.limited(run).filter_map(doubt).collect()

@@ -245,6 +245,24 @@ fn missed_activations_of_all_runs_count_in_the_statement() {
 }
 
 #[test]
+fn what_a_merge_leaves_out_is_named() {
+    let [mut a, b] = [run("a", &[5, 90], None, None), run("b", &[7], None, None)];
+    let path = serde_json::json!([
+        {"cpu": 0, "poid": null, "paie": null, "psd": null, "dst": null, "interrupts": [], "lost": 0}
+    ]);
+    a.1.path_analysis = serde_json::from_value(path).unwrap();
+    let merged = merge(&[a, b]).unwrap();
+    let notes = &merged.conditions.notes;
+    let left_out: Vec<&String> = notes.iter().filter(|note| note.contains("not in the merged run")).collect();
+    assert_eq!(left_out, ["a: not in the merged run, only in its own: path analysis (for lathunt bound)"]);
+    let request = crate::bound::analyse::Request::default();
+    let input = crate::bound::of_run::input(&[&merged], Quantity::Cyclic, None).unwrap();
+    let mut answer = crate::bound::analyse::analyse(&input, &request);
+    crate::bound::of_run::complete(&mut answer, &[&merged], Quantity::Cyclic, None);
+    assert!(answer.bound.reason.contains("give the runs themselves"), "{}", answer.bound.reason);
+}
+
+#[test]
 fn the_same_run_counts_once_or_not_at_all() {
     let one = run("a", &[5], None, None);
     let twice = [one.clone(), run("b", &[7], None, None), ("copy".to_owned(), one.1.clone())];

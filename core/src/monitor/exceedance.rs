@@ -191,7 +191,7 @@ impl Exceedances {
             let (samples, above, lost) = (sum(|of| of.samples), sum(|of| of.above), sum(|of| of.lost));
             let known = |of: &&Count| (of.samples.saturating_sub(of.lost), of.above.saturating_sub(of.lost));
             let theta = clusters::index_of_counts(&counts.iter().rev().map(known).collect::<Vec<_>>());
-            let all = Activations { all: samples, missed: 0, above, unknown: lost };
+            let all = Activations { all: samples, above, unknown: lost, ..Activations::default() };
             let (n, k) = theta.map_or((samples, above), |theta| for_limit(all, theta));
             let probability_upper = upper_limit(n, k.min(n), CONFIDENCE)?;
             Some(Limit { key, deadline_ns, samples, above, theta, probability_upper })
@@ -277,7 +277,7 @@ mod tests {
             for _ in 0..300 {
                 let windows = in_clusters(clusters, &mut random);
                 let above = windows.iter().map(|window| window.1).sum();
-                let all = Activations { all: 288 * 30_000, missed: 0, above, unknown: 0 };
+                let all = Activations { all: 288 * 30_000, above, ..Activations::default() };
                 let theta = clusters::index_of_counts(&windows);
                 let (n, k) = theta.map_or((all.all, above), |theta| for_limit(all, theta));
                 let truth = clusters as f64 * 5.0 / all.all as f64;

@@ -5,7 +5,7 @@
 //! samples count as above the level unless they are known to be below the maximum.
 
 use crate::histogram::Histogram;
-use crate::series::Series;
+use crate::series::{Quantity, Series};
 use crate::time::Ns;
 
 /// Activations that were due.
@@ -19,6 +19,9 @@ pub(crate) struct Activations {
     pub above: u64,
     /// Those not known to be above or below.
     pub unknown: u64,
+    /// Latencies are from the time at which each was due, those of the samples from a later one: round trips, whose
+    /// samples are from the sending.
+    pub from_due: bool,
 }
 
 impl Activations {
@@ -29,6 +32,7 @@ impl Activations {
             missed: sum.missed.saturating_add(of.missed),
             above: sum.above.saturating_add(of.above),
             unknown: sum.unknown.saturating_add(of.unknown),
+            from_due: sum.from_due || of.from_due,
         })
     }
 }
@@ -42,7 +46,13 @@ fn one(series: &Series, level: Ns) -> Activations {
     let all = known.count().saturating_add(unplaced).saturating_add(series.lost);
     let bounded = series.lost_at_most().is_some_and(|most| most <= level);
     let unknown = unplaced.saturating_add(if bounded { 0 } else { series.lost });
-    Activations { all, missed, above: possibly_above(known, level).saturating_add(unknown), unknown }
+    let above = possibly_above(known, level).saturating_add(unknown);
+    Activations { all, missed, above, unknown, from_due: is_from_due(series) }
+}
+
+/// Whether [`Series::activations`] counts from an earlier time than the samples do.
+pub(crate) fn is_from_due(series: &Series) -> bool {
+    series.quantity == Quantity::Roundtrip && series.replayed.is_some()
 }
 
 /// Samples that may be above `level`: a bin that extends beyond it counts as a whole.

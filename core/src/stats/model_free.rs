@@ -83,7 +83,7 @@ pub(crate) fn statement(
     level: Ns,
     confidence: f64,
 ) -> Option<ModelFree> {
-    let Activations { all: samples, missed, above, unknown } = activations;
+    let Activations { all: samples, missed, above, unknown, from_due } = activations;
     let (n, k) = theta.map_or((samples, above), |theta| for_limit(activations, theta));
     let probability_below = upper_limit(n, k.min(n), confidence)?;
     let effective_samples = theta.map(|theta| effective_samples(activations, theta));
@@ -108,7 +108,8 @@ pub(crate) fn statement(
         None => of,
     };
     let unknown = if unknown > 0 { " or not known" } else { "" };
-    let sentence = format!("{of}, {late} above {shown}{unknown}: with {percent} % confidence {claim}");
+    let from = if from_due { ", counted from when each was due" } else { "" };
+    let sentence = format!("{of}, {late} above {shown}{unknown}{from}: with {percent} % confidence {claim}");
     Some(ModelFree {
         samples,
         theta,
@@ -365,7 +366,7 @@ mod tests {
             .starts_with("1000000 samples (equivalent to 100000 independent ones), 50 above"));
         let none = statement(counted(1_000_000, 0), Some(0.1), Ns(85_300), 0.95).unwrap();
         close(none.probability_below, upper_limit(100_000, 0, 0.95).unwrap(), 1e-12);
-        let lost = Activations { all: 1_010, missed: 0, above: 30, unknown: 10 };
+        let lost = Activations { unknown: 10, ..counted(1_010, 30) };
         let said = statement(lost, Some(0.5), Ns(85_300), 0.95).unwrap();
         close(said.probability_below, upper_limit(343, 17, 0.95).unwrap(), 1e-12);
         let none = statement(counted(1_000, 0), Some(1.0), Ns(85_300), 0.95).unwrap();
@@ -381,7 +382,7 @@ mod tests {
         );
         let said = statement(counted(3, 2), None, Ns(85_300), 0.95).unwrap();
         assert_eq!(said.sentence, "3 samples, 2 above 85.3 µs: with 95 % confidence fewer than 98.4 %");
-        let stalled = Activations { all: 15_002, missed: 1_002, above: 212, unknown: 0 };
+        let stalled = Activations { missed: 1_002, ..counted(15_002, 212) };
         let said = statement(stalled, None, Ns::from_ms(5), 0.95).unwrap();
         assert_eq!(
             said.sentence,

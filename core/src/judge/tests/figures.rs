@@ -30,6 +30,26 @@ fn activations_that_a_stall_swallowed_count_as_late_as_they_would_have_been() {
 }
 
 #[test]
+fn round_trips_counted_from_when_they_were_due_are_said_to_be() {
+    let verdict = |deadline: Option<Ns>| {
+        let mut run = good_run();
+        let mut trips = Series { quantity: Quantity::Roundtrip, ..series(0, 40_000, Ns(209_500)) };
+        // Each stimulus was sent, 13 of them late.
+        let mut due = series(0, 39_987, Ns(9)).histogram;
+        (0..13).for_each(|_| due.record(Ns(212_000)));
+        trips.replayed = Some(due);
+        run.series = vec![trips];
+        judge(&run, deadline, &Rules { quantity: Quantity::Roundtrip, ..Rules::hunt() })
+    };
+    let told = verdict(None).model_free.unwrap().sentence;
+    assert!(told.contains(" 13 above 210 µs, counted from when each was due:"), "{told}");
+    let reasons = verdict(Some(Ns(210_000))).reasons;
+    let late = reasons.iter().find(|reason| reason.contains("up to 212 µs"));
+    assert!(late.is_some_and(|late| late.contains("from when each was due")), "{reasons:?}");
+    assert!(!reasons.iter().any(|reason| reason.contains("0 releases")), "{reasons:?}");
+}
+
+#[test]
 fn the_least_number_of_samples_is_enough_and_one_less_is_not() {
     let of_both = |run: &mut Run, all: u64| {
         run.conditions.duration_s = Some(15.0);
