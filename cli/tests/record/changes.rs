@@ -40,6 +40,12 @@ fn a_late_job_is_found_after_a_change_of_the_wait_and_after_a_late_arming_and_si
         .unwrap();
     let said = [ended.stdout, ended.stderr].concat();
     let said = String::from_utf8_lossy(&said);
-    let lost: u64 = read(&output).tasks.iter().map(|task| task.not_recorded).sum();
-    assert!(said.contains("ended by --stop-at: 7") || lost > 0, "{said}");
+    let tasks = read(&output).tasks;
+    let lost: u64 = tasks.iter().map(|task| task.not_recorded).sum();
+    let is_said = said.contains("lathunt: ended by --stop-at: 7");
+    // The kernel may have hidden the end of that job.
+    let is_seen = tasks
+        .iter()
+        .any(|task| task.of(Quantity::Response).and_then(|all| all.histogram.max()) >= Some(Ns::from_ms(70)));
+    assert!(is_said || (lost > 0 && !is_seen), "{said}");
 }

@@ -280,7 +280,10 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let written = output.write(&run, &snapshot.flight);
     crate::exit::all([output.print(&run, plan.json, plan.quiet, plan.all), written, old_files])?;
     Ok(match stopped_at {
-        Some(_) => crate::exit::EXCEEDED.into(),
+        Some(why) => {
+            eprintln!("lathunt: {why}");
+            crate::exit::EXCEEDED.into()
+        }
         None => crate::exit::of(run.verdict.as_ref()),
     })
 }
