@@ -173,7 +173,11 @@ fn job_across_the_start(at: At, priority: i32, by: By) -> Option<OfJob> {
     let (tell, told) = std::sync::mpsc::channel();
     let (finish, finishes) = std::sync::mpsc::channel();
     let (ends, latest) = (AtomicBool::new(false), clock() + Ns::from_ms(5_000));
-    let spin = || while !ends.load(Ordering::Relaxed) && clock() < latest {};
+    let spin = || {
+        while !ends.load(Ordering::Relaxed) && clock() < latest {
+            std::hint::spin_loop();
+        }
+    };
     let mut ask = |tid, jobs| {
         for _ in 0..jobs {
             until_asleep(tid);
