@@ -25,9 +25,8 @@ static __always_inline void activation_begun(struct activation *a, struct task_s
 /* `p` is on this CPU, and no activation is open: opens the one in which recording began. Called once for each CPU. */
 static __noinline int open_begun(struct cpu_block *b, struct task_struct *p)
 {
-	__s32 tid = b->begun_tid;
+	__s32 tid = __sync_lock_test_and_set(&b->begun_tid, 0); /* before the load of `begun_at` */
 
-	b->begun_tid = 0;
 	if (tid != p->pid)
 		return 0;
 	if (!(options & OPT_CHOSEN_ONLY) && !find_waking(tid))

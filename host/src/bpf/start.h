@@ -109,7 +109,7 @@ static __noinline int runs_at_start(struct task_struct *p)
 	if (!p->on_cpu || !b || !is_on(b) || !slot_of(b, p) || b->run_tid == p->pid)
 		return 0;
 	b->begun_at = bpf_ktime_get_ns();
-	*(volatile __s32 *)&b->begun_tid = p->pid;
+	__sync_lock_test_and_set(&b->begun_tid, p->pid); /* after the store above */
 	if (!p->on_cpu || p->nvcsw + p->nivcsw != switches) /* it has left that CPU meanwhile */
 		b->begun_tid = 0;
 	return 0;
