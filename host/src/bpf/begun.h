@@ -27,8 +27,10 @@ static __noinline int open_begun(struct cpu_block *b, struct task_struct *p)
 {
 	__s32 tid = __sync_lock_test_and_set(&b->begun_tid, 0); /* before the load of `begun_at` */
 
-	if (tid != p->pid)
+	if (tid != p->pid) {
+		lose(b, LOST_WAKEUP); /* it left by a switch that the kernel did not report */
 		return 0;
+	}
 	if (!(options & OPT_CHOSEN_ONLY) && !find_waking(tid))
 		claim_waking(b, tid);
 	activation_begun(open_activation(b), p, b->begun_at);
