@@ -206,7 +206,7 @@ impl Recorder {
         self.begun.before(first)
     }
 
-    /// Nobody was at work or asleep when recording began.
+    /// Where a program sleeps that is held before its first instruction tells nothing.
     pub(crate) fn forget_begun(&mut self) {
         self.begun = Begun::default();
     }
