@@ -198,7 +198,7 @@ fn all_events_do_something_on_fibers_and_forks_are_fibers() {
         assert_eq!(
             thread(&run, "wait").jobs,
             8,
-            "one for each signal: the lock before the first wait is no job"
+            "one for each signal: the lock before the first wait is not a job"
         );
         assert_eq!(file.as_file().metadata().unwrap().len(), 100_000 * (turn as u64 + 1));
         assert!(run.conditions.duration_s.unwrap() < 5.0, "it ends with its threads");

@@ -31,8 +31,6 @@ static __noinline int open_begun(struct cpu_block *b, struct task_struct *p)
 		lose(b, LOST_WAKEUP); /* it left by a switch that the kernel did not report */
 		return 0;
 	}
-	if (!(options & OPT_CHOSEN_ONLY) && !find_waking(tid))
-		claim_waking(b, tid);
 	activation_begun(open_activation(b), p, b->begun_at);
 	b->run_since = b->begun_at;
 	b->run_tid = tid;

@@ -1,7 +1,7 @@
 //! Where each measured thread slept when recording began (src/bpf/start.h).
 //!
-//! That wait is no job, and its end is the release of one; or else it is inside a job, which then goes on. Of a thread that
-//! never runs while recorded nothing is told.
+//! If that is its main wait, a job is released when the wait ends; otherwise the wait is inside a job, which continues then. A
+//! thread that never runs during the recording has no activation.
 
 use std::collections::HashMap;
 
