@@ -11,16 +11,18 @@ use cyclic_thread::{clock, enter, sleep_until, sleep_until_time_of};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 use lathunt_core::trace::activation::{Activation, Via};
-use lathunt_host::inject::{inject, Kind, Options};
+use lathunt_host::inject::{inject, Kind, Options, Pulse};
 use lathunt_host::recorder::{self, Recorder};
 use lathunt_host::testing::{lacks_bpf, may_run};
 
 const PERIOD: Ns = Ns(5_000_000);
 const TURNS: u64 = 40;
-/// Interrupts are off from 50 µs before each release.
+/// Interrupts are off from about 50 µs before each release.
 const OFF: Ns = Ns(400_000);
 /// When after a release the signal is sent.
 const SIGNAL: Ns = Ns(150_000);
+/// Interrupts are off for at least this long after it: the timer's handler does not end the sleep first.
+const AFTER_SIGNAL: Ns = Ns(30_000);
 /// Where the sleeper is, and its sender.
 const CPUS: [Cpu; 2] = [Cpu(1), Cpu(0)];
 
@@ -66,7 +68,7 @@ fn sleeper(of: libc::clockid_t, releases: &[Mono], mut pipe: PipeReader, tell: &
         // A host that takes the sender's CPU may keep this thread in its read until after the release.
         let sleeps = clock() < release;
         sleep_until_time_of(of, release.0.wrapping_add_signed(offset));
-        if sleeps && SIGNALS.load(Ordering::Relaxed) > before && clock() > release + SIGNAL {
+        if sleeps && SIGNALS.load(Ordering::Relaxed) > before {
             came.push(release);
         }
         pipe.read_exact(&mut [0]).unwrap();
@@ -74,19 +76,40 @@ fn sleeper(of: libc::clockid_t, releases: &[Mono], mut pipe: PipeReader, tell: &
     came
 }
 
-fn send(to: Tid, releases: &[Mono], mut pipe: PipeWriter) {
+/// Returns the time before and after sending each signal.
+fn send(to: Tid, releases: &[Mono], mut pipe: PipeWriter) -> Vec<(Mono, Mono)> {
     enter(CPUS[1], 80);
-    for release in releases {
+    let send_one = |release: &Mono| {
         sleep_until(*release + SIGNAL);
+        let before = clock();
         // SAFETY: plain values; the thread is one of this process.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), to.0, libc::SIGUSR1) };
+        let sent = (before, clock());
         sleep_until(*release + Ns(PERIOD.0 / 2));
         pipe.write_all(&[0]).unwrap();
-    }
+        sent
+    };
+    releases.iter().map(send_one).collect()
 }
 
-/// What was recorded of the sleeper, and when it came with a signal after its release.
-fn recorded(of: libc::clockid_t) -> (Vec<Activation>, Vec<Mono>) {
+/// The releases whose timer could not end the sleep before the signal did: interrupts were off from before the release
+/// until well after the signal was sent.
+fn overdue(releases: &[Mono], signals: &[(Mono, Mono)], off: &[Pulse]) -> Vec<Mono> {
+    let is_overdue = |(release, (before, after)): &(&Mono, &(Mono, Mono))| {
+        before >= *release && off.iter().any(|off| off.begin < **release && *after + AFTER_SIGNAL < off.end)
+    };
+    releases.iter().zip(signals).filter(is_overdue).map(|(release, _)| *release).collect()
+}
+
+struct Recorded {
+    activations: Vec<Activation>,
+    /// The releases after which the sleeper came with a signal, and whose timer was still late then.
+    by_signal: Vec<Mono>,
+    /// Switches that the kernel did not report: a 6.18 guest of Firecracker hides stretches of some threads.
+    unseen: u64,
+}
+
+fn recorded(of: libc::clockid_t) -> Recorded {
     let options = recorder::Options {
         tids: Some(Vec::new()),
         activations: true,
@@ -102,21 +125,27 @@ fn recorded(of: libc::clockid_t) -> (Vec<Activation>, Vec<Mono>) {
         first: Some(Mono(first.0 - 50_000)),
         ..Options::once(CPUS[0], OFF)
     };
-    let came = std::thread::scope(|scope| {
+    let (mut by_signal, overdue) = std::thread::scope(|scope| {
         let (tell, told) = std::sync::mpsc::channel();
         let releases = &releases;
         let thread = scope.spawn(move || sleeper(of, releases, reader, &|tid| tell.send(tid).unwrap()));
         let tid = told.recv().unwrap();
         recorder.watch(tid).unwrap();
-        scope.spawn(move || send(tid, releases, writer));
-        scope.spawn(|| inject(Kind::Irqoff, &off).unwrap_or_else(|error| panic!("{error}")));
-        thread.join().unwrap()
+        let sender = scope.spawn(move || send(tid, releases, writer));
+        let pulses = inject(Kind::Irqoff, &off).unwrap_or_else(|error| panic!("{error}")).pulses;
+        (thread.join().unwrap(), overdue(releases, &sender.join().unwrap(), &pulses))
     });
+    by_signal.retain(|release| overdue.contains(release));
     std::thread::sleep(Duration::from_millis(20));
     recorder.poll();
-    let mut all = Vec::new();
-    assert_eq!(recorder.activations(|a| all.push(*a)), 0, "lost");
-    (all, came)
+    let mut activations = Vec::new();
+    assert_eq!(recorder.activations(|a| activations.push(*a)), 0, "lost");
+    let unseen = recorder
+        .losses()
+        .into_iter()
+        .filter(|loss| loss.counter.ends_with("_not_seen"))
+        .map(|loss| loss.count);
+    Recorded { activations, by_signal, unseen: unseen.sum() }
 }
 
 #[test]
@@ -127,12 +156,20 @@ fn a_signal_that_comes_before_the_late_timer_of_a_sleep_does_not_hide_when_the_s
     }
     handle_signals();
     for of in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME] {
-        let (all, came) = recorded(of);
-        assert!(came.len() as u64 >= TURNS / 2, "clock {of}: with a signal only {} times", came.len());
-        for release in &came {
-            let of_it = |a: &&Activation| (*release..*release + Ns(PERIOD.0 / 2)).contains(&a.switched_in);
-            let late = all.iter().find(of_it);
-            let Some((due, _)) = late.and_then(|late| late.timer) else {
+        let Recorded { activations, by_signal, unseen } = recorded(of);
+        let within_half = |from: Mono| {
+            let is_of_it = move |a: &&Activation| (from..from + Ns(PERIOD.0 / 2)).contains(&a.switched_in);
+            activations.iter().find(is_of_it)
+        };
+        let mut seen = 0;
+        for &release in &by_signal {
+            // What a thread does in a stretch that the kernel hides is not seen either, such as how it sleeps.
+            let (Some(_), Some(late)) = (within_half(Mono(release.0 - PERIOD.0 / 2)), within_half(release))
+            else {
+                assert!(unseen > 0 || release < by_signal[0] + PERIOD, "clock {of}: {release} not recorded");
+                continue;
+            };
+            let Some((due, _)) = late.timer else {
                 panic!("clock {of}: released at {release}, recorded {late:?}");
             };
             // The clocks cannot be read at the same moment.
@@ -140,11 +177,19 @@ fn a_signal_that_comes_before_the_late_timer_of_a_sleep_does_not_hide_when_the_s
                 due.0.abs_diff(release.0) < 2_000,
                 "clock {of}: released at {release}, counted from {due}"
             );
-            assert!(late.is_some_and(|late| late.via == Via::Timer && late.latency() >= SIGNAL), "{late:?}");
+            assert!(late.via == Via::Timer && late.latency() >= SIGNAL, "{late:?}");
+            seen += 1;
         }
+        assert!(
+            seen >= TURNS / 2,
+            "clock {of}: seen with a signal only {seen} times, {unseen} switches not seen"
+        );
         // A waking by the pipe is none by the timer of the sleep before.
         let read = |a: &&Activation| a.via == Via::Thread && a.timer.is_none();
-        let by_pipe = all.iter().filter(read).count() as u64;
-        assert!(by_pipe >= TURNS - 2, "clock {of}: {by_pipe} of {TURNS}");
+        let by_pipe = activations.iter().filter(read).count() as u64;
+        assert!(
+            by_pipe + 2 + unseen >= TURNS,
+            "clock {of}: {by_pipe} of {TURNS}, {unseen} switches not seen"
+        );
     }
 }
