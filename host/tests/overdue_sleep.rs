@@ -21,8 +21,6 @@ const TURNS: u64 = 40;
 const OFF: Ns = Ns(400_000);
 /// When after a release the signal is sent.
 const SIGNAL: Ns = Ns(150_000);
-/// Interrupts are off for at least this long after it: the timer's handler does not end the sleep first.
-const AFTER_SIGNAL: Ns = Ns(30_000);
 /// Where the sleeper is, and its sender.
 const CPUS: [Cpu; 2] = [Cpu(1), Cpu(0)];
 
@@ -93,10 +91,10 @@ fn send(to: Tid, releases: &[Mono], mut pipe: PipeWriter) -> Vec<(Mono, Mono)> {
 }
 
 /// The releases whose timer could not end the sleep before the signal did: interrupts were off from before the release
-/// until well after the signal was sent.
+/// until the signal was sent.
 fn overdue(releases: &[Mono], signals: &[(Mono, Mono)], off: &[Pulse]) -> Vec<Mono> {
     let is_overdue = |(release, (before, after)): &(&Mono, &(Mono, Mono))| {
-        before >= *release && off.iter().any(|off| off.begin < **release && *after + AFTER_SIGNAL < off.end)
+        before >= *release && off.iter().any(|off| off.begin < **release && *after < off.end)
     };
     releases.iter().zip(signals).filter(is_overdue).map(|(release, _)| *release).collect()
 }

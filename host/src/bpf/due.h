@@ -240,14 +240,16 @@ static __always_inline void sleep_asked(struct cpu_block *b, __u64 at, struct hr
 static __always_inline bool is_pending(struct hrtimer_sleeper *sleeper, struct task_struct *p)
 {
 	struct hrtimer *timer = &sleeper->timer;
+	struct task_struct *wakes;
 
 	if (!bpf_core_field_exists(timer->state) || !bpf_core_field_exists(timer->function) || !&hrtimer_wakeup)
 		return false; /* indistinguishable */
+	wakes = BPF_CORE_READ(sleeper, task);
 	/* The stack may hold something else by now. */
-	if (BPF_CORE_READ(sleeper, task) != p ||
-	    (__u64)BPF_CORE_READ(sleeper, timer.function) != (__u64)&hrtimer_wakeup)
+	if ((wakes && wakes != p) || (__u64)BPF_CORE_READ(sleeper, timer.function) != (__u64)&hrtimer_wakeup)
 		return false;
-	return BPF_CORE_READ(sleeper, timer.state) || BPF_CORE_READ(sleeper, timer.base, running) == timer;
+	/* Its handler clears the task before it wakes it. */
+	return (wakes && BPF_CORE_READ(sleeper, timer.state)) || BPF_CORE_READ(sleeper, timer.base, running) == timer;
 }
 
 /* Whether the freezer of cgroup v1 thaws it. A thread that it froze in its wait is not woken by what ends the wait. */
