@@ -136,32 +136,19 @@ enum ClockName {
 /// Measures; with `--break-at`, `watch` provides evidence.
 pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let mut options = options(&args)?;
-    let traces = Err("cyclic records no evidence; hunt does");
     let wanted = args.on_late.wanted();
-    wanted.check(args.deadline.is_some(), "--deadline", traces)?;
+    wanted.check(args.deadline.is_some(), "--deadline", Err("cyclic records no evidence; hunt does"))?;
     let file = args.output.as_deref().map(|path| target(path, RUN_FILE)).transpose()?;
-    let until = match args.until.until {
-        Some(claim) => Some(Until::at(claim, args.interval, options.threads.len())?),
-        None => None,
-    };
+    let until = args.until.until.map(|claim| Until::at(claim, args.interval, options.threads.len()));
+    let until = until.transpose()?;
     args.start_at.map_or(Ok(()), StartAt::check)?;
     let cpus = set_up::measured(&options)?;
     let mut conditions = conditions(&cpus);
-    if args.priority > 0
-        && args.deadline_policy.is_none()
-        && !sched::denied::has_realtime_right(args.priority)
-    {
-        let why = sched::denied::why_no_realtime(args.priority);
-        let note =
-            format!("measured as ordinary threads (SCHED_OTHER), not at priority {}: {why}", args.priority);
+    if let Some(note) = ordinary_if_denied(&args, &mut options) {
         eprintln!("warning: {note}");
         conditions.notes.push(note);
-        (options.policy, options.lock_memory) = (Policy::Other, false);
     }
-    let held = match args.pm_qos {
-        Some(us) => Some(pm_qos::hold(us)?),
-        None => None,
-    };
+    let held = args.pm_qos.map(pm_qos::hold).transpose()?;
     conditions.knobs.cpu_dma_latency_held_us = held.as_ref().map(|held| held.us);
     signals::install()?;
     let mut on_late = OnLate::start(&wanted, args.deadline, &cpus)?;
@@ -180,6 +167,7 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
         set_up::begin_at(&begin, &mut options);
         conditions.common_start = Some(begin.common);
     }
+
     let cyclic = Cyclic::start(options, hooks)?;
     let begun = cyclic.begun() + args.warm_up.unwrap_or_default();
     let victims: Vec<Thread> =
@@ -192,17 +180,8 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     conditions.duration_s = Some(took.as_secs());
     conditions.during = before.during(Path::new(LIVE), &cpus);
     drop(held);
-    let failed = || results.iter().filter_map(|result| Some((result.series.label(), result.error.as_ref()?)));
-    if results.iter().all(|result| result.series.histogram.count() == 0)
-        && let Some((_, error)) = failed().next()
-    {
-        bail!("{error}");
-    }
-    conditions.during.left_cpu = results.iter().filter_map(|result| result.left.clone()).collect();
-    let ended_early = &mut conditions.during.ended_early;
-    ended_early.extend(failed().map(|(label, error)| format!("{label}: {error}")));
-    let rescheduled = results.iter().filter_map(|one| Some((one.series.label(), one.rescheduled.as_ref()?)));
-    ended_early.extend(rescheduled.map(|(label, how)| format!("{label}: {how}")));
+    set_up::note_ends(&results, &mut conditions.during)?;
+
     let mut run = to_run(conditions, &results);
     run.warm_up = args.warm_up.map(|length| set_up::warm_up(length, &warm_up));
     match until {
@@ -217,33 +196,47 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     run.conditions.notes.extend(broke.clone());
     let verdict = args.strict.judge(exit::judged(args.deadline, &run, Quantity::Cyclic));
     run.verdict = Some(verdict.clone());
-    let mut text = if args.json { run.to_json() + "\n" } else { table(&args, &results) };
+    let evidence = watch.filter(|_| broke.is_some()).map(|watch| watch.explain(&results));
+    let code = if broke.is_some() { exit::EXCEEDED.into() } else { exit::told(&verdict) };
+    let said = broke.into_iter().chain(evidence.unwrap_or_default());
+    let printed = print(&args, &run, &results, said);
+    // A failure to write the file does not suppress stdout, nor the reverse.
+    let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
+    exit::all([printed, saved])?;
+    Ok(code)
+}
+
+/// Measures with ordinary threads if the kernel refuses real-time ones. Returns a note in that case.
+fn ordinary_if_denied(args: &CyclicArgs, options: &mut Options) -> Option<String> {
+    let needs_right = args.priority > 0 && args.deadline_policy.is_none();
+    if !needs_right || sched::denied::has_realtime_right(args.priority) {
+        return None;
+    }
+    (options.policy, options.lock_memory) = (Policy::Other, false);
+    let why = sched::denied::why_no_realtime(args.priority);
+    Some(format!("measured as ordinary threads (SCHED_OTHER), not at priority {}: {why}", args.priority))
+}
+
+/// Prints the table and, as comments below it, other results and `said`; with `--json` the run, and these on stderr.
+fn print(
+    args: &CyclicArgs,
+    run: &Run,
+    results: &[ThreadResult],
+    said: impl Iterator<Item = String>,
+) -> Result<()> {
     let warm_up = run.warm_up.as_ref();
     let warm_up = warm_up.map(|warm_up| warm_up.line(run.max_of(Quantity::Cyclic), args.deadline));
     let acted = run.on_late.as_ref().and_then(lathunt_core::on_late::OnLate::line);
-    for line in warm_up.into_iter().chain(acted) {
-        match args.json {
-            true => eprintln!("{line}"),
-            false => _ = writeln!(text, "# {line}"), // writing to a String cannot fail
-        }
+    let lines = warm_up.into_iter().chain(acted).chain(said);
+    if args.json {
+        lines.for_each(|line| eprintln!("{line}"));
+        return Ok(out::print(&(run.to_json() + "\n"))?);
     }
-    if let Some(line) = &broke {
-        let explanation = watch.map(|watch| watch.explain(&results)).unwrap_or_default();
-        for line in std::iter::once(line.clone()).chain(explanation) {
-            if args.json {
-                eprintln!("{line}");
-            } else {
-                let _ = writeln!(text, "# {line}"); // writing to a String cannot fail
-            }
-        }
+    let mut text = table(args, results);
+    for line in lines {
+        let _ = writeln!(text, "# {line}"); // writing to a String cannot fail
     }
-    // A failure to write the file does not suppress stdout, nor the reverse.
-    let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
-    exit::all([out::print(&text).map_err(Into::into), saved])?;
-    Ok(match broke {
-        Some(_) => exit::EXCEEDED.into(),
-        None => exit::told(&verdict),
-    })
+    Ok(out::print(&text)?)
 }
 
 /// Whether a signal ended it early; without a length, a signal is the normal end.

@@ -4,34 +4,29 @@ mod cores;
 mod exports;
 mod files;
 mod input;
+mod intervals;
 mod names;
 mod nothing;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{anyhow, bail, Result};
-use lathunt_core::explain::answers::{Answer, Answers, TraceFacts};
-use lathunt_core::explain::explain_interval;
-use lathunt_core::explain::intervals::{find, find_realtime_wakeups, Found, FoundInterval, Question, Whose};
-use lathunt_core::explain::load::window;
+use anyhow::{bail, Result};
+use lathunt_core::explain::answers::Answers;
+use lathunt_core::explain::intervals::{Found, Whose};
 use lathunt_core::explain::markers::Marker;
 use lathunt_core::explain::periods::periods;
-use lathunt_core::explain::record::Record;
 use lathunt_core::explain::text::Options;
 use lathunt_core::explain::tracers;
-use lathunt_core::explain::Interval;
-use lathunt_core::time::{parse_duration, Mono, Ns, Tid};
-use lathunt_core::trace::normalize::is_text;
+use lathunt_core::time::{parse_duration, Ns, Tid};
 use lathunt_core::trace::source::Source;
-use lathunt_core::trace::syscall_names::SyscallTable;
 use lathunt_host::restrict::{to_reading, Programs};
 
 use crate::exit;
 use crate::out;
 use crate::trace_file::{TraceFile, WithSymbols};
-use exports::{Drawing, Exports};
-use nothing::{damage, leave_out_below, nothing};
+use exports::Exports;
+use nothing::damage;
 
 /// Text below the options.
 const AFTER: &str = "Without a query, explain prints the summary of a directory and explains one latency: that in the output of a kernel tracer (wakeup, irqsoff, timerlat, hwlat, osnoise, function_graph, rtla's analysis), the sample that exceeded cyclictest's threshold, else the worst wake-up of a real-time thread.
@@ -109,37 +104,24 @@ pub struct ExplainArgs {
 /// # Errors
 /// One line: the trace that cannot be read, or the query that it cannot answer.
 pub fn run(args: ExplainArgs) -> Result<ExitCode> {
-    if args.questions() > 1 {
-        bail!("one question at a time: --between, --wakeups, --syscall, --at, --irq-to-thread, --periods or --summary");
-    }
-    if let Some((asked, option)) = args.ignored() {
-        bail!("{option} has no effect with {asked}: drop it, or query intervals (--between, --wakeups, --syscall, --at, --irq-to-thread)");
-    }
+    args.check()?;
     let trace = input::trace_of(&args.trace)?;
     let args = ExplainArgs { trace, ..args };
-    // Only root may read the mappings of other users' running processes.
-    if !args.maps.as_ref().is_some_and(|maps| maps.bytes().all(|byte| byte.is_ascii_digit())) {
-        let is_there = args.trace.is_file() || args.trace.is_dir();
-        let held = (!is_there).then(std::env::temp_dir); // a pipe is copied to an unnamed file
-        to_reading(
-            &args.exports.outputs().into_iter().chain(held.as_deref()).collect::<Vec<_>>(),
-            Programs::None,
-        )?;
-    }
+    restrict(&args)?;
     let file = TraceFile::open(&args.trace)?;
-    let asks_nothing = !args.asks() && args.exports.ctf.is_none();
-    let text = if asks_nothing { file.text() } else { None };
-    if let Some(report) = text.and_then(|text| tracers::read(&text)) {
+    if args.asks_nothing()
+        && let Some(report) = file.text().and_then(|text| tracers::read(&text))
+    {
         return tracer(&args, report);
     }
-    let source = file.source();
-    if source.is_err() && asks_nothing {
-        let text = file.latency_text();
-        if let Some(report) = text.and_then(|text| tracers::read(&String::from_utf8_lossy(&text))) {
-            return tracer(&args, report);
+    let mut source = match file.source() {
+        Ok(source) => source,
+        Err(error) => {
+            let text = if args.asks_nothing() { file.latency_text() } else { None };
+            let report = text.and_then(|text| tracers::read(&String::from_utf8_lossy(&text)));
+            return report.map_or(Err(error), |report| tracer(&args, report));
         }
-    }
-    let mut source = source?;
+    };
     if let Some(path) = &args.kallsyms {
         source = Box::new(WithSymbols::new(source, input::symbols_of(path)?));
     }
@@ -151,121 +133,48 @@ pub fn run(args: ExplainArgs) -> Result<ExitCode> {
         }
     }
     if args.periods {
-        let whose = Whose { tid: args.tid.map(Tid), comm: args.comm.clone() };
-        let found = periods(source, &whose);
-        let text = if args.json { serde_json::to_string_pretty(&found)? + "\n" } else { found.to_text() };
-        out::print(&text)?;
-        return Ok(answered(!found.damage.is_empty() || found.unanswerable.is_some()));
+        return list_periods(&args, source);
     }
     if args.summary {
-        let summary = cores::by_all(source);
-        if summary.events == 0 {
-            bail!(
-                "cannot read {}: it contains no events{}",
-                args.trace.display(),
-                damage(source, &Found::default())
-            );
-        }
-        let text = if args.json { serde_json::to_string_pretty(&summary)? + "\n" } else { summary.to_text() };
-        out::print(&text)?;
-        return Ok(answered(!summary.damage.is_empty()));
+        return summarize(&args, source);
     }
-    let whose = Whose { tid: args.tid.map(Tid), comm: args.comm.clone() };
-    if let Some(report) = Some(source).filter(|_| asks_nothing).and_then(tracers::of_source) {
-        return tracer(&args, report);
+    match Some(source).filter(|_| args.asks_nothing()).and_then(tracers::of_source) {
+        Some(report) => tracer(&args, report),
+        None => intervals::explain(&args, source),
     }
-    let (question, asked, mut found, lacks_realtime) = match asks_nothing {
-        true => obvious(source, &whose),
-        false => {
-            let (question, asked) = question(&args, source)?;
-            let found = find(source, &question, &whose);
-            (question, asked, found, false)
-        }
-    };
-    if found.events == 0 {
-        bail!("cannot read {}: it contains no events{}", args.trace.display(), damage(source, &found));
-    }
-    let has_only_halves = found.has_only_halves() || lacks_realtime;
-    let below = args.threshold.and_then(|threshold| leave_out_below(&mut found, threshold));
-    let mut names = files::Names::new(args.maps.as_deref(), args.root.clone(), source.info())?;
-    names.read_saved(&args.trace);
-    let noted = files::SavedFacts::read(&args.trace);
-    let facts = TraceFacts {
-        path: args.trace.display().to_string(),
-        format: source.info().format.clone(),
-        clock: source.info().clock.name.clone(),
-        events: found.events,
-        lost: found.lost,
-    };
-    let mut answers = Answers::new(facts, asked, &found);
-    answers
-        .limits
-        .extend(source.info().damage.iter().take(5).map(|damage| format!("the file is damaged at {damage}")));
-    answers.limits.extend(source.info().limits.iter().cloned());
-    if let Some(below) = below {
-        answers.limits.push(below);
-    } else if found.intervals.is_empty() {
-        answers.limits.extend(names::absent(source, &whose));
-        answers.limits.push(nothing(&found, &question));
-    }
-    let is_doubtful = has_only_halves || found.may_hide_worse();
-    let mut drawing = Drawing::new(&args.exports);
-    // Taken out of `found`, so that each is freed when it is answered: there may be 100,000.
-    for (place, interval) in std::mem::take(&mut found.intervals).into_iter().enumerate() {
-        let interval = &interval;
-        answers.intervals.push(if place < args.worst.unwrap_or(1) {
-            let mut window = window(source, &found, interval.begin, interval.end);
-            noted.fill(&mut window);
-            names.fill(&mut window);
-            let record = Record::new(&window);
-            let answer = explained(&record, interval);
-            drawing.add(&window, &record, &answer);
-            answer
-        } else {
-            Answer::listed(interval)
-        });
-    }
-    drawing.write(&args.exports, &answers)?;
-    let text = if args.json {
-        serde_json::to_string_pretty(&answers)? + "\n"
-    } else {
-        let answer = answers.to_text(Options { evidence: args.evidence, stacks: true });
-        // Without a query on a whole recording, show its summary first.
-        match asks_nothing && args.trace.is_dir() {
-            true => format!("{}\n{answer}", cores::by_all(source).to_text()),
-            false => answer,
-        }
-    };
-    out::print(&text)?;
-    let lacks = found.unanswerable.is_some() || !found.impossible.is_empty();
-    Ok(answered(found.is_damaged || is_doubtful || lacks))
 }
 
-/// Default answer: the sample that hit cyclictest's threshold, else the worst wake-up of a real-time thread, else of any
-/// thread; and whether that is not the answer, because wake-ups of real-time threads are recorded in part.
-fn obvious(source: &dyn Source, whose: &Whose) -> (Question, String, Found, bool) {
-    let has_texts = source.catalogue().classes().iter().any(is_text);
-    let found = has_texts.then(|| find(source, &Question::Threshold, whose));
-    if let Some(found) = found.filter(|found| !found.intervals.is_empty()) {
-        return (
-            Question::Threshold,
-            "over cyclictest's threshold, from expiry to report".to_owned(),
-            found,
-            false,
+/// Gives up rights before the trace is read. Only root may read the mappings of other users' running processes.
+fn restrict(args: &ExplainArgs) -> Result<()> {
+    if args.maps.as_ref().is_some_and(|maps| maps.bytes().all(|byte| byte.is_ascii_digit())) {
+        return Ok(());
+    }
+    let is_there = args.trace.is_file() || args.trace.is_dir();
+    let held = (!is_there).then(std::env::temp_dir); // a pipe is copied to an unnamed file
+    let written: Vec<_> = args.exports.outputs().into_iter().chain(held.as_deref()).collect();
+    to_reading(&written, Programs::None)?;
+    Ok(())
+}
+
+fn list_periods(args: &ExplainArgs, source: &dyn Source) -> Result<ExitCode> {
+    let found = periods(source, &args.whose());
+    let text = if args.json { serde_json::to_string_pretty(&found)? + "\n" } else { found.to_text() };
+    out::print(&text)?;
+    Ok(answered(!found.damage.is_empty() || found.unanswerable.is_some()))
+}
+
+fn summarize(args: &ExplainArgs, source: &dyn Source) -> Result<ExitCode> {
+    let summary = cores::by_all(source);
+    if summary.events == 0 {
+        bail!(
+            "cannot read {}: it contains no events{}",
+            args.trace.display(),
+            damage(source, &Found::default())
         );
     }
-    let found = find_realtime_wakeups(source, whose);
-    if !found.intervals.is_empty() {
-        let asked = "of real-time threads from waking to switched in (no query given: --help lists them)";
-        return (Question::Wakeups, asked.to_owned(), found, false);
-    }
-    let lacks_realtime = found.has_only_halves();
-    let asked = match lacks_realtime {
-        true => "from waking to switched in (no query given, and no complete wake-up of a real-time thread is recorded)",
-        false => "from waking to switched in (no query given, and no real-time thread was woken)",
-    };
-    let found = find(source, &Question::Wakeups, whose);
-    (Question::Wakeups, asked.to_owned(), found, lacks_realtime)
+    let text = if args.json { serde_json::to_string_pretty(&summary)? + "\n" } else { summary.to_text() };
+    out::print(&text)?;
+    Ok(answered(!summary.damage.is_empty()))
 }
 
 /// Explains the text output of a tracer.
@@ -288,12 +197,19 @@ fn answered(is_damaged: bool) -> ExitCode {
     }
 }
 
-fn explained(record: &Record, interval: &FoundInterval) -> Answer {
-    let FoundInterval { tid, cpu, begin, end, .. } = *interval;
-    Answer::explained(interval, explain_interval(record, &Interval { tid, cpu, begin, end }))
-}
-
 impl ExplainArgs {
+    /// # Errors
+    /// Options that exclude each other.
+    fn check(&self) -> Result<()> {
+        if self.questions() > 1 {
+            bail!("one question at a time: --between, --wakeups, --syscall, --at, --irq-to-thread, --periods or --summary");
+        }
+        if let Some((asked, option)) = self.ignored() {
+            bail!("{option} has no effect with {asked}: drop it, or query intervals (--between, --wakeups, --syscall, --at, --irq-to-thread)");
+        }
+        Ok(())
+    }
+
     /// Number of queries.
     fn questions(&self) -> usize {
         let asked = [
@@ -335,41 +251,13 @@ impl ExplainArgs {
     fn asks(&self) -> bool {
         self.questions() > 0
     }
-}
 
-/// The query and its name.
-fn question(args: &ExplainArgs, source: &dyn Source) -> Result<(Question, String)> {
-    if let Some([from, to]) = args.between.as_deref() {
-        let by = args.pair.as_ref().map_or("by thread".to_owned(), |field| format!("by {field}"));
-        let question = Question::Between { from: from.clone(), to: to.clone(), pair: args.pair.clone() };
-        return Ok((question, format!("from {from} to {to}, paired {by}")));
+    /// Neither a query nor an export that needs none.
+    fn asks_nothing(&self) -> bool {
+        !self.asks() && self.exports.ctf.is_none()
     }
-    if let Some(name) = &args.syscall {
-        let table = SyscallTable::of_machine(&source.info().machine);
-        let number = name.parse().ok().or_else(|| table.number(name));
-        let number =
-            number.ok_or_else(|| anyhow!("'{name}' is not a system call; give its name or number"))?;
-        let called = table.name(number).map_or_else(|| format!("sys {number}"), str::to_owned);
-        return Ok((Question::Syscall(number), format!("in {called}")));
-    }
-    if let Some([irq, tid]) = args.irq_to_thread.as_deref() {
-        let line = u32::try_from(*irq).map_err(|_| anyhow!("{irq} is not an interrupt line"))?;
-        return Ok((Question::IrqToThread(line, Tid(*tid)), format!("from IRQ {irq} to thread {tid}")));
-    }
-    if let Some(time) = &args.at {
-        return Ok((Question::At(moment(time)?), format!("at {time}")));
-    }
-    Ok((Question::Wakeups, "from waking to switched in".to_owned()))
-}
 
-/// A time as printed in traces: seconds with up to nine decimals, exactly.
-fn moment(text: &str) -> Result<Mono> {
-    let wrong = || anyhow!("'{text}' is not a time: write seconds as the trace does, such as 5402.670061712");
-    let (seconds, decimals) = text.split_once('.').unwrap_or((text, ""));
-    if decimals.len() > 9 || !decimals.chars().all(|digit| digit.is_ascii_digit()) {
-        return Err(wrong());
+    fn whose(&self) -> Whose {
+        Whose { tid: self.tid.map(Tid), comm: self.comm.clone() }
     }
-    let seconds: u64 = seconds.parse().map_err(|_| wrong())?;
-    let nanos: u64 = format!("{decimals:0<9}").parse().map_err(|_| wrong())?;
-    seconds.checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(nanos)).map(Mono).ok_or_else(wrong)
 }

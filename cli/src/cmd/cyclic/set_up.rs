@@ -1,6 +1,7 @@
 //! Options of `cyclic` besides CPUs, priority and length, as options of the instrument, and its results.
 
 use anyhow::{bail, Result};
+use lathunt_core::conditions::DuringMeasurement;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::peak::Peak;
 use lathunt_core::series::Quantity;
@@ -42,6 +43,24 @@ pub(super) fn begin_at(begin: &Begin, options: &mut Options) {
         Clock::Monotonic => begin.mono.0,
         Clock::Realtime => begin.realtime,
     });
+}
+
+/// Notes which threads left their CPU, ended early or were rescheduled.
+///
+/// # Errors
+/// There is no sample, because a thread failed.
+pub(super) fn note_ends(results: &[ThreadResult], during: &mut DuringMeasurement) -> Result<()> {
+    let failed = || results.iter().filter_map(|result| Some((result.series.label(), result.error.as_ref()?)));
+    if results.iter().all(|result| result.series.histogram.count() == 0)
+        && let Some((_, error)) = failed().next()
+    {
+        bail!("{error}");
+    }
+    during.left_cpu = results.iter().filter_map(|result| result.left.clone()).collect();
+    during.ended_early.extend(failed().map(|(label, error)| format!("{label}: {error}")));
+    let rescheduled = results.iter().filter_map(|one| Some((one.series.label(), one.rescheduled.as_ref()?)));
+    during.ended_early.extend(rescheduled.map(|(label, how)| format!("{label}: {how}")));
+    Ok(())
 }
 
 /// The worst samples of all threads, worst first.

@@ -21,6 +21,7 @@ mod entering;
 mod faults;
 mod given;
 mod grace;
+mod holder;
 mod idle;
 mod known_timers;
 mod links;

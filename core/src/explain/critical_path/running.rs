@@ -153,108 +153,152 @@ impl Walk<'_, '_> {
         let mut parts = Vec::new();
         // The pieces of its own time that are in no part yet.
         let mut free = share.pieces.clone();
-        let mut take = |pieces: &[(Mono, Mono)]| {
-            let taken = both(&free, pieces);
-            free = without(&free, &taken);
-            taken
-        };
-        let entering = self.entering(thread, stretch);
-        if let Some(entering) = &entering {
+        let mut entered = stretch.begin;
+        if let Some(entering) = self.entering(thread, stretch) {
             let (begin, end) = entering.piece;
             let label = format!("context switch to {thread}");
             let mut part = self.leaf(Kind::Scheduler, label, begin, end, &[Some(entering.proof)]);
-            put(&mut part, take(&[entering.piece]));
-            self.say_entering(entering, thread, part.duration_ns);
+            put(&mut part, take(&mut free, &[entering.piece]));
+            self.say_entering(&entering, thread, part.duration_ns);
             parts.push(part);
+            entered = end;
         }
-        let entered = entering.map_or(stretch.begin, |entering| entering.piece.1);
         let stretch = &Stretch { begin: entered, ..*stretch };
+        self.spun(thread, stretch, depth, &mut free, &mut parts);
+        let rest = length(&free);
+        share.begin = free.first().map_or(share.begin, |(begin, _)| *begin);
+        (share.net, share.pieces) = (rest, free);
+        let doing = self.doing(thread, stretch, interrupts);
+        let label = format!("{thread} itself{doing}");
+        let ran = Ran {
+            subject: self.subject(thread, depth),
+            net: rest,
+            moved: match (self.moved.take(), stretch.cpu) {
+                (Some(from), Some(to)) => format!(" on CPU {to}, migrated there from CPU {from}"),
+                _ => String::new(),
+            },
+        };
+        let faults = share.faults + self.faults(thread, stretch);
+        let (calls, wakings) = match depth {
+            0 => {
+                self.say_own(thread, stretch, &ran);
+                (BTreeMap::new(), 0)
+            }
+            _ => self.say_awaited(thread, stretch, &ran),
+        };
+        let faults = self.faults_of(thread, stretch, faults);
+        self.clauses.came_within(Hidden { interrupts, faults, calls, wakings });
+        parts.push(share.leaf(label));
+        parts
+    }
+
+    /// Moves the time in which it spun from `free` to `parts`: for another CPU, a mutex's owner, a lock of the kernel.
+    fn spun(
+        &mut self,
+        thread: &Thread,
+        stretch: &Stretch,
+        depth: usize,
+        free: &mut Pieces,
+        parts: &mut Vec<Segment>,
+    ) {
         for mut spin in self.spins(thread, stretch) {
-            spin.pieces = take(&spin.pieces);
+            spin.pieces = take(free, &spin.pieces);
             parts.extend(self.spun_for_a_cpu(thread, &spin, depth));
         }
         for mut spin in self.spins_on_mutexes(thread, stretch) {
-            let pieces = take(&spin.pieces);
+            let pieces = take(free, &spin.pieces);
             put(&mut spin, pieces);
             let of = spin.label.split_once(" while ").map_or("its owner runs", |(_, of)| of);
             let text = format!(
                 "{} spun {AMOUNT} on the CPU for a priority-inheritance (PI) mutex while {of}",
                 self.subject(thread, depth)
             );
-            self.say(
-                Weight::Blame,
-                spin.duration_ns,
-                text,
-                "PI mutex".to_owned(),
-                "the cost of another thread's critical section: shorten it",
-            );
+            let advice = "the cost of another thread's critical section: shorten it";
+            self.say(Weight::Blame, spin.duration_ns, text, "PI mutex".to_owned(), advice);
             parts.push(spin);
         }
         for (what, mut spin) in self.spins_on_locks(thread, stretch) {
-            let pieces = take(&spin.pieces);
+            let pieces = take(free, &spin.pieces);
             put(&mut spin, pieces);
             let text = format!("{} spun {AMOUNT} on the CPU for {what}", self.subject(thread, depth));
             let advice = "another CPU holds this lock of the kernel: keep what it does there (the same file, pipe, memory or device) away from the interval";
             self.say(Weight::Blame, spin.duration_ns, text, "lock of the kernel".to_owned(), advice);
             parts.push(spin);
         }
-        let rest = length(&free);
-        share.begin = free.first().map_or(share.begin, |(begin, _)| *begin);
-        (share.net, share.pieces) = (rest, free);
-        let doing = self.doing(thread, stretch, interrupts);
-        let label = format!("{thread} itself{doing}");
-        let subject = self.subject(thread, depth);
-        let moved = match (self.moved.take(), stretch.cpu) {
-            (Some(from), Some(to)) => format!(" on CPU {to}, migrated there from CPU {from}"),
-            _ => String::new(),
-        };
-        let faults = share.faults + self.faults(thread, stretch);
-        let (mut calls, mut wakings) = (BTreeMap::new(), 0);
-        if depth == 0 {
-            let handler = self.handler(thread, stretch, rest);
-            let unreturned = self.unreturned_handler(thread, stretch, rest).filter(|_| handler.is_none());
-            let fault = self.long_fault(thread, stretch, rest);
-            let call = self.main_call(thread, stretch, rest);
-            if call.is_some() || self.may_have_spun(thread, stretch) {
-                self.clauses.may_spin();
-            }
-            let found = self.interrupted(thread, stretch).filter(|_| call.is_none());
-            let is_in_faults = found.as_ref().is_some_and(|found| found.call.is_none());
-            let (cause, advice) = match (&handler, &fault) {
-                _ if unreturned.is_some() => ("signal handler or its own code".to_owned(), "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it; the end of a handler is not recorded, so the rest may be the thread's own code".to_owned()),
-                (None, Some(_)) => ("page fault or its own code".to_owned(), "touch the memory before it is needed (mlockall and a first write, MAP_POPULATE), and do not fork after that; the end of a fault is not recorded, so the rest may be the thread's own code".to_owned()),
-                (Some(_), _) => ("its own signal handler".to_owned(), "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it".to_owned()),
-                (None, None) if is_in_faults => ("page faults or its own code".to_owned(), "lock and touch the memory before it is needed (mlockall and a first write, MAP_POPULATE), and do not fork after that; how long the faults took is not recorded".to_owned()),
-                (None, None) => self.own_doing(call.as_ref(), found.as_ref().and_then(|found| found.call.as_deref())),
-            };
-            let in_call = call.map(|(call, net)| {
-                let other = self.changes_mappings_too(thread, stretch, &call);
-                let other = other.map_or(String::new(), |(other, theirs)| {
-                    format!(", while {other} was in {theirs}: if it is of the same process, it spun for the lock of its mappings (mmap_lock), which no event shows")
-                });
-                format!(", {} of it in the system call {call}{other}", net.min(rest))
-            });
-            let found = found.map(|found| found.said);
-            let handler = handler.or(unreturned).or(fault).or(in_call).or(found).unwrap_or_default();
-            let text = format!("{subject} ran {AMOUNT} itself{moved}{handler}");
-            self.say(Weight::Own, rest, text, cause, advice);
-        } else {
-            let (root, other) = self.apart(thread);
-            let advice = format!(
-                "{root} depends on {other}: shorten the work of that thread before it hands over, or raise its priority"
-            );
-            if let (Some((call, net)), Some(cpu)) = (self.main_call(thread, stretch, rest), stretch.cpu) {
-                calls.insert(call, net.min(rest));
-                wakings = self.wakings(thread, cpu, stretch.begin, stretch.end);
-            }
-            let text = format!("{subject} ran for {AMOUNT}{moved}");
-            self.say(Weight::Blame, rest, text, format!("waited for: {}", thread.comm), advice);
-        }
-        let faults = self.faults_of(thread, stretch, faults);
-        self.clauses.came_within(Hidden { interrupts, faults, calls, wakings });
-        parts.push(share.leaf(label));
-        parts
     }
+
+    /// Says what the thread of the interval itself did.
+    fn say_own(&mut self, thread: &Thread, stretch: &Stretch, ran: &Ran) {
+        let Ran { subject, net, moved } = ran;
+        let handler = self.handler(thread, stretch, *net);
+        let unreturned = self.unreturned_handler(thread, stretch, *net).filter(|_| handler.is_none());
+        let fault = self.long_fault(thread, stretch, *net);
+        let call = self.main_call(thread, stretch, *net);
+        if call.is_some() || self.may_have_spun(thread, stretch) {
+            self.clauses.may_spin();
+        }
+        let found = self.interrupted(thread, stretch).filter(|_| call.is_none());
+        let is_in_faults = found.as_ref().is_some_and(|found| found.call.is_none());
+        let (cause, advice) = match (&handler, &fault) {
+            _ if unreturned.is_some() => ("signal handler or its own code".to_owned(), "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it; the end of a handler is not recorded, so the rest may be the thread's own code".to_owned()),
+            (None, Some(_)) => ("page fault or its own code".to_owned(), "touch the memory before it is needed (mlockall and a first write, MAP_POPULATE), and do not fork after that; the end of a fault is not recorded, so the rest may be the thread's own code".to_owned()),
+            (Some(_), _) => ("its own signal handler".to_owned(), "shorten the handler, or block its signal here (pthread_sigmask) and let another thread take it".to_owned()),
+            (None, None) if is_in_faults => ("page faults or its own code".to_owned(), "lock and touch the memory before it is needed (mlockall and a first write, MAP_POPULATE), and do not fork after that; how long the faults took is not recorded".to_owned()),
+            (None, None) => self.own_doing(call.as_ref(), found.as_ref().and_then(|found| found.call.as_deref())),
+        };
+        let in_call = call.map(|(call, of_it)| {
+            let other = self.changes_mappings_too(thread, stretch, &call);
+            let other = other.map_or(String::new(), |(other, theirs)| {
+                format!(", while {other} was in {theirs}: if it is of the same process, it spun for the lock of its mappings (mmap_lock), which no event shows")
+            });
+            format!(", {} of it in the system call {call}{other}", of_it.min(*net))
+        });
+        let found = found.map(|found| found.said);
+        let doing = handler.or(unreturned).or(fault).or(in_call).or(found).unwrap_or_default();
+        let text = format!("{subject} ran {AMOUNT} itself{moved}{doing}");
+        self.say(Weight::Own, *net, text, cause, advice);
+    }
+
+    /// Says that a thread ran that the one of the interval waited for. Returns its main system call, with the time in it,
+    /// and the number of wakings there.
+    fn say_awaited(
+        &mut self,
+        thread: &Thread,
+        stretch: &Stretch,
+        ran: &Ran,
+    ) -> (BTreeMap<String, Ns>, usize) {
+        let Ran { subject, net, moved } = ran;
+        let (root, other) = self.apart(thread);
+        let advice = format!(
+            "{root} depends on {other}: shorten the work of that thread before it hands over, or raise its priority"
+        );
+        let (mut calls, mut wakings) = (BTreeMap::new(), 0);
+        if let (Some((call, of_it)), Some(cpu)) = (self.main_call(thread, stretch, *net), stretch.cpu) {
+            calls.insert(call, of_it.min(*net));
+            wakings = self.wakings(thread, cpu, stretch.begin, stretch.end);
+        }
+        let text = format!("{subject} ran for {AMOUNT}{moved}");
+        self.say(Weight::Blame, *net, text, format!("waited for: {}", thread.comm), advice);
+        (calls, wakings)
+    }
+}
+
+/// Times on the CPU, in order, without overlap.
+type Pieces = Vec<(Mono, Mono)>;
+
+/// The time of a thread on the CPU that is in no other part.
+struct Ran {
+    subject: String,
+    net: Ns,
+    /// ` on CPU 1, migrated there from CPU 0`, or empty.
+    moved: String,
+}
+
+/// Moves the time of `pieces` out of `free`.
+fn take(free: &mut Pieces, pieces: &[(Mono, Mono)]) -> Pieces {
+    let taken = both(free, pieces);
+    *free = without(free, &taken);
+    taken
 }
 
 /// Restricts a part to these pieces of it.

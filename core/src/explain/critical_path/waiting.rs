@@ -1,36 +1,21 @@
 //! Runnable but not running: the tasks on the CPU and their priorities, and why no other CPU ran the thread.
 
-use super::blocked::{fair_advice, Inherits};
-use super::classes::{by_deadline, is_deadline, LetIn};
-use super::clauses::{Clause, Weight, AMOUNT, WHY};
-use super::elsewhere::{Because, Elsewhere};
-use super::moved::Moved;
-use super::running::{interrupt_advice, Hidden};
-use super::throttled::Throttled;
+use super::clauses::{Weight, AMOUNT};
+use super::elsewhere::Elsewhere;
+use super::holder::Waiter;
+use super::running::interrupt_advice;
 use super::Walk;
-use crate::explain::causes::not_preempted::preempts;
 use crate::explain::cpu::Context;
 use crate::explain::segment::{Kind, Segment};
 use crate::explain::share::{tally, Phase, Role, Share};
-use crate::explain::standstill;
 use crate::explain::thread::Stretch;
 use crate::explain::wait::{is_after_idle, is_stopper, SWITCHING};
 use crate::series::Thread;
-use crate::time::{Cpu, Mono, Ns, Prio};
-use crate::trace::event::{Kind as What, LeftAs, Vector};
+use crate::time::{Cpu, Ns, Prio};
+use crate::trace::event::{Kind as What, LeftAs};
 
 /// Minimum wait to report why no other CPU ran the thread.
 pub(super) const WORTH_MOVING: Ns = Ns::from_us(50);
-
-/// A thread in a span in which it waits for a CPU with one priority.
-struct Waiter<'w> {
-    thread: &'w Thread,
-    stretch: &'w Stretch,
-    prio: Option<Prio>,
-    throttled: Option<&'w Throttled>,
-    moved: Option<&'w Moved>,
-    depth: usize,
-}
 
 impl Walk<'_, '_> {
     /// The parts of a span in which `thread` waited for a CPU.
@@ -217,178 +202,4 @@ impl Walk<'_, '_> {
             _ => None,
         }
     }
-
-    /// The label and clause of a thread that had the CPU.
-    fn held(
-        &mut self,
-        waiter: &Waiter,
-        share: &Share,
-        holder: &Thread,
-        elsewhere: Option<&Elsewhere>,
-    ) -> String {
-        let Waiter { thread, stretch, prio, throttled, moved, depth } = *waiter;
-        let (cpu, waiting_since) = (share.cpu, stretch.begin);
-        let subject = self.subject(thread, depth);
-        let inversion = if share.net < WORTH_MOVING { String::new() } else { self.inversion(holder, depth) };
-        let is_offline = elsewhere.is_some_and(|elsewhere| elsewhere.reason == Because::Offline);
-        let why = elsewhere.map_or(String::new(), |elsewhere| elsewhere.why.clone());
-        let when = elsewhere.map_or(String::new(), |elsewhere| format!(", {}", elsewhere.when));
-        // In the sentence the reason is filled in later, once.
-        let (mut elsewhere, mut placed) = (format!("{when}{why}"), format!("{when}{WHY}"));
-        let lowered_by = self.changed.as_ref().and_then(|change| change.lowered_by.clone());
-        for text in [&mut elsewhere, &mut placed] {
-            text.extend(self.changed.as_ref().map(|change| change.how.as_str()));
-        }
-        let comm = &holder.comm;
-        if let (Role::Keeps { .. } | Role::SharesFairly, Some(throttled)) = (share.role, throttled) {
-            // One clause for all tasks that ran in between: they are not the cause.
-            let Throttled { why, cause, advice, .. } = throttled;
-            let text = format!("{subject} could not run for {AMOUNT}: {why}");
-            self.say(Weight::Blame, share.net, text, (*cause).to_owned(), *advice);
-            let rank = if share.role == Role::SharesFairly { "" } else { ", lower in priority," };
-            let short = why.split(';').next().unwrap_or_default();
-            return format!("{holder}{rank} runs: {short}");
-        }
-        let (label, text, advice) = match share.role {
-            Role::Switching => (format!("switching away from {holder}"), String::new(), String::new()),
-            Role::Keeps { .. } => {
-                let (not_preempted, advice) = self.not_preempted(holder, share, waiting_since);
-                let short = not_preempted.split(';').next().unwrap_or_default();
-                let label = format!("{holder}, lower in priority, runs: {short}");
-                (label, format!("{subject} waited {AMOUNT} for CPU {cpu}, where {holder}, of lower priority, ran: {not_preempted}{placed}"), advice)
-            }
-            Role::SharesFairly => {
-                let label = format!("{holder}, by fair scheduling{inversion}{elsewhere}");
-                let text = format!(
-                    "{subject} shared CPU {cpu} with {holder} and waited {AMOUNT} for it{inversion}{placed}"
-                );
-                let advice = fair_advice(self.waits_for.last(), &inversion, &thread.comm);
-                (label, text, advice)
-            }
-            Role::Wins => {
-                let let_in = self.let_in(thread, prio, holder, stretch);
-                let rank = match let_in {
-                    LetIn::Slice | LetIn::Turn => "of the same priority",
-                    _ => "of equal or higher priority",
-                };
-                let label = format!("{holder}, {rank}, occupies CPU {cpu}{let_in}{inversion}{elsewhere}");
-                let text = format!(
-                    "{subject} waited {AMOUNT} for CPU {cpu}, occupied by {holder}{let_in}{inversion}{placed}"
-                );
-                let raise = format!("raise {} above {comm}, or keep {comm} off CPU {cpu}", thread.comm);
-                let advice = match (inversion.is_empty(), self.waits_for.last()) {
-                    (true, _) if is_offline => {
-                        format!("take no CPU offline while {} has to run, or keep {comm} off CPU {cpu}", thread.comm)
-                    }
-                    (true, _) if is_deadline(holder) => by_deadline(thread, comm),
-                    (true, _) => let_in.advice(&thread.comm, comm),
-                    (false, Some(Inherits::Could)) => format!("priority inversion: use a priority-inheritance lock, or {raise}"),
-                    (false, Some(Inherits::IfMutex)) => format!("priority inversion: if it waits for a mutex, use one with priority inheritance, else {raise}"),
-                    (false, _) => format!("priority inversion that priority inheritance cannot fix: {raise}"),
-                };
-                (label, text, advice)
-            }
-            _ if self.changed.is_some() => (
-                format!("{holder}{elsewhere}"),
-                format!("{subject} waited {AMOUNT} for CPU {cpu}, where {holder} ran{placed}"),
-                format!("find the task that changes the priority of {} while it waits", thread.comm),
-            ),
-            _ => (
-                format!("{holder}, priority not recorded"),
-                format!("{subject} waited {AMOUNT} for CPU {cpu}, where {holder} ran"),
-                "record priorities (sched_switch) to judge it".to_owned(),
-            ),
-        };
-        let (text, advice) = match is_measuring(comm) && share.role == Role::Wins {
-            true => (
-                text.replace(
-                    &format!("occupied by {holder}"),
-                    &format!("occupied by {holder}, a measuring thread"),
-                ),
-                "another measurement ran here: measure one after the other, or on different CPUs (-c)"
-                    .to_owned(),
-            ),
-            false => (text, advice),
-        };
-        let advice = match (&lowered_by, share.role) {
-            (Some(by), Role::Wins | Role::SharesFairly | Role::Unranked) => by.advice(&thread.comm),
-            (None, Role::Wins | Role::SharesFairly) => match moved.filter(|moved| moved.cause().is_some()) {
-                Some(moved) => moved.advice(&thread.comm, comm),
-                None => advice,
-            },
-            _ => advice,
-        };
-        if !text.is_empty() {
-            let moved = moved
-                .and_then(Moved::cause)
-                .filter(|_| matches!(share.role, Role::Wins | Role::SharesFairly));
-            let is_why = matches!(share.role, Role::Wins | Role::SharesFairly | Role::Unranked);
-            let cause = match lowered_by.filter(|_| is_why) {
-                Some(by) => by.cause(),
-                None if moved.is_some() => moved.unwrap_or_default(),
-                None if inversion.is_empty() => format!("thread: {comm}"),
-                None => format!("priority inversion: {comm}"),
-            };
-            let (weight, net, hidden) = (Weight::Blame, share.net, Hidden::default());
-            self.clauses.push(Clause { weight, net, text, why, cause, advice, hidden });
-        }
-        label
-    }
-
-    /// Set where `holder` is below the thread whose interval this is, which waits for the one that it holds up.
-    fn inversion(&self, holder: &Thread, depth: usize) -> String {
-        match (self.root.prio, holder.prio) {
-            (Some(root), Some(prio)) if depth > 0 && root.is_realtime() && prio > root => {
-                format!(" (priority inversion: {holder} is below {})", self.root)
-            }
-            _ => String::new(),
-        }
-    }
-
-    fn not_preempted(&self, holder: &Thread, share: &Share, since: Mono) -> (String, String) {
-        let work = self.linked.executing(holder.tid, share.begin).and_then(|(_, _, function)| function);
-        let call = self.linked.in_call(holder.tid, share.begin);
-        let until = share.begin + share.net + Ns::from_us(100);
-        let asked = self.record.events_on(share.cpu, since, until).find(|(_, event)| {
-            matches!(event.kind, What::VectorEntry(Vector::Reschedule | Vector::CallFunctionSingle))
-        });
-        let late = asked.map(|(_, event)| event.at.since(since)).filter(|late| late.0 * 2 > share.net.0);
-        let slices = self.record.slices(share.cpu, since, until);
-        let unserved = standstill::of_thread(self.record, share.cpu, holder.tid, &slices, until)
-            .filter(|(_, length)| length.0 * 2 > share.net.0);
-        let preempts = self.record.window.preemption.as_deref().is_some_and(preempts);
-        let off = if preempts { "with preemption off" } else { "kernel not preemptible there" };
-        let place = match (late, work, call) {
-            (Some(late), _, call) => {
-                let call =
-                    call.map_or(String::new(), |(_, id, _)| format!(" (in {})", self.record.call_name(id)));
-                format!("the reschedule interrupt (IPI) came only after {late}{call}")
-            }
-            _ if unserved.is_some() => {
-                "a timer was due and no interrupt came: interrupts off there, or the CPU stalled".to_owned()
-            }
-            (_, Some(function), _) => {
-                format!("in work item {}, {off}", self.record.text(function))
-            }
-            (_, None, Some((_, id, _))) => {
-                format!("in {}, {off}", self.record.call_name(id))
-            }
-            _ => "not preempted (preemption off, or the interrupt that asks for it came late)".to_owned(),
-        };
-        let advice = match late {
-            None if unserved.is_some() => {
-                "measure the host and the hardware alone: `lathunt hwlat`; preemptirq:irq_disable would show where interrupts are off".to_owned()
-            }
-            Some(_) => "the interrupt between the CPUs was late: interrupts off there, or the host did not run that virtual CPU".to_owned(),
-            None if preempts => format!("find where {} has preemption off (preemptirq:preempt_disable would show it), or keep it off this CPU", holder.comm),
-            None => format!("a kernel with full preemption (preempt=full, PREEMPT_RT), or keep {} off this CPU", holder.comm),
-        };
-        (place, advice)
-    }
-}
-
-/// Whether it is a thread of lathunt's own instruments (`cyclic/0`, `npt/3`).
-fn is_measuring(comm: &str) -> bool {
-    let number = comm.strip_prefix("cyclic/").or_else(|| comm.strip_prefix("npt/"));
-    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
