@@ -35,9 +35,9 @@ pub mod cpuset;
 pub mod cyclictest;
 pub mod elf;
 pub mod explain;
-
 pub mod export;
 pub mod glob;
+mod hash;
 pub mod histogram;
 pub mod hwlat;
 pub mod idle;

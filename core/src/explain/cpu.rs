@@ -17,8 +17,7 @@ mod reader;
 mod stalled;
 mod unseen;
 
-use std::collections::HashMap;
-
+use crate::hash::HashMap;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::event::{Event, Level, Sym, TaskRef, Vector};
 

@@ -23,13 +23,14 @@ mod unanswerable;
 mod unanswerable_tests;
 mod wakeups;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use super::mappings::Mappings;
 use super::markers::Matcher;
 use super::silence::Silences;
 use super::turns::Turns;
 use super::waking;
+use crate::hash::HashMap;
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym};
 use crate::trace::item::{Item, Span};
@@ -181,15 +182,15 @@ impl<'s> Search<'s> {
             normalizer: Normalizer::new(source),
             matchers,
             needed,
-            by_thread: HashMap::new(),
-            by_key: HashMap::new(),
+            by_thread: HashMap::default(),
+            by_key: HashMap::default(),
             turns: Turns::default(),
             cpus: BTreeSet::new(),
-            aimed_at: HashMap::new(),
+            aimed_at: HashMap::default(),
             realtime: false,
             is_first_switch: false,
-            switched: HashMap::new(),
-            called: HashMap::new(),
+            switched: HashMap::default(),
+            called: HashMap::default(),
             sets_affinity: SyscallTable::of_machine(&source.info().machine).number("sched_setaffinity"),
             feeding,
             fed_since: None,
@@ -197,7 +198,7 @@ impl<'s> Search<'s> {
             mappings: Mappings::new(source),
             lost_until: source.complete_from().unwrap_or_default(),
             gaps: Gaps::default(),
-            ended: HashMap::new(),
+            ended: HashMap::default(),
             silences: Silences::default(),
             found,
         }

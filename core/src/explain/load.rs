@@ -6,10 +6,11 @@
 
 mod earlier;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use self::earlier::Earlier;
 use super::intervals::Found;
+use crate::hash::{HashMap, HashSet};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, Level, Strings};
 use crate::trace::item::{Loss, Span};
@@ -67,9 +68,8 @@ pub fn window(source: &dyn Source, found: &Found, begin: Mono, end: Mono) -> Win
         hides_interrupts: hides_interrupts(source),
         ..Window::default()
     };
-    for event in &window.events {
-        window.complete_from.insert(event.cpu, complete_from);
-    }
+    let cpus: HashSet<Cpu> = window.events.iter().map(|event| event.cpu).collect();
+    window.complete_from = cpus.into_iter().map(|cpu| (cpu, complete_from)).collect();
     source.enrich(&mut window);
     window
 }
@@ -87,7 +87,7 @@ struct Switching {
 /// the thread that leaves, which no longer runs. A flush may come any time later: it is of that switch if the next event
 /// shows the thread that comes.
 fn at_switches(events: &mut VecDeque<Event>, strings: &Strings) {
-    let mut open: HashMap<Cpu, Switching> = HashMap::new();
+    let mut open: HashMap<Cpu, Switching> = HashMap::default();
     for index in 0..events.len() {
         let event = events[index];
         if let Some(flush) =
@@ -146,7 +146,7 @@ fn hides_interrupts(source: &dyn Source) -> bool {
 
 /// The first step of each CPU going offline or online.
 fn hotplug(found: &Found, end: Mono) -> Vec<Event> {
-    let mut ways: HashMap<Cpu, bool> = HashMap::new();
+    let mut ways: HashMap<Cpu, bool> = HashMap::default();
     let steps = found.lasting.iter().filter(|event| event.at < end);
     let turns = steps.filter(|event| match event.kind {
         Kind::Hotplug { cpu, down } => ways.insert(cpu, down).unwrap_or(false) != down,
@@ -155,8 +155,8 @@ fn hotplug(found: &Found, end: Mono) -> Vec<Event> {
     turns.copied().collect()
 }
 
-fn pinned(found: &Found, end: Mono) -> HashMap<Tid, Mono> {
-    let mut pinned = HashMap::new();
+fn pinned(found: &Found, end: Mono) -> std::collections::HashMap<Tid, Mono> {
+    let mut pinned = std::collections::HashMap::new();
     for event in found.lasting.iter().filter(|event| event.at < end) {
         let (Kind::SysEnter { args, .. }, Some(caller)) = (event.kind, event.current) else { continue };
         pinned.insert(if args[0] == 0 { caller } else { Tid(args[0] as i32) }, event.at);

@@ -4,8 +4,7 @@
 //! process is not known, so a file is named only if all mappings of an address agree. `mm_filemap_fault`, if recorded,
 //! is better and used instead.
 
-use std::collections::HashMap;
-
+use crate::hash::HashMap;
 use crate::time::{Mono, Tid};
 use crate::trace::catalogue::{EventClass, FieldRef};
 use crate::trace::event::{Event, Kind};

@@ -13,13 +13,14 @@ pub use contradictions::Contradiction;
 use contradictions::Contradictions;
 pub use describe::{softirq_name, vector_name};
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use self::describe::does_softirqs;
 use self::kinds::Kinds;
 use self::names::Names;
 use super::cpu::{Context, Slice, Timeline};
 use super::segment::Evidence;
+use crate::hash::{HashMap, HashSet};
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Event, Kind, Level, Sym, TaskRef};
@@ -62,13 +63,13 @@ impl<'w> Record<'w> {
             window,
             timelines: BTreeMap::new(),
             on_cpu: BTreeMap::new(),
-            of_thread: HashMap::new(),
+            of_thread: HashMap::default(),
             names: Names::default(),
             has: Kinds::of(&window.events),
             until: window.events.iter().map(|event| event.at).max().unwrap_or_default(),
             losses: Vec::new(),
             contradictions: Vec::new(),
-            borrowers: HashSet::new(),
+            borrowers: HashSet::default(),
         };
         let mut order: Vec<u32> = (0..window.events.len() as u32).collect();
         order.sort_by_key(|&index| window.events[index as usize].at); // stable; linear when already sorted

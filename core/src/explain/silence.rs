@@ -4,8 +4,7 @@
 //! migrates to a CPU is switched in there, which is an event. CPUs that are only idle until the end are normal, and so
 //! are traces of some CPUs only.
 
-use std::collections::HashMap;
-
+use crate::hash::HashMap;
 use crate::time::{Cpu, Mono, Ns, Tid};
 
 /// Maximum number of CPUs; that of the kernel.

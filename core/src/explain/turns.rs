@@ -3,8 +3,9 @@
 //! Some kernels do not report every switch (for example from the idle task of one CPU), without reporting a loss: then
 //! the thread switched out is not the one switched in last.
 
-use std::collections::hash_map::{Entry, HashMap};
+use std::collections::hash_map::Entry;
 
+use crate::hash::HashMap;
 use crate::time::{Cpu, Mono, Ns, Tid};
 
 /// Maximum time between two records of the same event in two buffers.

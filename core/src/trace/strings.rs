@@ -1,8 +1,8 @@
 //! The texts of a trace, each stored once.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
+use crate::hash::HashMap;
 use crate::printable;
 
 /// A text in the [`Strings`] of the same trace.
@@ -18,7 +18,7 @@ pub struct Strings {
 
 impl Default for Strings {
     fn default() -> Self {
-        Strings { texts: vec!["".into()], index: HashMap::from([("".into(), Sym(0))]) }
+        Strings { texts: vec!["".into()], index: HashMap::from_iter([("".into(), Sym(0))]) }
     }
 }
 

@@ -3,12 +3,11 @@
 
 mod silent;
 
-use std::collections::HashMap;
-
 use super::carve::carve;
 use super::hard::{task_context, Frame, Hard};
 use super::lost::mark_lost;
 use super::{blank, Context, Slice};
+use crate::hash::HashMap;
 use crate::time::{Mono, Tid};
 use crate::trace::event::{Event, Kind, Level, Sym, TaskRef, Vector};
 
@@ -79,7 +78,7 @@ impl Reader {
         Reader {
             slices: Vec::new(),
             nmis: Vec::new(),
-            wakers: HashMap::new(),
+            wakers: HashMap::default(),
             at,
             task: None,
             task_proof: None,
@@ -89,7 +88,7 @@ impl Reader {
             idle_state: None,
             hard: Hard::default(),
             soft: None,
-            suspended: HashMap::new(),
+            suspended: HashMap::default(),
             functions: [None; 2],
             expired: Vec::new(),
             occurrences: 0,

@@ -4,12 +4,12 @@
 //! Built in one pass over a window, in time order. Whether an event is in the context of its thread or in an interrupt
 //! is decided at each look-up, from the slices of the CPU.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::cpuset::CpuSet;
 use crate::explain::cpu::Context;
 use crate::explain::record::{describe::does_softirqs, Record};
+use crate::hash::HashMap;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Prio, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Sym, TaskRef};

@@ -6,8 +6,7 @@
 //! Interrupts of other lines and vectors pass nothing on, even if they interrupt one of these; nor do threads that are
 //! not part of interrupt handling.
 
-use std::collections::HashMap;
-
+use crate::hash::HashMap;
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Strings};
 
@@ -47,14 +46,14 @@ impl Feeding {
     pub fn new(line: u32, raises_are_recorded: bool) -> Self {
         Feeding {
             line,
-            cpus: HashMap::new(),
-            suspended: HashMap::new(),
-            raised: HashMap::new(),
+            cpus: HashMap::default(),
+            suspended: HashMap::default(),
+            raised: HashMap::default(),
             raises_are_recorded,
-            rounds: HashMap::new(),
-            works: HashMap::new(),
-            executing: HashMap::new(),
-            threads: HashMap::new(),
+            rounds: HashMap::default(),
+            works: HashMap::default(),
+            executing: HashMap::default(),
+            threads: HashMap::default(),
         }
     }
 

@@ -3,8 +3,9 @@
 //! A thread may sleep longer than the newest events reach back. Its system call, its switch-out and its armed timer are
 //! kept, so that nothing recorded is reported as not recorded. Memory: the limit, and a few events per thread and timer.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
+use crate::hash::HashMap;
 use crate::time::{Mono, Tid};
 use crate::trace::event::{Event, Kind, LeftAs};
 

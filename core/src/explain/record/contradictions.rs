@@ -5,8 +5,7 @@
 //! After a loss that the trace reports, nothing is compared with events before it. A missing event that has no partner is not
 //! noticed; where several are missing, others have one.
 
-use std::collections::{HashMap, HashSet};
-
+use crate::hash::{HashMap, HashSet};
 use crate::time::{Cpu, Mono, Tid};
 use crate::trace::event::{Event, Kind, LeftAs, Vector};
 

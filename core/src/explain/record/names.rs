@@ -4,8 +4,7 @@
 //! only to be between two events that name the thread: from the earlier one on it counts as renamed, because threads
 //! are renamed where they start.
 
-use std::collections::HashMap;
-
+use crate::hash::HashMap;
 use crate::time::{Mono, Ns, Prio, Tid};
 use crate::trace::event::{Event, Kind, Sym, TaskRef};
 

@@ -2,15 +2,13 @@
 
 mod wakeups;
 
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
-
 use super::digest::{Batch, Left, Step, What, MOST_CPUS};
 use super::line::Line;
-use super::tasks::{ByNumber, Doing, Tasks};
+use super::tasks::{Doing, Tasks};
 use super::{Interrupter, OfCpu, OfThread, Summary};
 use crate::explain::silence::{Silence, Silences};
 use crate::explain::turns::TWICE;
+use crate::hash::HashMap;
 use crate::histogram::{Histogram, Layout};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::{Strings, Sym};
@@ -69,7 +67,7 @@ pub(super) struct Reader {
     /// By number; `None` without events.
     cpus: Vec<Option<State>>,
     tasks: Tasks,
-    lines: HashMap<Line, Sums, BuildHasherDefault<ByNumber>>,
+    lines: HashMap<Line, Sums>,
     latencies: Histogram,
     reach: Option<(Mono, Mono)>,
     events: u64,

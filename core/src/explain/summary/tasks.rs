@@ -1,11 +1,9 @@
 //! All threads of a summary: last state, since when, and sums.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use super::digest::Left;
 use super::OfThread;
 use crate::explain::turns::TWICE;
+use crate::hash::HashMap;
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::event::Sym;
 
@@ -42,7 +40,7 @@ pub(super) struct Task {
 #[derive(Default)]
 pub(super) struct Tasks {
     pub all: Vec<(Tid, Task)>,
-    places: HashMap<Tid, u32, BuildHasherDefault<ByNumber>>,
+    places: HashMap<Tid, u32>,
     recent: Vec<u32>,
 }
 
@@ -129,36 +127,5 @@ impl Task {
             Doing::Blocked => self.sums.blocked_ns = self.sums.blocked_ns + net,
         }
         (self.doing, self.since) = (doing, at);
-    }
-}
-
-/// Hashes small numbers: thread ids, interrupt lines.
-#[derive(Default)]
-pub(super) struct ByNumber(u64);
-
-impl Hasher for ByNumber {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    fn write_i32(&mut self, number: i32) {
-        self.write_u64(u64::from(number as u32));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number));
-    }
-
-    fn write_isize(&mut self, number: isize) {
-        self.write_u64(number as u64);
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32); // the table uses the low bits for the slot and the high ones for the tag
     }
 }
