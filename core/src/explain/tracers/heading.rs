@@ -50,6 +50,8 @@ impl Heading {
     }
 
     fn line(&mut self, said: &str) {
+        // Copies of web pages have the line on one line with the rule above it.
+        let said = said.trim_start_matches(['-', '#', ' ']);
         if let Some(tracer) = said.strip_prefix("tracer:").filter(|_| self.tracer.is_empty()) {
             self.tracer = named(tracer);
         } else if let Some((tracer, rest)) = said.split_once(" latency trace v") {

@@ -222,6 +222,32 @@ fn a_table_in_nanoseconds_is_not_read_as_microseconds() {
     assert!(limits("microseconds (us)").contains("Thr-000, 52.930 ms"), "{}", limits("microseconds (us)"));
 }
 
+/// A copy of a web page lacks the end of the line above.
+#[test]
+fn the_latency_on_one_line_with_the_rule_above_it_is_the_total() {
+    let text = |end: &str| {
+        format!(
+            "# tracer: irqsoff
+#
+# irqsoff latency trace v1.1.5 on 5.4.161
+# --------------------------------------------------------------------{end}# latency: 7038 us, #3/3, CPU#2 | (M:preempt VP:0, KP:0, SP:0 HP:0 #P:8)
+#    -----------------
+#    | task: kworker/u16:4-81 (uid:0 nice:0 policy:0 rt_prio:0)
+#    -----------------
+#  => started at: vprintk_emit
+#  => ended at:   vprintk_emit
+kworker/-81        2d..2    0us#: console_trylock_spinning <-vprintk_emit
+kworker/-81        2d..2 7038us : console_trylock_spinning <-vprintk_emit
+kworker/-81        2d..2 7039us : trace_hardirqs_on <-vprintk_emit
+"
+        )
+    };
+    let (_, glued, total) = pasted(&text(""));
+    assert_eq!(total, Ns::from_us(7_038));
+    assert!(glued.contains("interrupts off for 7.038 ms on CPU 2"), "{glued}");
+    assert_eq!(pasted(&text("\n")).1, glued);
+}
+
 #[test]
 fn lines_of_a_tracer_without_its_heading_are_read() {
     let text = "\
