@@ -47,7 +47,11 @@ pub(super) fn realtime(facts: &Facts) -> (Option<bool>, Vec<String>) {
     if let Ok(Some(flag)) = facts.maybe("/sys/kernel/realtime") {
         witnesses.push((flag == "1", format!("/sys/kernel/realtime is {flag}")));
     }
-    if let Ok(option) = facts.config("PREEMPT_RT") {
+    // The patches before Linux 5.4 named the option PREEMPT_RT_FULL.
+    let old = facts.config("PREEMPT_RT_FULL").ok().filter(|option| *option == "y");
+    if let Some(option) = old {
+        witnesses.push((true, format!("CONFIG_PREEMPT_RT_FULL={option}")));
+    } else if let Ok(option) = facts.config("PREEMPT_RT") {
         witnesses.push((option == "y", format!("CONFIG_PREEMPT_RT={option}")));
     }
     if let Ok(version) = facts.text("/proc/sys/kernel/version") {

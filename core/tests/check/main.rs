@@ -348,3 +348,33 @@ fn the_json_form_says_everything_and_is_json() {
     assert_eq!((&first["severity"], &first["outcome"]), (&"fatal".into(), &"bad".into()));
     assert!(first["fix"][0]["kind"].is_string() && first["why"].is_string() && first["source"].is_string());
 }
+
+/// The patches of that time: other names of options, and no osnoise.
+#[test]
+fn a_kernel_patched_before_5_4_is_judged_by_what_it_can_have() {
+    let config = |release: &str, options: &str| {
+        let text = format!(
+            "# Automatically generated file; DO NOT EDIT.\n# Linux/x86 {release} Kernel Configuration\nCONFIG_HZ=1000\n{options}"
+        );
+        Kconfig::of(&text).snapshot().unwrap()
+    };
+    let outcome = |snapshot: &Snapshot, id: &str| {
+        let found = check(&Facts::new(snapshot, Profile::Periodic, None));
+        found.into_iter().find(|finding| finding.rule.id == id).unwrap().outcome
+    };
+    let old = config("3.18.9-rt5", "CONFIG_PREEMPT=y\nCONFIG_PREEMPT_RT_BASE=y\nCONFIG_PREEMPT_RT_FULL=y\n");
+    let told = answers(&Facts::new(&old, Profile::Periodic, None));
+    assert_eq!((told.realtime, told.evidence.join("")), (Some(true), "CONFIG_PREEMPT_RT_FULL=y".to_owned()));
+    assert_eq!(
+        (outcome(&old, "preempt-rt"), outcome(&old, "tracers")),
+        (Outcome::Good, Outcome::DoesNotApply)
+    );
+    let without =
+        config("4.19.37", "CONFIG_PREEMPT=y\n# CONFIG_PREEMPT_RT_FULL is not set\nCONFIG_HWLAT_TRACER=y\n");
+    assert_eq!(
+        (outcome(&without, "preempt-rt"), outcome(&without, "tracers")),
+        (Outcome::Bad, Outcome::Good)
+    );
+    let newer = config("5.15.0", "CONFIG_PREEMPT_RT=y\nCONFIG_HWLAT_TRACER=y\n");
+    assert_eq!((outcome(&newer, "preempt-rt"), outcome(&newer, "tracers")), (Outcome::Good, Outcome::Bad));
+}

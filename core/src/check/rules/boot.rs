@@ -101,15 +101,17 @@ fn harmful(facts: &Facts) -> Judged {
     Answer::is(found.is_empty(), if found.is_empty() { "none found".to_owned() } else { found.join(", ") })
 }
 
+/// Other parameters of which the last one counts. Most others may be given more than once: values of `console`, `pci` and
+/// `rd.lvm.lv` add up, and each `hugepages` belongs to the `hugepagesz` before it.
+const LAST_COUNTS: [&str; 6] = ["cpuidle.governor", "cpuidle.off", "idle", "maxcpus", "nr_cpus", "preempt"];
+
 fn command_line(facts: &Facts) -> Judged {
     let words = facts.boot_words()?;
-    // These add up or may be given more than once.
-    const REPEATABLE: [&str; 7] =
-        ["console", "earlycon", "initrd", "module_blacklist", "memmap", "dyndbg", "reserve_mem"];
+    let last_counts = |name: &str| KNOWN.contains(&name) || LAST_COUNTS.contains(&name);
     let mut twice: Vec<&str> = Vec::new();
     for (at, (name, value)) in words.iter().enumerate() {
         let contrary = words[..at].iter().any(|(before, other)| before == name && other != value);
-        if contrary && !REPEATABLE.contains(name) && !twice.contains(name) {
+        if contrary && last_counts(&name.replace('-', "_")) && !twice.contains(name) {
             twice.push(name);
         }
     }
@@ -214,7 +216,22 @@ mod tests {
         let grub =
             "Unknown kernel command line parameters \"BOOT_IMAGE=/vmlinuz\", will be passed to user space.";
         assert_eq!(of("ro", grub), "none found", "every boot loader gives it");
-        let both = of("a=1 isolcpu=2 a=2", "");
-        assert!(both.contains("twice with different values: a; unknown to the kernel: isolcpu"), "{both}");
+        let both = of("idle=poll isolcpu=2 idle=halt", "");
+        assert!(both.contains("twice with different values: idle; unknown to the kernel: isolcpu"), "{both}");
+    }
+
+    #[test]
+    fn parameters_that_may_be_given_twice_are_no_contradiction() {
+        let of = |line| of(line, "", command_line);
+        for line in [
+            "ro rd.lvm.lv=rhel/root rd.lvm.lv=rhel/swap console=tty0 console=ttyS0,115200",
+            "default_hugepagesz=1G hugepagesz=1G hugepages=8 hugepagesz=2M hugepages=512",
+            "intel_iommu=on intel_iommu=igfx_off video=HDMI-A-1:D video=DP-1:e pci=noaer pci=nomsi",
+            "crashkernel=512M,high crashkernel=256M,low modprobe.blacklist=a modprobe.blacklist=b mce=off mce=ignore_ce",
+        ] {
+            assert_eq!(of(line), "none found", "{line}");
+        }
+        let found = of("nohz_full=1-3 rcu_nocbs=1-3 nohz_full=2,3");
+        assert_eq!(found, "given twice with different values: nohz_full");
     }
 }

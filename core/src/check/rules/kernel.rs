@@ -18,7 +18,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "preempt-rt",
         title: "Fully preemptible kernel (PREEMPT_RT)",
-        facts: &[REALTIME, VERSION, "/proc/sys/kernel/osrelease", "CONFIG_PREEMPT_RT"],
+        facts: &[REALTIME, VERSION, "/proc/sys/kernel/osrelease", "CONFIG_PREEMPT_RT", "CONFIG_PREEMPT_RT_FULL"],
         expect: Judge(preempt_rt),
         severity: Fatal,
         why: "on other kernels interrupts, softirqs and spinlocks delay a real-time thread without bound",
@@ -34,7 +34,7 @@ pub(super) const RULES: &[Rule] = &[
             "/proc/cmdline",
             REALTIME,
             VERSION,
-            "CONFIG_PREEMPT_RT",
+            "CONFIG_PREEMPT_RT", "CONFIG_PREEMPT_RT_FULL",
             "CONFIG_PREEMPT_DYNAMIC",
             "CONFIG_PREEMPT",
             "CONFIG_PREEMPT_LAZY",
@@ -156,7 +156,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "threaded-irqs",
         title: "Interrupt handlers in threads",
-        facts: &["/proc/cmdline", REALTIME, VERSION, "CONFIG_PREEMPT_RT"],
+        facts: &["/proc/cmdline", REALTIME, VERSION, "CONFIG_PREEMPT_RT", "CONFIG_PREEMPT_RT_FULL"],
         expect: Judge(threaded_irqs),
         severity: Medium,
         why: "a handler in a thread can be preempted, one in interrupt context cannot",
@@ -175,7 +175,7 @@ pub(super) const RULES: &[Rule] = &[
             "CONFIG_EFI_DISABLE_RUNTIME",
             REALTIME,
             VERSION,
-            "CONFIG_PREEMPT_RT",
+            "CONFIG_PREEMPT_RT", "CONFIG_PREEMPT_RT_FULL",
         ],
         expect: Judge(efi_runtime),
         severity: Medium,
@@ -249,12 +249,14 @@ fn page_poisoning(facts: &Facts) -> Judged {
 }
 
 fn threaded_irqs(facts: &Facts) -> Judged {
-    if realtime(facts).0 == Some(true) {
-        return Answer::good("PREEMPT_RT threads them all");
-    }
-    match facts.boot("threadirqs")? {
-        Some(_) => Answer::good("threadirqs is set"),
-        None => Answer::bad("threadirqs is not set"),
+    match (realtime(facts).0, facts.boot("threadirqs")) {
+        (Some(true), _) => Answer::good("PREEMPT_RT threads them all"),
+        (_, Ok(Some(_))) => Answer::good("threadirqs is set"),
+        (_, Err(missing)) => Err(missing),
+        (Some(false), Ok(None)) => Answer::bad("threadirqs is not set"),
+        (None, Ok(None)) => {
+            Missing::unknown("threadirqs is not set, and whether the kernel is PREEMPT_RT is unknown")
+        }
     }
 }
 

@@ -4,7 +4,8 @@ use super::super::facts::{Facts, Known};
 use super::super::rule::Expect::{Judge, Show};
 use super::super::rule::Fix::Build;
 use super::super::rule::Severity::{Info, Medium};
-use super::super::rule::{Answer, Judged, Rule};
+use super::super::rule::{Answer, Judged, Missing, Rule};
+use super::kernel::older_than;
 use super::EVERY;
 
 pub(super) const RULES: &[Rule] = &[
@@ -13,6 +14,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "Tracers that find causes (hwlat, osnoise, timerlat)",
         facts: &[
             "/sys/kernel/tracing/available_tracers",
+            "/proc/sys/kernel/osrelease",
             "CONFIG_HWLAT_TRACER",
             "CONFIG_OSNOISE_TRACER",
             "CONFIG_TIMERLAT_TRACER",
@@ -52,11 +54,18 @@ pub(super) const RULES: &[Rule] = &[
 
 /// The running kernel's list; for a configuration alone, the built-in ones.
 fn tracers(facts: &Facts) -> Judged {
-    const WANTED: [(&str, &str); 3] =
-        [("hwlat", "HWLAT_TRACER"), ("osnoise", "OSNOISE_TRACER"), ("timerlat", "TIMERLAT_TRACER")];
+    /// With the version that has them first.
+    const WANTED: [(&str, &str, (u32, u32)); 3] = [
+        ("hwlat", "HWLAT_TRACER", (4, 9)),
+        ("osnoise", "OSNOISE_TRACER", (5, 14)),
+        ("timerlat", "TIMERLAT_TRACER", (5, 14)),
+    ];
     let list = facts.text("/sys/kernel/tracing/available_tracers");
+    if older_than(facts, WANTED[0].2) {
+        return Missing::not_here("Linux before 4.9 has none of them");
+    }
     let mut lacking = Vec::new();
-    for (name, option) in WANTED {
+    for (name, option, _) in WANTED.into_iter().filter(|(.., since)| !older_than(facts, *since)) {
         let there = match list {
             Ok(list) => list.split_ascii_whitespace().any(|word| word == name),
             Err(_) => facts.config(option)? == "y",
