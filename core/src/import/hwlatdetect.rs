@@ -8,7 +8,12 @@ use crate::series::Quantity;
 
 /// `None` where this is not its report.
 pub(super) fn recognised(text: &str) -> Option<Result<File, NotImportable>> {
-    text.lines().any(|line| line.contains("hwlatdetect:  test duration")).then(|| parse(text))
+    text.lines().any(is_heading).then(|| parse(text))
+}
+
+/// The first line of a report. Web pages have one blank for two.
+pub(super) fn is_heading(line: &str) -> bool {
+    line.split_once("hwlatdetect:").is_some_and(|(_, rest)| rest.trim_start().starts_with("test duration"))
 }
 
 fn parse(text: &str) -> Result<File, NotImportable> {
@@ -118,6 +123,7 @@ mod tests {
             "hwlatdetect:  test duration 9 seconds\nMax Latency: Below threshold\nSamples recorded: 0\n";
         let run = read(quiet, Unit::Guess).unwrap();
         assert_eq!(run.series[0].histogram.count() + run.series[0].lost, 0);
+        assert_eq!(read(&quiet.replace("  ", " "), Unit::Guess).unwrap().series, run.series);
         let refused = |text: &str| read(text, Unit::Guess).unwrap_err().to_string();
         assert!(refused(&REPORT[..REPORT.find("Max").unwrap()]).contains("truncated"));
         assert!(refused(&REPORT.replace("inner:46", "inner:4.6")).contains("line 14"));

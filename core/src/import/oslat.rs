@@ -1,19 +1,26 @@
 //! The text of oslat (rt-tests, src/oslat/oslat.c): gaps of a busy loop, one column per core.
 //!
 //! A gap of N - 1 to N µs is in row N, and its extremes are also N: values are used as printed, which is never too
-//! small. The last row includes everything above, so that only the largest of its gaps is known.
+//! small. The last row includes everything above, so that only the largest of its gaps is known. Classes below 1 µs
+//! (`-W`) are printed with decimals.
 
 use super::{at, File, FromFile, NotImportable, MOST_THREADS};
 use crate::series::Quantity;
 
 /// `None` where this is not its text.
 pub(super) fn recognised(text: &str) -> Option<Result<File, NotImportable>> {
-    let is_text = text.lines().any(|line| line.trim_start().starts_with("Counter Freq:"));
-    is_text.then(|| parse(text))
+    let starts = |what: fn(&str) -> bool| text.lines().any(|line| what(line.trim_start()));
+    (starts(is_frequency) && starts(|line| line.starts_with("Core:"))).then(|| parse(text))
+}
+
+/// The one line of a result with the frequency of the clock, which rt-tests 1.10 called that of the CPU.
+pub(super) fn is_frequency(line: &str) -> bool {
+    ["Counter Freq:", "CPU Freq:"].iter().any(|name| line.starts_with(name))
 }
 
 fn parse(text: &str) -> Result<File, NotImportable> {
-    let mut file = File::of("oslat", Quantity::Npt, 1_000);
+    // In ns, until it is known that no class is smaller than 1 µs.
+    let mut file = File::of("oslat", Quantity::Npt, 1);
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
         let Some((label, values)) = line.split_once(':') else { continue };
@@ -22,21 +29,22 @@ fn parse(text: &str) -> Result<File, NotImportable> {
             file.threads = cores(number, values)?;
             continue;
         }
-        let row = label.strip_suffix("(us)").map(str::trim).and_then(|row| row.parse::<u64>().ok());
+        let row = label.strip_suffix("(us)").and_then(|row| ns(row.trim()));
         if row.is_none() && !matches!(label, "Minimum" | "Average" | "Maximum") {
             continue;
         }
         let values = figures(number, values, file.threads.len())?;
         let next = file.rows;
         if let Some(row) = row.filter(|row| *row < next) {
-            return Err(at(number, format!("row {row} where row {next} or a later one is expected")));
+            let (row, last) = (us(row), us(next - 1));
+            return Err(at(number, format!("row {row} where a row after {last} is expected")));
         }
         for (thread, value) in file.threads.iter_mut().zip(values) {
             match (row, label) {
                 (Some(row), _) => thread.rows.push((row, whole(number, value)?)),
-                (None, "Minimum") => thread.min = Some(whole(number, value)?),
-                (None, "Average") => thread.avg = value.parse().ok(),
-                _ => thread.max = Some(whole(number, value)?),
+                (None, "Minimum") => thread.min = Some(time(number, value)?),
+                (None, "Average") => thread.avg = value.parse().ok().map(|us: f64| us * 1e3),
+                _ => thread.max = Some(time(number, value)?),
             }
         }
         file.rows = file.rows.max(row.map_or(0, |row| row.saturating_add(1)));
@@ -45,6 +53,7 @@ fn parse(text: &str) -> Result<File, NotImportable> {
         let what = "this is the output of oslat without its line of maxima: it is cut off".to_owned();
         return Err(NotImportable { line: None, what });
     }
+    in_us_if_whole(&mut file);
     for thread in &mut file.threads {
         thread.rows.sort_unstable();
         without_overflows(thread);
@@ -53,6 +62,24 @@ fn parse(text: &str) -> Result<File, NotImportable> {
         }
     }
     Ok(file)
+}
+
+/// Classes of 1 µs need no finer unit.
+fn in_us_if_whole(file: &mut File) {
+    let times = |thread: &FromFile| {
+        thread.rows.iter().map(|(row, _)| *row).chain(thread.min).chain(thread.max).collect::<Vec<u64>>()
+    };
+    if file.threads.iter().flat_map(times).any(|ns| ns % 1_000 != 0) {
+        return;
+    }
+    file.unit = 1_000;
+    file.rows = file.rows.div_ceil(1_000);
+    for thread in &mut file.threads {
+        let to_us = |ns: &mut u64| *ns /= 1_000;
+        thread.rows.iter_mut().map(|(row, _)| row).for_each(to_us);
+        thread.min.iter_mut().chain(&mut thread.max).for_each(to_us);
+        thread.avg = thread.avg.map(|ns| ns / 1e3);
+    }
 }
 
 /// The last row counts gaps at or above its value, up to the maximum.
@@ -87,6 +114,25 @@ fn figures(number: usize, values: &str, cores: usize) -> Result<Vec<&str>, NotIm
 
 fn whole(number: usize, value: &str) -> Result<u64, NotImportable> {
     value.parse().map_err(|_| at(number, format!("'{value}' is not a whole number")))
+}
+
+fn time(number: usize, value: &str) -> Result<u64, NotImportable> {
+    ns(value).ok_or_else(|| at(number, format!("'{value}' is not a time in µs")))
+}
+
+/// `3` or `0.25` µs in ns, exactly.
+fn ns(us: &str) -> Option<u64> {
+    let (whole, part) = us.split_once('.').unwrap_or((us, "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(whole) || !is_number(part) || part.len() > 3 {
+        return None;
+    }
+    whole.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(format!("{part:0<3}").parse().ok()?)
+}
+
+/// As printed: `3` or `0.25`.
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
 }
 
 #[cfg(test)]
@@ -125,8 +171,35 @@ mod tests {
         assert!(refused(&TEXT[..TEXT.find("     Maximum").unwrap()]).contains("cut off"));
         assert!(refused(&TEXT.replace("500 0", "500")).contains("line 7: 1 figures for 2 cores"));
         assert!(refused(&TEXT.replace("500", "5,00")).contains("not a whole number"));
+        assert!(refused(&TEXT.replace("41 1", "41,5 1")).contains("not a time in µs"));
         assert!(refused(&TEXT.replace("41 1", "1 1")).contains("maximum is 1"));
         let row = "    002 (us):\t 500 0\n";
-        assert!(refused(&TEXT.replace(row, &row.repeat(2))).contains("line 8: row 2 where row 3"));
+        assert!(refused(&TEXT.replace(row, &row.repeat(2))).contains("line 8: row 2 where a row after 2"));
+    }
+
+    #[test]
+    fn the_frequency_has_another_name_in_old_versions() {
+        let old = TEXT.replace("Counter Freq:", "    CPU Freq:");
+        assert_eq!(read(&old, Unit::Guess).unwrap().series, read(TEXT, Unit::Guess).unwrap().series);
+    }
+
+    #[test]
+    fn classes_below_a_microsecond_are_read_exactly() {
+        let text = "oslat V 2.70\nBucket width: \t\t250 (ns)\n        Core:\t 4 6\nCounter Freq:\t 2095 2095 (Mhz)\n    \
+                    0.25 (us):\t 32231 31200\n    0.50 (us):\t 0 1\n    0.75 (us):\t 0 2 (including overflows)\n     \
+                    Minimum:\t 0.25 0.25 (us)\n     Average:\t 0.250 0.252 (us)\n     Maximum:\t 0.25 91.25 (us)\n";
+        let run = read(text, Unit::Guess).unwrap();
+        let [first, second] = &run.series[..] else { panic!("{run:?}") };
+        assert_eq!((first.histogram.count(), first.lost), (32_231, 0));
+        assert_eq!((first.histogram.min(), first.histogram.max()), (Some(Ns(250)), Some(Ns(250))));
+        assert_eq!(
+            (second.histogram.count(), second.lost),
+            (31_202, 1),
+            "the row at its end, but for the maximum"
+        );
+        assert_eq!(second.histogram.max(), Some(Ns(91_250)));
+        assert_eq!(second.histogram.count_from(Ns(500)), 2);
+        let refused = read(&text.replace("0.50", "0.25"), Unit::Guess).unwrap_err().to_string();
+        assert!(refused.contains("line 6: row 0.25 where a row after 0.25"), "{refused}");
     }
 }

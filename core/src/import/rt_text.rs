@@ -308,7 +308,7 @@ mod tests {
 
     /// As rt-tests since 2.7 prints them.
     #[test]
-    fn rows_without_a_sample_may_be_left_out_where_no_total_is_printed() {
+    fn rows_without_a_sample_may_be_left_out() {
         let text = "T: 0 (14) P:98 I:1000 C:      6 Min:     10 Act:   17 Avg:   16 Max:      31\n\
                     # Histogram\n000010 000003\n000012 000002\n000031 000001\n# Min Latencies: 00010 # the least\n\
                     # Avg Latencies: 00016\n# Max Latencies: 00031\n# Histogram Overflows: 00000\n\
@@ -321,8 +321,9 @@ mod tests {
         assert_eq!(read(&quoted, Unit::Guess).unwrap().series, run.series);
         let fewer = read(&text.replace("000012 000002\n", ""), Unit::Guess).unwrap();
         assert!(fewer.series[0].lost > 0, "the status line has more samples: {fewer:?}");
-        let with_total = text.replace("# Min", "# Total: 000000006\n# Min");
-        for wrong in [with_total, text.replace("000012", "000009"), "000010 000003\n".to_owned()] {
+        let total = |samples: u32| text.replace("# Min", &format!("# Total: {samples:09}\n# Min"));
+        assert_eq!(read(&total(6), Unit::Guess).unwrap().series, run.series, "filtered by a script");
+        for wrong in [total(7), text.replace("000012", "000009"), "000010 000003\n".to_owned()] {
             assert!(read(&wrong, Unit::Guess).is_err(), "{wrong}");
         }
         let error = read("# Max Latencies: 00090 00096\n", Unit::Guess).unwrap_err();

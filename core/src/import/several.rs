@@ -1,15 +1,15 @@
 //! Results of two programs in one text, or two of one program: a reader would take one of them, and the other may have
 //! the largest latency. cyclictest repeats its status lines; their reader (`status`) separates the runs and merges them.
 
-use super::{at, hist_trigger, latmus, pairs, rtla, status, NotImportable};
+use super::{at, hist_trigger, hwlatdetect, latmus, oslat, pairs, rtla, status, NotImportable};
 
 /// The program whose result a line belongs to, and whether a result has exactly one such line.
 fn belongs(line: &str) -> Option<(&'static str, bool)> {
     let bare = line.trim_start_matches(['>', ' ', '\t']);
     let starts = |what: &str| bare.starts_with(what);
     match () {
-        () if line.contains("hwlatdetect:  test duration") => Some(("hwlatdetect", true)),
-        () if starts("Counter Freq:") => Some(("oslat", true)),
+        () if hwlatdetect::is_heading(line) => Some(("hwlatdetect", true)),
+        () if oslat::is_frequency(bare) => Some(("oslat", true)),
         () if rtla::columns(bare).is_some() => Some(("rtla hist", true)),
         () if line.contains("IRQ Timer Latency") => Some(("rtla timerlat top", false)),
         () if pairs::result(bare).is_some() => Some(("ptsematest or the like", false)),

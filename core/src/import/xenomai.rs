@@ -2,27 +2,32 @@
 //! decimals.
 //!
 //! The number of samples is not printed: it is computed from the time and the period, to within a second. Both extremes
-//! of each second are samples; of the others only the overall mean is known.
+//! of each second are samples; of the others only the overall mean is known. The histogram of `latency -h` has all samples.
 
 use super::{at, File, FromFile, NotImportable};
 use crate::series::Quantity;
 
+mod histogram;
+
 /// `None` if the text is from another program.
 pub(super) fn recognised(text: &str) -> Option<Result<File, NotImportable>> {
-    let is_one =
-        text.lines().any(|line| line.contains("RTH|")) && text.lines().any(|line| line.contains("RTD|"));
-    is_one.then(|| parse(text))
+    let has = |what: &str| text.lines().any(|line| line.contains(what));
+    (has("RTH|") && has("RTD|") || has("HSD|") && has("RTS|")).then(|| parse(text))
 }
 
 fn parse(text: &str) -> Result<File, NotImportable> {
     let mut file = File::of("Xenomai's latency or EVL's latmus", Quantity::Cyclic, 1);
     let mut thread = FromFile::default();
-    let (mut seconds, mut total) = (0u64, None);
+    let (mut seconds, mut total, mut classes) = (0u64, None, histogram::Classes::default());
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
         if let Some(at) = line.find("RTT|") {
             (thread.interval_us, thread.priority) = (before(line, " us period"), after(line, "priority "));
             file.conditions.notes.push(format!("measured: {}", line[at + 4..].trim()));
+        } else if let Some((_, period)) = line.split_once("== Sampling period:") {
+            thread.interval_us = period.trim().strip_suffix(" us").and_then(|us| us.parse().ok());
+        } else if classes.add((number, line))? {
+            continue;
         } else if let Some((_, figures)) = line.split_once("RTD|") {
             let columns: Vec<&str> = figures.split('|').map(str::trim).collect();
             let [min, avg, max, overrun, ..] = columns[..] else {
@@ -48,23 +53,31 @@ fn parse(text: &str) -> Result<File, NotImportable> {
             total = columns.iter().rev().find_map(|time| duration(time));
         }
     }
+    let all = classes.checked(&thread)?;
     let listed = thread.rows.iter().map(|(value, _)| *value).max();
     if let (Some(told), Some(listed)) = (thread.max, listed)
         && listed > told
     {
-        let what = format!("the summary's maximum is {told} ns, but a second's is {listed} ns");
+        let what = format!("the summary's maximum is {told} ns, but there is a sample of {listed} ns");
         return Err(NotImportable { line: None, what });
     }
     if thread.max.is_none() {
         file.conditions.notes.push("there is no summary (RTS): the measurement was cut off".to_owned());
     }
     thread.max = thread.max.or(listed);
-    let period = thread.interval_us.filter(|period| *period > 0);
-    let known = thread.rows.len() as u64;
-    let expected = period.map_or(known, |period| total.unwrap_or(seconds).saturating_mul(1_000_000) / period);
-    thread.cycles = Some(expected.max(known));
-    thread.overflows = thread.cycles.map(|all| all - known);
-    file.conditions.notes.push("the number of samples is computed from the time and the period".to_owned());
+    if let Some(all) = all {
+        (thread.rows, thread.overflows, thread.cycles) = (all.rows, Some(all.overflows), Some(all.cycles));
+    } else {
+        let period = thread.interval_us.filter(|period| *period > 0);
+        let known = thread.rows.len() as u64;
+        let expected =
+            period.map_or(known, |period| total.unwrap_or(seconds).saturating_mul(1_000_000) / period);
+        thread.cycles = Some(expected.max(known));
+        thread.overflows = thread.cycles.map(|all| all - known);
+        file.conditions
+            .notes
+            .push("the number of samples is computed from the time and the period".to_owned());
+    }
     file.rows = 1 << 20;
     thread.rows.sort_unstable();
     file.threads.push(thread);
@@ -129,7 +142,7 @@ mod tests {
         assert_eq!(one.histogram.count() + one.lost, 90_000, "bars after the time that was measured");
         let refused = |text: &str| read(text, Unit::Guess).unwrap_err().to_string();
         assert!(refused(&TEXT.replace("119.253|       2|     0|    00", "21.253|       2|     0|    00"))
-            .contains("a second's is 119253"));
+            .contains("a sample of 119253"));
         assert!(refused(&TEXT.replace("21.765|       0", "21,765|       0")).contains("line 4"));
     }
 }
