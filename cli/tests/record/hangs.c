@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* A thread of 200 Hz whose last turn is never over. `spins`: it computes on; `starves`: a thread of higher priority takes
- * its CPU; `ends`: it computes for 50 ms and ends. */
+ * its CPU; `ends`: it computes for 50 ms and ends. `returns`: one of its turns, in the middle, takes 1.7 s. `seldom`: 8 turns,
+ * 1.3 s apart; the last but one takes 60 ms. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -37,20 +38,25 @@ static void become(const char *name, int priority)
 	sched_setscheduler(0, SCHED_FIFO, &param);
 }
 
-static void *turns(void *count)
+static void turns_of(int count, long long period)
 {
 	long long next = now();
 
 	become("hangs", 20);
-	for (int turn = 0; turn < (long)count; turn++) {
+	for (int turn = 0; turn < count; turn++) {
 		struct timespec until;
 
-		next += 5000000;
+		next += period;
 		until.tv_sec = next / 1000000000;
 		until.tv_nsec = next % 1000000000;
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 		runs(50000);
 	}
+}
+
+static void *turns(void *count)
+{
+	turns_of((long)count, 5000000);
 	return NULL;
 }
 
@@ -66,7 +72,18 @@ int main(int count, char **words)
 		runs(4000000000LL);
 		_exit(0);
 	}
+	if (!strcmp(what, "seldom")) {
+		turns_of(7, 1300000000);
+		runs(60000000);
+		turns_of(1, 1300000000);
+		return 0;
+	}
 	turns((void *)100L);
+	if (!strcmp(what, "returns")) {
+		runs(1700000000);
+		turns((void *)100L);
+		return 0;
+	}
 	runs(strcmp(what, "ends") ? 4000000000LL : 50000000LL);
 	return 0;
 }

@@ -12,7 +12,6 @@ use super::chain::Seen;
 use super::cycles::Cycles;
 use super::ends::Ends;
 use super::job::{Due, Jobs};
-use super::main_wait::main_wait;
 use super::misses::Finished;
 use super::part::{joined, sum, Part};
 use super::paused::Paused;
@@ -34,6 +33,7 @@ mod renamed;
 mod report;
 mod resumed;
 mod trial;
+mod windows;
 
 use later::Later;
 use over::release;
@@ -46,13 +46,15 @@ const LEARNING: usize = 64;
 const PARTS: usize = 64;
 /// Maximum number of remembered wakers.
 const WAKERS: usize = 16;
-/// Minimum number of activations to infer the main wait when a window ends.
+/// Minimum number of activations to infer the main wait when a window ends, and to report a later one.
 const FEW: usize = 8;
 
 /// One thread.
 #[derive(Clone)]
 pub(super) struct Log {
     learning: Vec<Activation>,
+    /// How many of them are of earlier windows.
+    reported: usize,
     places: Places,
     main: Option<Id>,
     /// The user's pattern for the place where its jobs start.
@@ -147,6 +149,7 @@ impl Log {
     pub fn new(deadline: Option<Ns>, chosen: Option<Arc<str>>) -> Log {
         Log {
             learning: Vec::new(),
+            reported: 0,
             places: Places::default(),
             main: None,
             chosen_call: chosen.as_deref().and_then(call_of),
@@ -227,28 +230,6 @@ impl Log {
         self.places.of(Point { site: chosen.unwrap_or_default(), ..a.point }, name)
     }
 
-    /// Resets the figures and keeps the state; false if the thread did nothing since the last call.
-    pub fn begin_window(&mut self, name: fn(Point) -> Option<&'static str>) -> bool {
-        let active = !self.is_empty();
-        if self.learning.len() >= FEW {
-            self.decide(name);
-        }
-        self.before = self.learning.last().copied().or(self.before);
-        self.learning.clear();
-        self.trial = None;
-        self.later.begin_window(name);
-        self.begin_figures();
-        self.names.begin_window();
-        // Drops the places of the previous window, else a thread with ever new places would fill the table.
-        let left = self.left.map(|(left, _)| left);
-        let part = self.part.as_ref().map(|part| part.place);
-        let kept = self.places.forget_but([self.main, left, part]);
-        self.part = self.part.take().and_then(|part| Some(Part { place: kept[2]?, ..part }));
-        self.main = kept[0];
-        self.left = kept[1].zip(self.left).map(|(id, (_, since))| (id, since));
-        active
-    }
-
     /// Time of its last block.
     pub fn last(&self) -> Mono {
         self.learning.last().or(self.before.as_ref()).map_or(Mono(0), |last| last.blocked)
@@ -268,11 +249,11 @@ impl Log {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.has_no_figures() && !self.names.has_earlier_figures()
+        self.unfinished.is_none() && self.has_no_figures() && !self.names.has_earlier_figures()
     }
 
     fn has_no_figures(&self) -> bool {
-        self.sums.is_empty() && self.learning.is_empty() && self.candidates.outside().is_none()
+        self.sums.is_empty() && self.learning.len() == self.reported && self.candidates.outside().is_none()
     }
 
     /// It ran for `ran` without an activation.
@@ -287,13 +268,6 @@ impl Log {
         let main = self.main;
         let found = stream.iter().find(|one| Some(self.places.of(one.point, name).0) == main);
         found.map(|one| one.point).unwrap_or_default()
-    }
-
-    fn decide(&mut self, name: fn(Point) -> Option<&'static str>) {
-        let learnt = std::mem::take(&mut self.learning);
-        let places: Vec<Id> = learnt.iter().map(|one| self.place_of(one, name).0).collect();
-        self.main = main_wait(&learnt, &places, &self.places, self.chosen.as_deref());
-        learnt.iter().zip(places).for_each(|(activation, place)| self.step_learnt(activation, place, name));
     }
 
     /// Processes an activation; one that continues after a wait elsewhere that returned at once is held.

@@ -334,12 +334,13 @@ impl Tasks {
         }
     }
 
-    /// Resets the figures. The state of each thread is kept; a thread without activity since the last call is dropped.
+    /// Resets the figures. The state of each thread is kept until it ends: a job may last for several windows.
     pub fn begin_window(&mut self) {
         self.least = self.least.map(|_| Ns::ZERO); // none is known in the new window
         self.others = Others::default();
         self.ended.clear();
-        self.logs.retain(|_, log| log.begin_window(self.name));
+        self.logs.values_mut().for_each(|log| log.begin_window(self.name));
+        self.logs.retain(|_, log| !log.has_ended());
         let logs = &self.logs;
         self.wakes.retain(|_, woken| {
             woken.retain(|tid| logs.contains_key(tid));

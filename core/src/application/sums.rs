@@ -64,6 +64,7 @@ pub(super) struct Sums {
     released_by: Vec<Tid>,
     slack: Option<Ns>, // the largest
     slept: Option<Ns>, // the longest before a job
+    had_jobs: bool,    // in an earlier window
 }
 
 /// The waits in one place.
@@ -106,6 +107,7 @@ impl Sums {
             released_by: Vec::new(),
             slack: None,
             slept: None,
+            had_jobs: false,
         }
     }
 
@@ -122,7 +124,13 @@ impl Sums {
         self.last_release = known.last_release;
         self.distances = known.distances;
         self.paces = known.paces;
+        self.had_jobs = known.had_jobs;
         self.paces.begin_window();
+    }
+
+    /// A window ends: it may have had jobs in it.
+    pub fn had_jobs(&mut self) {
+        self.had_jobs |= self.series.iter().any(|(quantity, _)| *quantity == Quantity::Response);
     }
 
     /// Whether there is anything to report.
@@ -331,6 +339,7 @@ impl Sums {
             waits_in: main.filter(|_| self.releases > 0).map(|place| places.get(place).name.clone()),
             timer_driven: self.timer_releases * 2 > self.releases,
             activations: response.map_or(0, |(_, histogram)| histogram.count()),
+            had_jobs: self.had_jobs,
             period,
             series,
             execution: span(&self.execution),

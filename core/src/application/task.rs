@@ -37,6 +37,9 @@ pub struct Task {
     pub timer_driven: bool,
     /// Complete activations.
     pub activations: u64,
+    /// It had complete activations in an earlier window; not stored, because a stored recording is one window.
+    #[serde(skip)]
+    pub had_jobs: bool,
     /// Its period; `None` for a thread without one.
     pub period: Option<Period>,
     /// `timer`, `wakeup`, `timer+wakeup`, `sharedprio`, `response`: those with samples.
@@ -348,10 +351,11 @@ impl Task {
     #[must_use]
     pub fn late_end(&self) -> Option<&Unfinished> {
         let is_real_time = self.chain.is_some() || self.thread.prio.is_some_and(Prio::is_realtime);
+        let had_jobs = self.had_jobs || self.activations > 0;
         let is_turn = |end: &&Unfinished| match end.state {
             State::Waits => true,
-            State::Runs | State::Preempted => self.activations > 0,
-            State::Blocked | State::Ended => self.activations > 0 && is_real_time,
+            State::Runs | State::Preempted => had_jobs,
+            State::Blocked | State::Ended => had_jobs && is_real_time,
         };
         let late = |end: &&Unfinished| self.deadline_ns.is_some_and(|deadline| end.after_ns > deadline);
         self.unfinished.as_ref().filter(is_turn).filter(late)

@@ -8,6 +8,7 @@ mod overruns;
 mod polls;
 mod renamed;
 mod returns;
+mod windows;
 
 use self::overruns::overran;
 use super::*;
@@ -296,20 +297,4 @@ fn the_holder_named_is_the_one_of_the_longest_wait_that_a_thread_ended() {
     let blocking = tasks.report().remove(0).blocking;
     let lock = blocking.iter().find(|blocking| blocking.class == Class::Lock).unwrap();
     assert_eq!(lock.released_by.as_ref().map(|by| by.comm.as_str()), Some("low"), "{lock:?}");
-}
-
-#[test]
-fn a_window_counts_anew_and_knows_the_thread_still() {
-    let mut tasks = control(200);
-    tasks.begin_window();
-    assert!(tasks.report().is_empty(), "nothing happened since");
-    let at = 201_000_000;
-    tasks.add(&activation(at, Via::Timer, SLEEP));
-    let task = tasks.report().remove(0);
-    assert_eq!((task.activations, task.page_faults, task.blocking.len()), (1, 0, 0));
-    assert_eq!(task.period.unwrap().median_ns, Ns::from_ms(1));
-    tasks.begin_window();
-    tasks.begin_window();
-    tasks.add(&activation(at + 1_000_000, Via::Timer, SLEEP));
-    assert_eq!(tasks.report().remove(0).period, None, "forgotten after a window of silence");
 }

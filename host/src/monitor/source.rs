@@ -56,6 +56,7 @@ pub struct Source {
     names: Names,
     lost: BTreeMap<SeriesKey, u64>,
     overwritten: u64,
+    has_ended: bool,
 }
 
 impl Source {
@@ -79,7 +80,7 @@ impl Source {
         let recording = Recording::start(settings)?;
         let notes = recording.notes().to_vec();
         let names = Names::at_most(names);
-        Ok((Source { recording, names, lost: BTreeMap::new(), overwritten: 0 }, notes))
+        Ok((Source { recording, names, lost: BTreeMap::new(), overwritten: 0, has_ended: false }, notes))
     }
 
     /// Reads new data of the kernel side; call it some ten times a second. True: call again soon, there is evidence and more
@@ -113,6 +114,7 @@ impl Source {
     /// Ends the recording, before the last window is closed: that includes unfinished waits so far.
     pub fn finish(&mut self) {
         self.recording.finish();
+        self.has_ended = true;
     }
 
     /// Start of the window.
@@ -136,7 +138,7 @@ impl Source {
         count_lost(&mut self.lost, self.recording.recorder().series(), &mut closed);
         let mut of_tasks: BTreeMap<SeriesKey, WindowSeries> = BTreeMap::new();
         for task in &mut snapshot.tasks {
-            count_unfinished(task);
+            count_unfinished(task, self.has_ended);
         }
         for task in &snapshot.tasks {
             let name = self.names.of(&task.thread.comm);
@@ -233,9 +235,11 @@ fn held(task: &Task) -> Option<Held> {
 }
 
 /// Counts the last job of a thread if it was unfinished and late when the recording or the thread ended: with its time so
-/// far if it ran or waited for a CPU, else as lost, because the thread may have left its loop or wait for its release.
-fn count_unfinished(task: &mut Task) {
-    let Some((last, held)) = task.late_end().cloned().zip(held(task)) else { return };
+/// far if it ran or waited for a CPU, else as lost, because the thread may have left its loop or wait for its release. A job
+/// that goes on when only the window ends (`has_ended`: the recording did) counts in the window in which it ends.
+fn count_unfinished(task: &mut Task, has_ended: bool) {
+    let last = task.late_end().filter(|last| has_ended || last.state == State::Ended);
+    let Some((last, held)) = last.cloned().zip(held(task)) else { return };
     let may_wait = last.state != State::Waits && task.is_release_in_doubt(held.deadline);
     if task.of(Quantity::Response).is_none() {
         task.series.push(Series::new(Quantity::Response, None, Histogram::new(Layout::LATENCY)));
@@ -375,7 +379,11 @@ mod tests {
                 Some(AppliedDeadline { deadline_ns: task.deadline_ns, ..AppliedDeadline::default() });
             task.unfinished =
                 Some(Unfinished { state, since: Mono(0), after_ns: Ns::from_us(after_us), place: None });
-            count_unfinished(&mut task);
+            let mut going_on = task.clone();
+            count_unfinished(&mut going_on, false);
+            assert!(state == State::Ended || going_on == task, "{state:?}: only the window ended");
+            count_unfinished(&mut task, true);
+            assert!(state != State::Ended || going_on == task);
             let of =
                 task.of(Quantity::Response).map(|of| (of.histogram.count(), of.lost, of.histogram.max()));
             (task.misses, of)
@@ -390,7 +398,7 @@ mod tests {
         let mut first = task(1, &[30]);
         first.series.clear();
         first.unfinished = None;
-        count_unfinished(&mut first);
+        count_unfinished(&mut first, true);
         assert!(first.series.is_empty());
     }
 
