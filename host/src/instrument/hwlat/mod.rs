@@ -6,6 +6,7 @@
 
 pub mod spin;
 pub mod tracer;
+mod window;
 
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::time::Ns;

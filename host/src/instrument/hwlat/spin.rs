@@ -1,6 +1,6 @@
 //! A loop in user space that never stops, on every watched CPU at once: each iteration reads the processor's counter and
 //! CLOCK_MONOTONIC; one that took too long is a gap. Interrupts are on, so a gap is first compared with the kernel recorder's
-//! events on that CPU, then with SMIs and stolen time. The loop runs for `width` of each `window`.
+//! events on that CPU, then with SMIs and stolen time. The loop runs for `width` of each `window` ([`super::window`]).
 //!
 //! FIFO only if a CPU stays free for everything else; otherwise as an ordinary thread, whose preemptions the recorder shows.
 
@@ -19,6 +19,7 @@ use lathunt_core::peak::Worst;
 use lathunt_core::time::{Cpu, Mono, Ns, Tid};
 
 use super::super::own_cpu::OwnCpu;
+use super::window::{Handled, Live, Loop, Span};
 use super::{Options, KEPT};
 use crate::clock;
 use crate::error::{Error, Result};
@@ -35,9 +36,7 @@ use crate::{arch, signals, threads};
 struct Raw {
     cpu: Cpu,
     tid: Tid,
-    begin: Mono,
-    end: Mono,
-    counter_ns: u64,
+    span: Span,
     smi: Option<u64>,
     steal_ns: Option<Ns>,
     freeze: Option<u64>,
@@ -86,17 +85,17 @@ pub fn run(options: &Options, topology: &Topology) -> Result<Found> {
         .collect::<Result<_>>()?;
     drop(sender);
     let book = collect(&receiver, recorder.as_mut(), fifo);
-    let (mut histograms, mut watched, mut left) = (BTreeMap::new(), Ns::ZERO, Vec::new());
+    let (mut histograms, mut watched, mut left) = (BTreeMap::new(), None, Vec::new());
     for thread in threads {
         let ended = |_| Error::refused("watch", "a CPU", "the watching thread ended early");
         let one = thread.join().map_err(ended)??;
-        watched = watched.max(one.time);
+        watched = Some(watched.map_or(one.time, |least: Ns| least.min(one.time)));
         histograms.insert(one.cpu, one.gaps);
         left.extend(one.left);
     }
     Ok(Found {
         detector: "spin",
-        watched_ns: watched,
+        watched_ns: watched.unwrap_or_default(),
         gaps: histograms.values().map(Histogram::count).sum(),
         max_ns: histograms.values().filter_map(Histogram::max).max(),
         histograms,
@@ -132,42 +131,29 @@ fn watch(
     while clock::mono().since(begin) < options.duration && signals::stop_requested().is_none() {
         // SMIs and stolen time of the pauses between windows do not explain a gap.
         let (mut smi, mut steal) = (smi_of(cpu), steal_of(cpu));
-        let window = clock::mono();
-        let (mut before, mut ticks) = both(options.threshold);
-        while before.since(window) < options.width {
-            own_cpu.look();
-            let (now, counter) = (clock::mono(), arch::counter());
-            let gap = now.since(before);
-            let counter_ns = (counter.wrapping_sub(ticks) as f64 * tick_ns) as u64;
-            if gap >= options.threshold || counter_ns >= options.threshold.0 {
-                // A stall between the two reads above shows in one of them only; reading again, both have it.
-                let (now, counter) = both(options.threshold);
-                let gap = now.since(before);
-                let counter_ns = (counter.wrapping_sub(ticks) as f64 * tick_ns) as u64;
-                watched.gaps.record(gap);
-                if worst.would_keep(gap) {
-                    worst.offer(gap, ());
-                    let freeze = freezer.as_ref().and_then(Freezer::freeze);
-                    let (smi_now, steal_now) = (smi_of(cpu), steal_of(cpu));
-                    let raw = Raw {
-                        cpu,
-                        tid,
-                        begin: before,
-                        end: now,
-                        counter_ns,
-                        smi: counters::grown(smi, smi_now),
-                        steal_ns: counters::grown(steal, steal_now).map(Ns),
-                        freeze,
-                    };
-                    (smi, steal) = (smi_now, steal_now);
-                    let _ = sender.send(raw); // the receiver lives as long as the senders
-                }
-                (before, ticks) = both(options.threshold); // time spent here is not a gap
-            } else {
-                (before, ticks) = (now, counter);
+        let mut keep = |span: Span| {
+            watched.gaps.record(span.gap());
+            if !worst.would_keep(span.gap()) {
+                return Handled::AtOnce;
             }
-        }
-        watched.time = Ns(watched.time.0 + options.width.0);
+            worst.offer(span.gap(), ());
+            let freeze = freezer.as_ref().and_then(Freezer::freeze);
+            let (smi_now, steal_now) = (smi_of(cpu), steal_of(cpu));
+            let raw = Raw {
+                cpu,
+                tid,
+                span,
+                smi: counters::grown(smi, smi_now),
+                steal_ns: counters::grown(steal, steal_now).map(Ns),
+                freeze,
+            };
+            (smi, steal) = (smi_now, steal_now);
+            let _ = sender.send(raw); // the receiver lives as long as the senders
+            Handled::Slowly
+        };
+        let loops = Loop { width: options.width, threshold: options.threshold, tick_ns };
+        let time = loops.run(&Live, || own_cpu.look(), &mut keep);
+        watched.time = watched.time + time;
         std::thread::sleep(Duration::from_nanos(
             options.window.0.saturating_sub(options.width.0).max(1_000_000),
         ));
@@ -175,16 +161,6 @@ fn watch(
     own_cpu.look_at_affinity();
     watched.left = own_cpu.left();
     Ok(watched)
-}
-
-/// Both clocks at one moment: read again if something came in between.
-fn both(threshold: Ns) -> (Mono, u64) {
-    loop {
-        let (before, counter, after) = (clock::mono(), arch::counter(), clock::mono());
-        if after.since(before) < threshold {
-            return (before, counter);
-        }
-    }
 }
 
 fn tick_ns() -> f64 {
@@ -246,14 +222,15 @@ fn collect(receiver: &Receiver<Raw>, mut recorder: Option<&mut Recorder>, apart:
 fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
     let symbols = Symbols::read().unwrap_or_else(|_| Symbols::none());
     let hypervisor = arch::hypervisor();
-    let spans: Vec<(Cpu, Mono, Mono)> = book.iter().map(|(raw, _)| (raw.cpu, raw.begin, raw.end)).collect();
+    let spans: Vec<(Cpu, Mono, Mono)> =
+        book.iter().map(|(raw, _)| (raw.cpu, raw.span.begin, raw.span.end)).collect();
     let mut book = book;
-    book.sort_by_key(|(raw, _)| std::cmp::Reverse(raw.end.since(raw.begin)));
+    book.sort_by_key(|(raw, _)| std::cmp::Reverse(raw.span.gap()));
     book.truncate(KEPT);
     let judge = |(raw, frozen): (Raw, Option<Frozen>)| {
         let together: CpuSet = spans
             .iter()
-            .filter(|(_, begin, end)| *begin < raw.end && raw.begin < *end)
+            .filter(|(_, begin, end)| *begin < raw.span.end && raw.span.begin < *end)
             .map(|(cpu, ..)| *cpu)
             .collect();
         let ran = frozen.as_ref().and_then(|frozen| software(&raw, frozen, &symbols));
@@ -263,8 +240,8 @@ fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
             (None, None) => "all buffers of the kernel's record were full of earlier gaps",
         };
         let evidence = Evidence {
-            gap_ns: raw.end.since(raw.begin),
-            counter_ns: Some(Ns(raw.counter_ns)),
+            gap_ns: raw.span.gap(),
+            counter_ns: Some(raw.span.counter_ns),
             threshold_ns: options.threshold,
             software: ran,
             unrecorded: recorded.then_some(unrecorded),
@@ -275,7 +252,7 @@ fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
             nmi: None,
             together: (options.cpus.len() > 1).then_some((together.len(), options.cpus.len())),
         };
-        Gap { cpu: raw.cpu, at: raw.begin, gap_ns: evidence.gap_ns, judgement: classify(&evidence) }
+        Gap { cpu: raw.cpu, at: raw.span.begin, gap_ns: evidence.gap_ns, judgement: classify(&evidence) }
     };
     book.into_iter().map(judge).collect()
 }
@@ -283,7 +260,7 @@ fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
 /// Everything except the loop itself that used the CPU inside the gap; `None` if the record does not cover it.
 fn software(raw: &Raw, frozen: &Frozen, symbols: &Symbols) -> Option<Vec<(String, Ns)>> {
     let window = frozen.decode(symbols).ok()?;
-    let interval = Interval { tid: raw.tid, cpu: raw.cpu, begin: raw.begin, end: raw.end };
+    let interval = Interval { tid: raw.tid, cpu: raw.cpu, begin: raw.span.begin, end: raw.span.end };
     let explanation = explain_interval(&Record::new(&window), &interval);
     let leaves = explanation.tree.leaves();
     if leaves.iter().any(|leaf| leaf.kind == Kind::Lost) {
