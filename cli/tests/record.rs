@@ -1,5 +1,7 @@
 //! `lathunt record` on this machine: what is injected or built in is found, sized, named, and kept.
 
+#[path = "record/asleep.rs"]
+mod asleep;
 #[path = "record/assumed.rs"]
 mod assumed;
 #[path = "record/backlog.rs"]

@@ -1,4 +1,4 @@
-//! Nothing was recorded, or no task matches: lists the running tasks, and the option that records them.
+//! Nothing was recorded of a task, or no task matches: lists the running tasks, and the option that records them.
 
 use lathunt_core::run::Run;
 use lathunt_host::recording::running::{running, Running};
@@ -18,6 +18,14 @@ impl Plan {
             return None;
         }
         Some(format!("no real-time task runs now, and it waits for one. {}", others(&all)))
+    }
+
+    /// Adds `fresh` notes about threads without a figure, or with one that the end cut, and prints them.
+    pub(super) fn note_at_end(&self, fresh: &[String], notes: &mut Vec<String>) {
+        if !self.quiet {
+            fresh.iter().for_each(|note| eprintln!("lathunt: {note}"));
+        }
+        notes.extend_from_slice(fresh);
     }
 
     /// Message at the end, if no sample was taken.

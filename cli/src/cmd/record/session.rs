@@ -253,7 +253,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let (elapsed, ending, by_user) = session.record(&mut child, &output, &mut display);
     display.finish();
     session.recording.finish();
-    session.base.conditions.notes.extend(session.recording.notes().iter().skip(noted).cloned());
+    plan.note_at_end(&session.recording.notes()[noted..], &mut session.base.conditions.notes);
     session.base.conditions.during = before.during(Path::new(ROOT), &cpus);
     add_online(Path::new(ROOT), &mut session.base.conditions.machine);
     session.base.conditions.duration_s = Some(elapsed.as_secs());
