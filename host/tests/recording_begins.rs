@@ -5,7 +5,7 @@ mod cyclic_thread;
 
 use std::io::{pipe, Read, Write};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cyclic_thread::{clock, enter, enter_first, one_cpu, sleep_until};
@@ -29,21 +29,35 @@ struct Told {
     truth: Ns,
     longest: Ns,
     lost: u64,
-    /// How long it took to begin the recording, and whether the wait began before that was done.
-    beginning: Ns,
+    /// Whether the wait began before recording had.
     is_across: bool,
 }
 
+/// Number of BPF programs of this process: what grows while a recorder is loaded.
+fn programs() -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let is_program = |file: &std::path::PathBuf| file.to_string_lossy() == "anon_inode:bpf-prog";
+    open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).filter(is_program).count()
+}
+
 /// A thread of `priority` waits for its CPU, which a FIFO thread has from before recording begins until 100 ms after: it was
-/// woken, or else preempted. Loading the recorder begins `lead` before the wait.
-fn wait_across_the_start(priority: i32, is_woken: bool, lead: Ns) -> Told {
+/// woken, or else preempted. The wait begins once the recorder has loaded `from` programs, however long that takes.
+fn wait_across_the_start(priority: i32, is_woken: bool, from: usize) -> Told {
+    const EVERY: Ns = Ns::from_ms(1);
     let (tell, told) = std::sync::mpsc::channel();
-    let (ends, begin) = (AtomicBool::new(false), clock() + Ns::from_ms(50) + lead);
-    let (since, came, begins, begun, mut recorder) = std::thread::scope(|scope| {
+    let (ends, begin, has_begun) = (AtomicBool::new(false), AtomicU64::new(0), AtomicBool::new(false));
+    let when = || Some(Mono(begin.load(Ordering::Acquire))).filter(|begin| begin.0 > 0);
+    let (since, came, begun, mut recorder) = std::thread::scope(|scope| {
         let waits = scope.spawn(|| {
             enter(CPU, priority);
             // SAFETY: no preconditions.
             tell.send(Tid(unsafe { libc::gettid() })).unwrap();
+            let begin = loop {
+                sleep_until(clock() + EVERY);
+                if let Some(begin) = when() {
+                    break begin;
+                }
+            };
             if is_woken {
                 sleep_until(begin + Ns::from_ms(20));
                 return (begin + Ns::from_ms(20), clock());
@@ -59,25 +73,25 @@ fn wait_across_the_start(priority: i32, is_woken: bool, lead: Ns) -> Told {
         });
         scope.spawn(|| {
             enter(CPU, 50);
-            sleep_until(begin);
-            while !ends.load(Ordering::Relaxed) && clock() < begin + Ns::from_ms(3_000) {
+            while programs() < from && !has_begun.load(Ordering::Relaxed) {
+                sleep_until(clock() + EVERY);
+            }
+            let from = clock() + Ns::from_ms(10);
+            begin.store(from.0, Ordering::Release);
+            sleep_until(from);
+            while !ends.load(Ordering::Relaxed) && clock() < from + Ns::from_ms(3_000) {
                 std::hint::spin_loop();
             }
         });
-        let options = Options {
-            tids: Some(vec![told.recv().unwrap()]),
-            activations: true,
-            ..Options::on(CpuSet::from_iter([CPU]))
-        };
+        let options = recorded(told.recv().unwrap());
         enter_first(Cpu(1));
-        sleep_until(Mono(begin.0 + 40_000_000 - lead.0));
-        let begins = clock();
         let recorder = Recorder::start(&options).unwrap_or_else(|error| panic!("{error}"));
         let begun = clock();
+        has_begun.store(true, Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(100));
         ends.store(true, Ordering::Relaxed);
         let (since, came): (Mono, Mono) = waits.join().unwrap();
-        (since, came, begins, begun, recorder)
+        (since, came, begun, recorder)
     });
     recorder.poll();
     let of_waits = recorder.series().into_iter().find(|series| series.quantity == Quantity::Wakeup).unwrap();
@@ -85,19 +99,20 @@ fn wait_across_the_start(priority: i32, is_woken: bool, lead: Ns) -> Told {
         truth: came.since(since),
         longest: of_waits.histogram.max().unwrap_or_default(),
         lost: of_waits.lost,
-        beginning: begun.since(begins),
         is_across: since < begun && begun < came,
     }
 }
 
+fn recorded(tid: Tid) -> Options {
+    Options { tids: Some(vec![tid]), activations: true, ..Options::on(CpuSet::from_iter([CPU])) }
+}
+
 /// The same, if recording begins in the wait, and that is not so long that the kernel lets an ordinary thread run meanwhile.
-/// The last recorder took `beginning` to load.
-fn wait_across(priority: i32, is_woken: bool, beginning: &mut Ns) -> Told {
+/// `all`: number of programs of a recorder; attaching them takes longest on a slow machine, and no time on a fast one.
+fn wait_across(priority: i32, is_woken: bool, all: usize) -> Told {
     let mut seen = Vec::new();
-    for part in 1..16 {
-        let lead = Ns(beginning.0 * (part % 11) / 10);
-        let told = wait_across_the_start(priority, is_woken, lead);
-        *beginning = told.beginning;
+    for part in 0..22 {
+        let told = wait_across_the_start(priority, is_woken, all - all * (part % 11) / 10);
         if told.is_across && told.truth < LONGEST {
             return told;
         }
@@ -112,15 +127,18 @@ fn a_wait_that_began_before_recording_is_in_the_figures_or_a_loss() {
     if !may_run("a_wait_that_began_before_recording", lacks_bpf().or_else(one_cpu)) {
         return;
     }
-    let mut beginning = Ns::from_ms(200);
-    let woken = wait_across(10, true, &mut beginning);
+    // SAFETY: no preconditions.
+    let recorder = Recorder::start(&recorded(Tid(unsafe { libc::gettid() })));
+    let all = programs();
+    drop(recorder.unwrap_or_else(|error| panic!("{error}")));
+    let woken = wait_across(10, true, all);
     assert!(woken.longest <= woken.truth && woken.longest + TICK > woken.truth, "{woken:?}");
-    let preempted = wait_across(10, false, &mut beginning);
+    let preempted = wait_across(10, false, all);
     assert!(preempted.longest < Ns::from_ms(50) && preempted.lost == 0, "no wake-up: {preempted:?}");
     // The load balancer may have moved an ordinary thread.
-    let ordinary = wait_across(0, true, &mut beginning);
+    let ordinary = wait_across(0, true, all);
     assert!(ordinary.longest + TICK > ordinary.truth || ordinary.lost > 0, "{ordinary:?}");
-    let preempted = wait_across(0, false, &mut beginning);
+    let preempted = wait_across(0, false, all);
     assert!(preempted.longest < Ns::from_ms(50) && preempted.lost == 0, "no wake-up: {preempted:?}");
 }
 
