@@ -118,6 +118,23 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_is_stopped_in_its_main_wait_at_the_end_may_have_been_released() {
+        let stops = |stopped| {
+            move |tasks: &mut Tasks, next: Activation| {
+                tasks.add(&Activation { via: Via::Thread, timer: None, stopped, ..next });
+            }
+        };
+        let stopped = with(stops(true), 1);
+        assert_eq!(stopped.outside_ns, Some(Ns(500 * PERIOD - 53_000)));
+        let waits = with(stops(false), 1);
+        assert!(
+            waits.outside_ns < Some(Ns::from_ms(1)),
+            "it waits for its next turn: {:?}",
+            waits.outside_ns
+        );
+    }
+
+    #[test]
     fn a_turn_in_which_the_thread_ends_lasted_until_then() {
         let exits = Point { syscall: Point::EXITS, argument: 0, operation: 0, compat: false, site: 0 };
         let late = |tasks: &mut Tasks, next: Activation| {

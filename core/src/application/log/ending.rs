@@ -55,6 +55,8 @@ impl Log {
                 if self.went_on_unseen(blocks) {
                     self.lost_behind(self.before);
                     self.candidates.unseen(self.lost_since.unwrap_or(end), end);
+                } else if let Some(since) = self.is_stopped_in_main_wait() {
+                    self.candidates.unseen(since, end);
                 }
                 self.unfinished_behind(end, blocks)
             }
@@ -123,6 +125,12 @@ impl Log {
             self.sums.lacks_release();
         }
         in_wait
+    }
+
+    /// When it was stopped in its main wait, if it still is: it may have been released since.
+    fn is_stopped_in_main_wait(&self) -> Option<Mono> {
+        let is_stopped = self.before.is_some_and(|before| before.stopped);
+        self.left.filter(|&(left, _)| is_stopped && Some(left) == self.main).map(|(_, since)| since)
     }
 
     /// The lost jobs had ended by `end`.

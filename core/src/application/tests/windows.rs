@@ -5,18 +5,20 @@ use super::*;
 const MS: u64 = 1_000_000;
 const WINDOW: u64 = 1_000 * MS;
 
-/// Figures of each window of 1 s until `end`, in ms, with a deadline of 20 ms: jobs, misses, the longest job.
-/// `open`: the activation in progress at the end.
+/// Jobs, misses and the longest job of a window.
+type Figures = (u64, u64, Option<Ns>);
+
+/// Figures of each window of 1 s until `end`, in ms, with a deadline of 20 ms, and the task in the last one. `open`: the
+/// activation in progress at the end.
 fn windows(
     activations: &[Activation],
     end: u64,
     open: Option<(Activation, State)>,
-) -> (Vec<(u64, u64, Option<Ns>)>, Option<Task>) {
+) -> (Vec<Figures>, Option<Task>) {
     let mut tasks = Tasks::new(16, Some(Ns::from_ms(20)), name);
     let mut next = activations.iter().peekable();
     let (mut figures, mut last) = (Vec::new(), None);
-    let ends = (1..=end / 1_000).map(|nth| nth * WINDOW).chain((end % 1_000 > 0).then_some(end * MS));
-    let ends: Vec<u64> = ends.collect();
+    let ends: Vec<u64> = (1..=end.div_ceil(1_000)).map(|nth| (nth * WINDOW).min(end * MS)).collect();
     for (nth, &until) in ends.iter().enumerate() {
         while let Some(one) = next.next_if(|one| one.blocked.0 < until) {
             tasks.add(one);
