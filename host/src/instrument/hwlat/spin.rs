@@ -1,6 +1,6 @@
 //! A loop in user space that never stops, on every watched CPU at once: each iteration reads the processor's counter and
 //! CLOCK_MONOTONIC; one that took too long is a gap. Interrupts are on, so a gap is first compared with the kernel recorder's
-//! events on that CPU, then with SMIs and stolen time. The loop runs for `width` of each `window` ([`super::window`]).
+//! events on that CPU, then with SMIs and stolen time. The loop runs for `width` of each `window` (see `window`).
 //!
 //! FIFO only if a CPU stays free for everything else; otherwise as an ordinary thread, whose preemptions the recorder shows.
 
