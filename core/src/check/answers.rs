@@ -47,8 +47,9 @@ pub(super) fn realtime(facts: &Facts) -> (Option<bool>, Vec<String>) {
     if let Ok(Some(flag)) = facts.maybe("/sys/kernel/realtime") {
         witnesses.push((flag == "1", format!("/sys/kernel/realtime is {flag}")));
     }
-    // The patches before Linux 5.4 named the option PREEMPT_RT_FULL.
-    let old = facts.config("PREEMPT_RT_FULL").ok().filter(|option| *option == "y");
+    // The patches before Linux 5.4 named the option PREEMPT_RT_FULL; later kernels ignore it.
+    let old = facts.config("PREEMPT_RT_FULL").ok();
+    let old = old.filter(|option| *option == "y" && facts.is_older_than((5, 4)));
     if let Some(option) = old {
         witnesses.push((true, format!("CONFIG_PREEMPT_RT_FULL={option}")));
     } else if let Ok(option) = facts.config("PREEMPT_RT") {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::cpuset::CpuSet;
 use crate::time::Cpu;
 
+use super::patches::series;
 use super::rule::{Missing, Profile};
 use super::snapshot::{matches, Origin, Snapshot};
 
@@ -44,6 +45,13 @@ impl<'a> Facts<'a> {
     pub fn text(&self, path: &str) -> Known<&'a str> {
         let text = self.snapshot.files.get(path).map(String::as_str);
         text.or_else(|| self.of_version(path)).ok_or_else(|| self.why_not(path))
+    }
+
+    /// Whether the kernel is older than `version`; not one of unknown version.
+    #[must_use]
+    pub fn is_older_than(&self, version: (u32, u32)) -> bool {
+        let release = self.text("/proc/sys/kernel/osrelease").ok();
+        release.and_then(series).is_some_and(|found| found < version)
     }
 
     /// Release and build of the kernel from `/proc/version`, if their own files are missing.

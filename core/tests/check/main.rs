@@ -365,6 +365,12 @@ fn a_kernel_patched_before_5_4_is_judged_by_what_it_can_have() {
     let old = config("3.18.9-rt5", "CONFIG_PREEMPT=y\nCONFIG_PREEMPT_RT_BASE=y\nCONFIG_PREEMPT_RT_FULL=y\n");
     let told = answers(&Facts::new(&old, Profile::Periodic, None));
     assert_eq!((told.realtime, told.evidence.join("")), (Some(true), "CONFIG_PREEMPT_RT_FULL=y".to_owned()));
+    // Later kernels ignore that option, and a fragment does not say which kernel it is for.
+    let full = "CONFIG_PREEMPT_RT_FULL=y\n";
+    let realtime = |snapshot: Snapshot| answers(&Facts::new(&snapshot, Profile::Periodic, None)).realtime;
+    let ignored = config("6.12.1", &format!("CONFIG_PREEMPT=y\n{full}# CONFIG_PREEMPT_RT is not set\n"));
+    assert_eq!(realtime(ignored), Some(false));
+    assert_eq!(realtime(Kconfig::of(full).snapshot().unwrap()), None);
     assert_eq!(
         (outcome(&old, "preempt-rt"), outcome(&old, "tracers")),
         (Outcome::Good, Outcome::DoesNotApply)

@@ -2,7 +2,6 @@
 
 use super::super::answers::realtime;
 use super::super::facts::{chosen, Facts};
-use super::super::patches::series;
 use super::super::rule::Expect::{Judge, NotBuilt, Show};
 use super::super::rule::Fix::{Boot, Build, Do, Run};
 use super::super::rule::Severity::{Fatal, High, Info, Medium};
@@ -279,9 +278,4 @@ fn efi_runtime(facts: &Facts) -> Judged {
         Some(at) => Answer::good(format!("on CPU {at} only")),
         None => Answer::bad("EFI runtime services are on"),
     }
-}
-
-/// Kernels older than `version`; unknown ones are not.
-pub(super) fn older_than(facts: &Facts, version: (u32, u32)) -> bool {
-    facts.text("/proc/sys/kernel/osrelease").ok().and_then(series).is_some_and(|found| found < version)
 }

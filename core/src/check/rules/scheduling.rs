@@ -138,7 +138,7 @@ fn throttling(facts: &Facts) -> Judged {
 
 fn fair_server(facts: &Facts) -> Judged {
     const RUNTIME: &str = "/sys/kernel/debug/sched/fair_server/*/runtime";
-    if super::kernel::older_than(facts, (6, 12)) {
+    if facts.is_older_than((6, 12)) {
         return Missing::not_here("kernels before 6.12 have none");
     }
     let all = facts.some(RUNTIME)?;

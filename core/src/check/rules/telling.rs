@@ -5,7 +5,6 @@ use super::super::rule::Expect::{Judge, Show};
 use super::super::rule::Fix::Build;
 use super::super::rule::Severity::{Info, Medium};
 use super::super::rule::{Answer, Judged, Missing, Rule};
-use super::kernel::older_than;
 use super::EVERY;
 
 pub(super) const RULES: &[Rule] = &[
@@ -61,11 +60,11 @@ fn tracers(facts: &Facts) -> Judged {
         ("timerlat", "TIMERLAT_TRACER", (5, 14)),
     ];
     let list = facts.text("/sys/kernel/tracing/available_tracers");
-    if older_than(facts, WANTED[0].2) {
+    if facts.is_older_than(WANTED[0].2) {
         return Missing::not_here("Linux before 4.9 has none of them");
     }
     let mut lacking = Vec::new();
-    for (name, option, _) in WANTED.into_iter().filter(|(.., since)| !older_than(facts, *since)) {
+    for (name, option, _) in WANTED.into_iter().filter(|(.., since)| !facts.is_older_than(*since)) {
         let there = match list {
             Ok(list) => list.split_ascii_whitespace().any(|word| word == name),
             Err(_) => facts.config(option)? == "y",
