@@ -23,6 +23,7 @@ mod hist_trigger;
 mod hwlatdetect;
 mod jitterdebugger;
 mod latmus;
+mod limits;
 pub mod lines;
 mod log;
 mod oslat;
@@ -175,6 +176,8 @@ struct FromFile {
     absent: u64,
     /// Other runs of this thread in the same text.
     more_runs: u32,
+    /// The rows are upper ends of classes wider than the unit: the average of the file is closer.
+    are_rows_rounded: bool,
     /// Quantity of the thread; `None`: that of the file.
     quantity: Option<Quantity>,
 }
@@ -291,7 +294,7 @@ impl File {
             // hwlatdetect without samples is a valid result; a latency measurement without samples is not.
             let is_measured = series.histogram.count() > 0 || self.quantity == Quantity::Hardware;
             run.complete &= is_measured && (series.lost == 0 || thread.is_bounded());
-            run.conditions.notes.extend(notes(&series, thread));
+            run.conditions.notes.extend(limits::notes(&series, thread));
             run.series.push(series);
         }
         run
@@ -359,8 +362,8 @@ impl File {
             return (histogram, lost);
         };
         let entered = values.iter().fold(0u64, |sum, (v, n)| sum.saturating_add(ns(*v).0.saturating_mul(*n)));
-        // the average in the file covers all samples, so it is better if some values are missing
-        let sum_ns = match thread.avg.filter(|avg| lost > 0 && avg.is_finite()) {
+        // The average in the file covers all samples, so it is better if some values are missing or rounded.
+        let sum_ns = match thread.avg.filter(|avg| (lost > 0 || thread.are_rows_rounded) && avg.is_finite()) {
             Some(avg) => (avg * self.unit as f64 * known as f64) as u64,
             None => entered,
         };
@@ -370,30 +373,6 @@ impl File {
         debug_assert!(added.is_ok(), "{added:?}");
         (histogram, lost)
     }
-}
-
-/// Limitations of a thread's data.
-fn notes(series: &Series, thread: &FromFile) -> Vec<String> {
-    let mut notes = Vec::new();
-    let label = series.label();
-    if thread.more_runs > 0 {
-        let runs = thread.more_runs + 1;
-        notes.push(format!(
-            "{label}: the imported file has {runs} runs one after the other; they are added up"
-        ));
-    }
-    if series.histogram.count() == 0 && series.lost == 0 {
-        notes.push(format!("{label}: no sample of this thread is in the imported file"));
-    }
-    if series.lost > 0 {
-        let what = match thread.is_bounded() {
-            true => "only that none is above the maximum",
-            false => "nor is their maximum: the largest latency is that of the other samples",
-        };
-        let lost = series.lost;
-        notes.push(format!("{label}: the values of {lost} samples are not in the imported file, {what}"));
-    }
-    notes
 }
 
 #[cfg(test)]

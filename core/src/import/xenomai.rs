@@ -66,6 +66,7 @@ fn parse(text: &str) -> Result<File, NotImportable> {
     }
     thread.max = thread.max.or(listed);
     if let Some(all) = all {
+        thread.are_rows_rounded = true;
         (thread.rows, thread.overflows, thread.cycles) = (all.rows, Some(all.overflows), Some(all.cycles));
     } else {
         let period = thread.interval_us.filter(|period| *period > 0);

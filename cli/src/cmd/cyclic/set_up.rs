@@ -48,7 +48,7 @@ pub(super) fn begin_at(begin: &Begin, options: &mut Options) {
 /// Notes which threads left their CPU, ended early or were rescheduled.
 ///
 /// # Errors
-/// There is no sample, because a thread failed.
+/// No thread took a sample, and one of them failed: its error.
 pub(super) fn note_ends(results: &[ThreadResult], during: &mut DuringMeasurement) -> Result<()> {
     let failed = || results.iter().filter_map(|result| Some((result.series.label(), result.error.as_ref()?)));
     if results.iter().all(|result| result.series.histogram.count() == 0)

@@ -20,7 +20,7 @@ impl Plan {
         Some(format!("no real-time task runs now, and it waits for one. {}", others(&all)))
     }
 
-    /// Adds `fresh` notes about threads without a figure, or with one that the end cut, and prints them.
+    /// Prints the notes made at the end of the recording (threads that slept throughout, say), and adds them to `notes`.
     pub(super) fn note_at_end(&self, fresh: &[String], notes: &mut Vec<String>) {
         if !self.quiet {
             fresh.iter().for_each(|note| eprintln!("lathunt: {note}"));

@@ -2,6 +2,7 @@
 //!
 //! The lines have the number of a class. Its width, 1 µs or the argument of `-B`, is not printed, so the summary must
 //! agree with 1 µs. A sample is in the class of its absolute value, and the last class has all samples above it, too.
+//! Samples count at the upper end of their class, or as the stated maximum: never too small.
 
 use super::{at, FromFile, NotImportable};
 
@@ -76,21 +77,19 @@ impl Classes {
                  not of 1 µs (-B), or lines are missing"
             ));
         }
-        self.rows.iter_mut().for_each(|(class, _)| *class = start(*class));
+        let overflows = if is_above { most } else { 0 };
         if is_above {
             self.rows.pop();
-            return Ok(Some(Samples { rows: self.rows, overflows: most, cycles }));
         }
-        // The largest is known exactly, and none in the first class is below the minimum.
-        if let Some((_, samples)) = self.rows.last_mut().filter(|(_, samples)| *samples > 0) {
+        let end = |class: u64| (start(class + 1) - 1).min(max);
+        let mut rows: Vec<(u64, u64)> = self.rows.iter().map(|(class, n)| (end(*class), *n)).collect();
+        // The least is known exactly.
+        if let Some((_, samples)) = rows.first_mut().filter(|(_, n)| *n > 0 && min / 1_000 == first) {
             *samples -= 1;
-            self.rows.push((max, 1));
+            rows.insert(0, (min, 1));
         }
-        if let Some((least, _)) = self.rows.first_mut().filter(|_| min / 1_000 == first) {
-            *least = min;
-        }
-        self.rows.retain(|(_, samples)| *samples > 0);
-        Ok(Some(Samples { rows: self.rows, overflows: 0, cycles }))
+        rows.retain(|(_, samples)| *samples > 0);
+        Ok(Some(Samples { rows, overflows, cycles }))
     }
 }
 
@@ -121,7 +120,9 @@ mod tests {
         let one = &run.series[0];
         assert_eq!((one.histogram.count(), one.lost, one.missed), (3_000, 0, Some(1)));
         assert_eq!((one.histogram.min(), one.histogram.max()), (Some(Ns(340)), Some(Ns(5_120))));
-        assert_eq!((one.histogram.count_from(Ns(1_000)), one.histogram.count_from(Ns(5_000))), (2_996, 5));
+        let from = [1_000, 2_500, 3_000, 5_000].map(|ns| one.histogram.count_from(Ns(ns)));
+        assert_eq!(from, [2_996, 305, 5, 5], "a sample from 2 to 3 µs may be late for 2.5 µs");
+        assert_eq!(one.histogram.mean_ns(), Some(1_606.0), "of the file: the classes do not have it");
         assert_eq!(one.interval_ns, Some(Ns::from_us(1_000)));
         // The lines of each second come first, unless -q.
         let seconds = "RTT|  00:00:01  (periodic user-mode task, 1000 us period, priority 99)\n\
