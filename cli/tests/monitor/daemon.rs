@@ -301,28 +301,39 @@ fn a_job_that_is_longer_than_a_window_is_one_miss_with_all_its_time() {
     if !may_run("a_job_that_is_longer_than_a_window", lacks_bpf()) {
         return;
     }
-    // Window, what `hangs` does, seconds until the monitor ends, and the truth: the size of its late job in ms.
+    // Window, what `hangs` does, seconds until the monitor ends, and the late job in progress then, which `hangs` does not tell.
     let across = [
-        ("1s", "spins", 4, 3_000..4_000),
-        ("1s", "starves", 4, 3_000..4_000),
-        ("500ms", "returns", 4, 1_690..1_800),
-        ("1s", "seldom", 12, 59..100),
+        ("1s", "spins", 4, Some(3_500_000_000)),
+        ("1s", "starves", 4, Some(3_500_000_000)),
+        ("500ms", "returns", 4, None),
+        ("1s", "seldom", 12, None),
     ];
-    for (window, mode, seconds, ms) in across {
+    for (window, mode, seconds, in_progress) in across {
         let place = tempfile::tempdir().unwrap();
         let program = hangs(place.path());
         let mut monitor = Monitor::with(place.path(), window, &["--deadline", "20ms"]);
-        let _running = super::Running(Command::new(program).arg(mode).spawn().unwrap());
+        let late = fs::File::create(place.path().join("late")).unwrap();
+        let _running = super::Running(
+            Command::new(program).arg(mode).stdout(late.try_clone().unwrap()).spawn().unwrap(),
+        );
         std::thread::sleep(Duration::from_secs(seconds));
+        let page = http::text(monitor.port, "/metrics", "text/plain").unwrap();
         monitor.signal(libc::SIGTERM);
         assert!(monitor.child.wait().unwrap().success());
+        let told = fs::read_to_string(place.path().join("late")).unwrap();
+        let truth: Vec<u64> = told.lines().map(|line| line.parse().unwrap()).chain(in_progress).collect();
+        assert!(!truth.is_empty(), "{mode}");
         let json = history_json(&monitor.database);
         let of_task = |row: &&serde_json::Value| row["quantity"] == "response" && row["task"] == "hangs";
         let rows: Vec<_> = json["rows"].as_array().unwrap().iter().filter(of_task).collect();
         let sum = |of: &str| rows.iter().map(|row| row[of].as_u64().unwrap_or(0)).sum::<u64>();
         let max = rows.iter().filter_map(|row| row["histogram"]["max_ns"].as_u64()).max().unwrap_or(0);
-        assert_eq!((sum("misses"), sum("lost")), (1, 0), "{mode}: {rows:#?}");
-        assert!(ms.contains(&(max / 1_000_000)), "{mode}: {max} ns");
+        assert_eq!(sum("misses"), truth.len() as u64, "{mode}: {truth:?} {rows:#?}");
+        // Where the kernel hides switches, short jobs of any window may be lost.
+        assert!(sum("lost") == 0 || page.contains("_not_seen\""), "{mode}: {page} {rows:#?}");
+        let longest = *truth.iter().max().unwrap();
+        let tolerance = if in_progress.is_some() { 600_000_000 } else { longest / 20 };
+        assert!(max.abs_diff(longest) < tolerance, "{mode}: {max} ns of {truth:?}");
     }
 }
 

@@ -302,8 +302,12 @@ fn a_program_that_another_thread_than_the_first_begins_is_recorded() {
     let run = read(&output);
     let task = run.tasks.iter().find(|task| task.thread.comm == "hangs");
     let task = task.unwrap_or_else(|| panic!("{:?} {}", run.tasks, said(&ended)));
-    eprintln!("{} activations, {} not recorded", task.activations, task.not_recorded);
-    assert!(task.activations + task.not_recorded >= 98 && task.not_recorded < 10, "{task:?}");
+    let hidden: u64 =
+        run.losses.iter().filter(|loss| loss.counter.ends_with("_not_seen")).map(|loss| loss.count).sum();
+    eprintln!("{} activations, {} not recorded, {hidden} hidden", task.activations, task.not_recorded);
+    assert!(task.activations + task.not_recorded >= 98, "{task:?}");
+    // How many the kernel hides depends on the machine; no others are missing.
+    assert!(task.not_recorded <= hidden + 2, "{task:?} {:?}", run.losses);
 }
 
 #[test]
