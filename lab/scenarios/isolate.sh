@@ -47,6 +47,8 @@ done
 # after a second try that came too early.
 echo 0 >$cpu1
 lathunt isolate apply -c 1 2>offline-apply || echo $? >offline-apply-status
+# A recording of events that begins without the CPU.
+lathunt trace -D 1s -o /tmp/offline >offline-trace 2>&1 || [ $? = 3 ] || echo failed >>offline-trace
 echo 1 >$cpu1
 lathunt isolate apply -c 1 >>applied
 echo 0 >$cpu1

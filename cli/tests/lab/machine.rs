@@ -212,6 +212,8 @@ fn a_cpu_that_goes_offline_in_between_is_a_clear_error_and_nothing_is_lost() {
         lab.text("offline-apply")
     );
     assert_eq!(lab.text("offline-apply-status").trim(), "1");
+    let traced = lab.text("offline-trace");
+    assert!(traced.contains("trace.dat: ") && !traced.contains("failed"), "{traced}");
     for again in ["offline-restore", "offline-again"] {
         let told = lab.text(again);
         assert!(

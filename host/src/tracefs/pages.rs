@@ -129,8 +129,11 @@ impl CpuPages {
     }
 }
 
+/// Nothing to read now. A CPU that has not been online since the instance was made has no ring yet: ENODEV
+/// (kernel/trace/ring_buffer.c, ring_buffer_alloc_read_page()).
 fn is_empty(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+        || error.raw_os_error() == Some(libc::ENODEV)
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
