@@ -63,6 +63,8 @@ const TOLD: Ns = Ns::from_us(100);
 const A_CAUSE: Ns = Ns::from_ms(1);
 /// A thread's own time is the cause of an interval if it is this many times that of all others.
 const OWN: u64 = 4;
+/// A thread that sleeps this often in one interval, for most of it, polls for something.
+const POLLS: u32 = 10;
 /// Maximum number of clauses in a sentence.
 const MOST: usize = 6;
 
@@ -73,6 +75,8 @@ struct Place {
     order: usize,
     /// The most that it took at once.
     net: Ns,
+    /// How often it came.
+    times: u32,
 }
 
 /// Clauses in time order; equal ones are added up.
@@ -122,9 +126,11 @@ impl Clauses {
     /// Adds a clause.
     pub fn push(&mut self, clause: Clause) {
         self.pushed += 1;
-        let place = Place { order: self.pushed, net: clause.net };
+        let mut place = Place { order: self.pushed, net: clause.net, times: 1 };
         self.last = match self.all.iter().position(|known| known.is_like(&clause)) {
             Some(known) => {
+                self.places[known].times += 1;
+                place.times = self.places[known].times;
                 self.all[known].net = self.all[known].net + clause.net;
                 if clause.weight != Weight::Frame && clause.net > self.places[known].net {
                     let before = self.places[known].order;
@@ -165,7 +171,8 @@ impl Clauses {
         let mut chosen: Vec<usize> = (0..self.all.len()).collect();
         chosen.sort_by_key(|&place| std::cmp::Reverse((self.all[place].net, self.all[place].weight)));
         let largest = chosen.first().copied();
-        let main = self.main(total, unexplained);
+        let polling = self.polling(total);
+        let main = polling.or_else(|| self.main(total, unexplained));
         let is_main = |place: usize| main.is_some_and(|main| std::ptr::eq(main, &self.all[place]));
         let is_large =
             |place: usize| self.is_worth(self.all[place].net, total, TOLD) || Some(place) == largest;
@@ -203,6 +210,13 @@ impl Clauses {
                 cause = faults.to_owned();
             }
         }
+        if polling.is_some() {
+            let advice = format!(
+                "{} polls: let it wait for the event itself (condition variable, futex, eventfd), whose wake-up then shows what was late",
+                victim.comm
+            );
+            return (sentence, "polling with sleeps".to_owned(), advice);
+        }
         let advice = main.map_or("the record does not show the cause: see the limits below", |clause| {
             // For its own time, advice on the interrupts or faults in it.
             let often = hidden(&clause.hidden, clause.net).filter(|_| clause.weight.is_wanted());
@@ -233,7 +247,12 @@ impl Clauses {
             }
             let earlier = &chosen[..nth];
             let is_new = earlier.iter().all(|&before| self.all[before].why != self.all[place].why);
-            texts.push(said(&self.all[place], is_new, total));
+            let clause = &self.all[place];
+            let mut text = said(clause, is_new, total);
+            if let (Weight::Wanted, times @ 2..) = (clause.weight, self.places[place].times) {
+                text.push_str(&format!(", {times} times"));
+            }
+            texts.push(text);
         }
         texts
     }
@@ -284,6 +303,16 @@ impl Clauses {
         };
         let chosen = chosen.filter(|chosen| !self.is_lossy || self.is_certain(chosen, unexplained));
         chosen.map(|chosen| if chosen.weight == Weight::Blame { self.framed(chosen) } else { chosen })
+    }
+
+    /// The thread's own sleeps, if they were many and most of the interval: each ended as requested, and what it waited for
+    /// is not recorded.
+    fn polling(&self, total: Ns) -> Option<&Clause> {
+        let mut counted = self.all.iter().zip(&self.places);
+        let is_it = |clause: &Clause, times| {
+            clause.weight == Weight::Wanted && times >= POLLS && clause.net.0 > total.0 / 2
+        };
+        counted.find(|(clause, place)| is_it(clause, place.times)).map(|(clause, _)| clause)
     }
 
     /// The time of `wanted` that is not usual.
@@ -389,6 +418,18 @@ mod tests {
         let longer = [(Weight::Own, 400, "a"), (Weight::Own, 401, "b"), (Weight::Blame, 199, "throttled")];
         assert_eq!([400, 700].map(|us| cause(us, &longer)), ["b", "throttled"], "401, 101 more than usual");
         assert_eq!(cause(600, &[(Weight::Own, 600, "own")]), "own", "there is nothing else");
+    }
+
+    #[test]
+    fn many_sleeps_that_are_most_of_the_interval_are_polling() {
+        let slept = |times, us| {
+            let mut clauses = vec![clause(Weight::Wanted, us, "its own sleep", "as requested"); times];
+            clauses.push(clause(Weight::Blame, 400, "timer late", "find the code"));
+            concluded(0, clauses).0
+        };
+        assert_eq!(slept(20, 100), "polling with sleeps");
+        assert_eq!(slept(9, 200), "timer late");
+        assert_eq!(slept(20, 10), "timer late", "they are a small part");
     }
 
     #[test]
