@@ -49,3 +49,32 @@ fn a_late_job_is_found_after_a_change_of_the_wait_and_after_a_late_arming_and_si
         .any(|task| task.of(Quantity::Response).and_then(|all| all.histogram.max()) >= Some(Ns::from_ms(70)));
     assert!(is_said || (lost > 0 && !is_seen), "{said}");
 }
+
+/// A call sets the priority of the owner, and sets it back before the owner leaves the CPU: no switch shows it.
+#[test]
+#[ignore = "root: run by make test"]
+fn the_owner_of_a_mutex_with_a_priority_ceiling_runs_by_right() {
+    if !may_run("the_owner_of_a_mutex_with_a_priority_ceiling_runs_by_right", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (program, output) = (build(place.path(), "ceiling"), place.path().join("run"));
+    let words = ["record", "-q", "--deadline", "1ms", "-o", output.to_str().unwrap(), "--"];
+    let ended = command(&words).arg(&program).output().unwrap();
+    let run = read(&output);
+    let late =
+        run.peaks.iter().filter(|peak| peak.victim.comm == "ctrl" && peak.total_ns > Ns::from_us(1_500));
+    let causes: Vec<&str> = late.filter_map(|peak| Some(peak.explanation.as_ref()?.cause.as_str())).collect();
+    assert!(
+        causes.iter().filter(|cause| **cause == "thread: owner").count() >= 2,
+        "{causes:?} {}",
+        said(&ended)
+    );
+    assert!(!causes.iter().any(|cause| cause.contains("preemption off")), "{causes:?}");
+    let sentences = run.peaks.iter().filter_map(|peak| Some(&peak.explanation.as_ref()?.sentence));
+    assert!(
+        sentences.clone().any(|sentence| sentence.contains("owner/") && sentence.contains("(RT 90)")),
+        "{:#?}",
+        sentences.collect::<Vec<_>>()
+    );
+}

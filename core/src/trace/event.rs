@@ -103,8 +103,9 @@ pub struct Faulted {
 pub enum Kind {
     /// `sched_switch`.
     Switch { prev: TaskRef, left_as: LeftAs, next: TaskRef },
-    /// `sched_waking`, in the context of the waker; of a `new` thread `sched_wakeup_new`, in that of its creator.
-    Waking { task: TaskRef, target_cpu: Option<Cpu>, new: bool },
+    /// `sched_waking`, in the context of the waker; of a `new` thread `sched_wakeup_new`, in that of its creator. The
+    /// priority of the waker is known to the recorder of lathunt only.
+    Waking { task: TaskRef, target_cpu: Option<Cpu>, new: bool, waker_prio: Option<Prio> },
     /// `sched_wakeup`: the task is on a run queue.
     Wakeup { task: TaskRef, target_cpu: Option<Cpu> },
     /// `sched_migrate_task`.
@@ -240,6 +241,15 @@ impl Kind {
     #[must_use]
     pub fn found_in(id: i32) -> Kind {
         Kind::InCall { call: Some(id).filter(|&call| call >= 0), at_fault: id == -2 }
+    }
+
+    /// The priority of the thread in whose context the event is, if it has that.
+    #[must_use]
+    pub fn waker_prio(&self) -> Option<Prio> {
+        match self {
+            Kind::Waking { waker_prio, .. } => *waker_prio,
+            _ => None,
+        }
     }
 
     /// The kernel's name of the event; one for all vectors, for idle and for losses; empty for [`Kind::Other`].

@@ -26,7 +26,7 @@
 //! | why, code, depth | 12, 13, 14 | u8 (1: a late timer, 2: a late switch), u8 (see [`note_code`]), u16 |
 //! | addresses | 16 | 30 × u64, innermost first |
 //!
-//! A system call (kinds 21 and 22) has its number in `tid`, its first three arguments in the two u64 and `expires`, its result
+//! A waking (kinds 2 and 3) has the priorities of the waker, since version 2, and of the task that is woken. A system call (kinds 21 and 22) has its number in `tid`, its first three arguments in the two u64 and `expires`, its result
 //! in the first u64. A thread that takes another name (kind 23) has its id in `tid` and the name in `comm`.
 //!
 //! Losses are reported: torn, damaged and missing records become [`Kind::Lost`] before the next event. So do a
@@ -124,7 +124,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
                 self.named(at, record);
                 continue;
             }
-            let kind = if whole { self.kind(record) } else { None };
+            let kind = if whole { self.kind(header, record) } else { None };
             let Some(kind) = kind else {
                 torn += 1;
                 continue;
@@ -195,7 +195,7 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
     }
 
     /// `None`: not a kind of this version.
-    fn kind(&mut self, r: &[u8]) -> Option<Kind> {
+    fn kind(&mut self, header: &Header, r: &[u8]) -> Option<Kind> {
         let (current, tid) = (Tid(i32_at(r, 16)), Tid(i32_at(r, 20)));
         let prio = |offset| Prio(i32::from(u16_at(r, offset) as i16));
         let word = u32_at(r, 28);
@@ -207,7 +207,12 @@ impl<F: FnMut(u64) -> Option<String>> Decoder<F> {
                 let prev = TaskRef { tid: current, prio: Some(prio(24)), comm: None };
                 Kind::Switch { prev, left_as: left_as(r[13] & 1 != 0, word), next: task() }
             }
-            2 | 3 => Kind::Waking { task: task(), target_cpu: Some(Cpu(word)), new: r[12] == 3 },
+            2 | 3 => Kind::Waking {
+                task: task(),
+                target_cpu: Some(Cpu(word)),
+                new: r[12] == 3,
+                waker_prio: header.has_wakers.then(|| prio(24)),
+            },
             4 => Kind::Migrate { task: task(), from: Cpu(u32::from(u16_at(r, 14))), to: Cpu(word) },
             5 => Kind::PiSetprio { task: TaskRef { prio: None, ..task() }, old: prio(24), new: prio(26) },
             6 => Kind::IrqEntry { irq: word, name: None },

@@ -93,6 +93,7 @@ static __always_inline void flight_waking(struct cpu_block *b, __u64 at, __u32 k
 
 	r->current = waker->pid;
 	r->tid = p->pid;
+	r->prio_a = waker->prio; /* it may have changed since its switch-in: a system call that sets it has no event */
 	r->prio_b = p->prio;
 	r->word = cpu_of(p);
 	flight_comm(r, p);

@@ -135,6 +135,7 @@ fn chunk(cpu: Cpu, buffer: &Buffer) -> (Header, Vec<u8>) {
         comm,
     };
     let header = Header {
+        has_wakers: true,
         cpu,
         trigger: buffer.trigger.load(Relaxed),
         id: buffer.id.load(Relaxed),

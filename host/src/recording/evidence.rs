@@ -99,7 +99,7 @@ pub(super) fn add_waking(window: &mut Window, a: &Activation) {
     }
     let comm = Some(window.strings.intern(&a.thread.comm.text()));
     let task = TaskRef { tid: a.thread.tid, prio: Some(a.thread.prio), comm };
-    let kind = Kind::Waking { task, target_cpu: Some(a.cpu), new: false };
+    let kind = Kind::Waking { task, target_cpu: Some(a.cpu), new: false, waker_prio: Some(a.waker.prio) };
     let place = window.events.partition_point(|event| event.at <= a.waking);
     let (current, cpu) = match a.via {
         Via::Unknown => (None, a.cpu), // of a waker that is not known

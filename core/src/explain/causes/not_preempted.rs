@@ -34,6 +34,9 @@ fn clause(blame: &Blame) -> String {
                 .to_owned()
         }
         (Some(true), _) => "although it was in user mode at the waking,".to_owned(),
+        (_, Some(model)) if !preempts(model) && left_at_return(share) => format!(
+            "until it returned to user mode, from code that preemption model '{model}' does not preempt, or with a priority raised until then,"
+        ),
         (_, Some(model)) if !preempts(model) => {
             format!("in kernel code that preemption model '{model}' does not preempt")
         }
@@ -46,8 +49,24 @@ fn clause(blame: &Blame) -> String {
         Some(LeftAs::Dead) => " until it ended",
         _ => "",
     };
-    let place = share.stack.first().map_or(String::new(), |frame| format!(" (in {frame})"));
+    let place = share.stack.iter().find(|frame| !is_scheduler(frame));
+    let place =
+        place.filter(|_| !left_at_return(share)).map_or(String::new(), |frame| format!(" (in {frame})"));
     format!("{} held CPU {} {how}{until}{place}", share.name, share.cpu)
+}
+
+/// Whether it is a function of the scheduler in the stack of a thread that leaves the CPU.
+fn is_scheduler(frame: &str) -> bool {
+    let function = frame.split('+').next().unwrap_or_default();
+    function.contains("preempt_schedule")
+        || ["__schedule", "schedule", "__cond_resched", "raw_irqentry_exit_cond_resched"].contains(&function)
+}
+
+/// Whether it was preempted on the return to user mode, from a system call or an exception: what it did is not in its stack.
+fn left_at_return(share: &Share) -> bool {
+    let is_return =
+        |frame: &String| frame.starts_with("exit_to_user_mode") || frame.starts_with("do_notify_resume");
+    share.stack.iter().find(|frame| !is_scheduler(frame)).is_some_and(is_return)
 }
 
 fn advice(blame: &Blame) -> String {

@@ -117,7 +117,9 @@ impl Reader {
             Kind::Lost { .. } => {}
             _ => {
                 if let Some(tid) = event.current {
-                    self.see_task(index, TaskRef { tid, prio: None, comm: None }, false);
+                    // A call may have changed its priority since its switch-in.
+                    let prio = event.kind.waker_prio();
+                    self.see_task(index, TaskRef { tid, prio, comm: None }, false);
                 }
             }
         }
@@ -225,8 +227,8 @@ impl Reader {
     fn see_task(&mut self, index: u32, task: TaskRef, by_scheduler: bool) {
         match self.task {
             Some(known) if known.tid == task.tid => {
-                if let (Some(known), true) = (self.task.as_mut(), task.comm.is_some()) {
-                    known.comm = task.comm;
+                if let Some(known) = self.task.as_mut() {
+                    known.comm = task.comm.or(known.comm);
                     known.prio = task.prio.or(known.prio);
                 }
             }

@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::reason::UNINTERRUPTIBLE;
 use super::Walk;
+use crate::explain::share::Share;
 use crate::explain::thread::Stretch;
 use crate::explain::wait::is_stopper;
 use crate::series::Thread;
@@ -103,6 +104,14 @@ impl Walk<'_, '_> {
     /// it lose the CPU comes first.
     pub(super) fn changes(&mut self, thread: &Thread, stretch: &Stretch, prio: Option<Prio>) -> Vec<Change> {
         let Some(mut old) = prio else { return Vec::new() };
+        // The span may be the rest of a longer wait.
+        let began = stretch.began_by.map(|index| self.record.event(index));
+        let since = began.map_or(stretch.begin, |event| event.at);
+        let creator = began.and_then(|event| match event.kind {
+            What::Fork { parent, .. } => Some(parent),
+            What::Waking { new: true, .. } => event.current,
+            _ => None,
+        });
         let mut changes: Vec<Change> = self.lowered_before(thread, stretch, old).into_iter().collect();
         let events: Vec<_> = self.record.events_of(thread.tid, stretch.begin, stretch.end).collect();
         for (index, event) in events {
@@ -112,7 +121,14 @@ impl Walk<'_, '_> {
                 }
                 What::Switch { next: task, .. } | What::Migrate { task, .. } if task.tid == thread.tid => {
                     let Some(new) = task.prio.filter(|new| *new != old) else { continue };
-                    match self.set_by_call(thread.tid, (stretch.begin, stretch.end)) {
+                    match self.set_by_call(thread.tid, (since, stretch.end)) {
+                        // The one that it was created for: until then it had that of its creator.
+                        Some((at, _, by)) if Some(by.tid) == creator => {
+                            let (at, how) = (Some(at.max(stretch.begin)), String::new());
+                            changes.push(Change { at, new, how, lowered_by: None });
+                            old = new;
+                            continue;
+                        }
                         Some((at, call, by)) => (new, at, call, Some(by)),
                         None => {
                             self.missing.push(format!(
@@ -225,6 +241,18 @@ impl Walk<'_, '_> {
                 Some((stretch.begin, there.prio?))
             }
         }
+    }
+
+    /// The system call that set the priority of `holder` in its run, before most of its `share`: no event tells to which
+    /// one, and it may have set the old one again before it left the CPU.
+    pub(super) fn set_in_run(&self, holder: &Thread, share: &Share) -> Option<(String, Thread)> {
+        let mut before = self.record.events_on(share.cpu, Mono(0), share.begin).rev();
+        let since = before.find_map(|(_, event)| match event.kind {
+            What::Switch { next, .. } if next.tid == holder.tid => Some(event.at),
+            _ => None,
+        })?;
+        let until = share.begin + Ns(share.net.0 / 2);
+        self.set_by_call(holder.tid, (since, until)).map(|(_, call, by)| (call, by))
     }
 
     /// The last system call in `[a, b]` that set the priority of `tid`.

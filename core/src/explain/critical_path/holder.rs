@@ -116,6 +116,10 @@ impl Walk<'_, '_> {
         let Beside { label: elsewhere, clause: placed, inversion, .. } = beside;
         let cpu = share.cpu;
         let subject = self.subject(thread, depth);
+        let set = self.set_in_run(holder, share).filter(|_| share.role == Role::Unranked);
+        if let Some((call, by)) = set {
+            return by_set_priority(&subject, share, holder, (&call, &by), placed);
+        }
         match share.role {
             Role::Switching => Said {
                 label: format!("switching away from {holder}"),
@@ -265,6 +269,26 @@ impl Walk<'_, '_> {
             None => format!("a kernel with full preemption (preempt=full, PREEMPT_RT), or keep {} off this CPU", holder.comm),
         };
         (place, advice)
+    }
+}
+
+/// Of a thread whose priority `by` had set in that run, with `call`.
+fn by_set_priority(
+    subject: &str,
+    share: &Share,
+    holder: &Thread,
+    (call, by): (&str, &Thread),
+    placed: &str,
+) -> Said {
+    let whose = if by.tid == holder.tid { "it".to_owned() } else { by.to_string() };
+    let set = format!("with a priority that {whose} had set meanwhile ({call})");
+    Said {
+        label: format!("{holder} runs, {set}"),
+        text: format!("{subject} waited {AMOUNT} for CPU {}, where {holder} ran {set}{placed}", share.cpu),
+        advice: format!(
+            "{} ran first with that priority (a mutex with a priority ceiling sets one, too): shorten what it does with it",
+            holder.comm
+        ),
     }
 }
 

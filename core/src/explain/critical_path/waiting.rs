@@ -34,7 +34,9 @@ impl Walk<'_, '_> {
                 let before = Stretch { end: at, ..now };
                 parts.extend(self.waiting_with((prio, None), thread, &before, cpu, depth));
                 (now.begin, prio) = (at, Some(change.new));
-            } else if change.at.is_none() {
+            } else if change.at.is_some() {
+                prio = Some(change.new);
+            } else {
                 unsure = Some(change.new);
             }
             self.changed = Some(change);
@@ -175,6 +177,7 @@ impl Walk<'_, '_> {
             }
             (Some(wanting), Some(having)) if having <= wanting => Role::Wins,
             (Some(_), Some(_)) if share.net <= SWITCHING && !throttled => Role::Switching,
+            (Some(_), Some(_)) if self.set_in_run(holder, share).is_some() => Role::Unranked,
             (Some(_), Some(_)) => {
                 Role::Keeps { in_user: None, left: self.left(holder, share.cpu, stretch), unserved: false }
             }

@@ -107,7 +107,7 @@ fn released(at: &[u64], run: u64) -> Option<Periodic> {
     };
     for &at in at {
         step(at, Kind::TimerExpireEntry { timer: 1, function: None, expires: None, now: None, slack: None });
-        step(at, Kind::Waking { task: task(77), target_cpu: None, new: false });
+        step(at, Kind::Waking { task: task(77), target_cpu: None, new: false, waker_prio: None });
         step(at, Kind::TimerExpireExit { timer: 1 });
         step(at + 1, Kind::Switch { prev: task(0), left_as: LeftAs::Runnable, next: task(77) });
         step(at + run, Kind::Switch { prev: task(77), left_as: LeftAs::Blocked(1), next: task(0) });
@@ -156,7 +156,7 @@ fn what_comes_behind_the_jobs_that_are_kept_still_counts() {
                 at,
                 Kind::TimerExpireEntry { timer: 1, function: None, expires: None, now: None, slack: None },
             );
-            step(at, Kind::Waking { task: axis, target_cpu: None, new: false });
+            step(at, Kind::Waking { task: axis, target_cpu: None, new: false, waker_prio: None });
             step(at, Kind::TimerExpireExit { timer: 1 });
             step(at + 1, Kind::Switch { prev: idle, left_as: LeftAs::Runnable, next: axis });
             step(end, Kind::Switch { prev: axis, left_as: LeftAs::Blocked(1), next: idle });

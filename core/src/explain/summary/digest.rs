@@ -277,7 +277,7 @@ impl Batch {
 fn as_waking(event: Event) -> Event {
     match event.kind {
         Kind::Wakeup { task, target_cpu } => {
-            Event { kind: Kind::Waking { task, target_cpu, new: false }, ..event }
+            Event { kind: Kind::Waking { task, target_cpu, new: false, waker_prio: None }, ..event }
         }
         _ => event,
     }

@@ -1,8 +1,7 @@
 //! A thread that lowers its own priority.
 
-use super::notation;
-use super::told;
 use super::wakers::expect;
+use super::{explained, notation, told};
 use crate::trace::window::Window;
 
 /// sched_setscheduler and setpriority of 0: the caller itself.
@@ -89,4 +88,69 @@ fn a_priority_that_was_lowered_by_an_unrecorded_call_is_the_cause_of_the_wait() 
     // The other one would have had the CPU anyway.
     let above = lowered.replace("hog/80@60", "hog/80@90");
     assert_eq!(told_of(&above).cause, "thread: hog");
+}
+
+/// A mutex with a priority ceiling (PTHREAD_PRIO_PROTECT) sets the priority of its owner by a call, and sets it back before
+/// the owner leaves the CPU: both switches show the old one.
+#[test]
+fn a_thread_that_raised_itself_in_its_run_is_not_one_that_is_not_preempted() {
+    let events = "
+          0 c0 switch idle > owner/60@20
+         10 c0 call 144 0 1
+         12 c0 ret 144
+        100 c0 vec+ local_timer
+        101 c0 timer+ hrtimer_wakeup 99
+        102 c0 waking rt/50@80 c0
+        103 c0 timer-
+        104 c0 vec- local_timer
+        900 c0 call 144 0 1
+        905 c0 switch owner/60@20:R > rt/50@80
+       1000 c0 switch rt/50@80:S > idle
+    ";
+    let said = [
+        "waited 801 µs (99 %) for CPU 0, where owner/60 (RT 20) ran with a priority that it had set meanwhile",
+        "shorten what it does with it",
+    ];
+    let explanation = expect(events, (102, 910), &said, &["lower in priority", "not preempted"]);
+    assert_eq!(explanation.cause, "thread: owner");
+    let by_other = events.replace("10 c0 call 144 0 1", "0 c1 switch idle > boss/70\n10 c1 call 144 60 1");
+    expect(&by_other, (102, 910), &["ran with a priority that boss/70 (nice 0) had set"], &["preempted"]);
+    // Set at the end of its run only, or in an earlier one: until then it had the priority that its switch-in shows.
+    let at_the_end = events.replace("10 c0 call 144 0 1", "").replace("12 c0 ret 144", "");
+    expect(&at_the_end, (102, 910), &["owner/60 (RT 20), of lower priority, ran: not preempted"], &[]);
+    let earlier = events
+        .replace("0 c0 switch idle > owner", "0 c0 switch idle > owner/60@20\n    5 c0 call 144 0 1\n    7 c0 ret 144\n   10 c0 switch owner/60@20:R > other/90@30\n 15 c0 switch other/90@30:S > owner")
+        .replace("10 c0 call 144 0 1", "")
+        .replace("12 c0 ret 144", "");
+    expect(&earlier, (102, 910), &["owner/60 (RT 20), of lower priority, ran: not preempted"], &[]);
+    // The recorder of lathunt notes the priority at the waking, here and in its own worst cases.
+    let noted = at_the_end.replace("waking rt/50@80 c0", "waking rt/50@80 c0 90");
+    let said = ["occupied by owner/60 (RT 90)"];
+    expect(&noted, (102, 910), &said, &["lower in priority", "not preempted"]);
+    let window = notation::window(&noted.replace("c0", "c1"));
+    let live = explained(&window, 99, 905);
+    assert!(live.sentence.contains("owner/60 (RT 90)") && live.cause == "thread: owner", "{}", live.sentence);
+}
+
+#[test]
+fn a_new_thread_has_the_priority_that_its_creator_gave_it_at_once() {
+    let events = "
+          0 c1 switch idle > hog/80@50
+          0 c0 switch idle > rt/50@80
+         50 c0 fork rt/50@80 helper/60@80
+         52 c0 new helper/60@80 c1
+         60 c0 call 144 60
+         65 c0 ret 144
+        100 c0 switch rt/50@80:S > idle
+        700 c1 switch hog/80@50:S > helper/60
+        720 c1 waking rt/50@80 c0
+        730 c0 switch idle > rt/50@80
+        800 c1 switch helper/60:S > idle
+    ";
+    let said = [
+        "helper/60 (nice 0) waited 600 µs (86 %) for CPU 1, occupied by hog/80 (RT 50)",
+        "priority inversion",
+        "raise helper above hog",
+    ];
+    expect(events, (40, 740), &said, &["changed", "lowered"]);
 }

@@ -3,7 +3,7 @@
 //! | line | event |
 //! |---|---|
 //! | `switch A:S > B` | sched_switch; A left as `R`, `S`, `D`, `T` or `X` |
-//! | `waking A`, `wakeup A`, `migrate A 0 1` | of thread A; `waking A c1` with its target |
+//! | `waking A`, `wakeup A`, `migrate A 0 1` | of thread A; `waking A c1` with its target, `waking A c1 90` by a thread of RT 90 |
 //! | `fork A B`, `new B` | A creates B: sched_process_fork, sched_wakeup_new |
 //! | `irq+ 25 virtio0`, `irq- 25` | interrupt line |
 //! | `vec+ local_timer`, `vec- local_timer` | system vector |
@@ -163,7 +163,8 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
         }
         "waking" | "new" => {
             let target = rest.get(1).map(|cpu| Cpu(cpu[1..].parse().unwrap()));
-            Kind::Waking { task: task(strings, rest[0]), target_cpu: target, new: what == "new" }
+            let waker_prio = rest.get(2).map(|prio| Prio::from_rt(prio.parse().unwrap()));
+            Kind::Waking { task: task(strings, rest[0]), target_cpu: target, new: what == "new", waker_prio }
         }
         "fork" => Kind::Fork { parent: task(strings, rest[0]).tid, child: task(strings, rest[1]) },
         "wakeup" => {

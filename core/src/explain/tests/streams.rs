@@ -34,7 +34,7 @@ fn scheduler() -> impl Strategy<Value = Kind> {
     prop_oneof![
         3 => (task(), left_as(), task()).prop_map(|(prev, left_as, next)| Kind::Switch { prev, left_as, next }),
         2 => (task(), proptest::option::of((0u32..3).prop_map(Cpu)))
-            .prop_map(|(task, target_cpu)| Kind::Waking { task, target_cpu, new: false }),
+            .prop_map(|(task, target_cpu)| Kind::Waking { task, target_cpu, new: false, waker_prio: None }),
         1 => task().prop_map(|task| Kind::Wakeup { task, target_cpu: None }),
         1 => (task(), 0u32..3, 0u32..3)
             .prop_map(|(task, from, to)| Kind::Migrate { task, from: Cpu(from), to: Cpu(to) }),

@@ -4,8 +4,9 @@ use crate::time::{Cpu, Mono, Ns, Prio, Tid};
 
 /// First bytes of a chunk.
 pub const MAGIC: [u8; 8] = *b"LHFLIGHT";
-/// Version of the layout.
-pub const VERSION: u32 = 1;
+/// Version of the layout, and the one before it, in which wakings lack the priority of the waker.
+pub const VERSION: u32 = 2;
+const WITHOUT_WAKERS: u32 = 1;
 /// Bytes of a chunk header.
 pub const HEADER_BYTES: usize = 128;
 /// Bytes of a record.
@@ -23,6 +24,8 @@ pub const TRIGGER_USER: u32 = 2;
 pub struct Header {
     /// CPU.
     pub cpu: Cpu,
+    /// Wakings have the priority of the waker: version 2.
+    pub has_wakers: bool,
     /// [`TRIGGER_KERNEL`], [`TRIGGER_USER`] or both.
     pub trigger: u32,
     /// Number of the freeze on this CPU, from 1.
@@ -75,7 +78,8 @@ impl Header {
         let victim = self.victim.unwrap_or_default();
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
         bytes.extend(MAGIC);
-        for word in [VERSION, HEADER_BYTES as u32, self.cpu.0, self.trigger] {
+        let version = if self.has_wakers { VERSION } else { WITHOUT_WAKERS };
+        for word in [version, HEADER_BYTES as u32, self.cpu.0, self.trigger] {
             bytes.extend(word.to_le_bytes());
         }
         for word in [self.id, self.begin.0, self.frozen.0, self.first_seq] {
@@ -109,8 +113,9 @@ impl Header {
         if bytes[..8] != MAGIC {
             return bad(0, "LHFLIGHT");
         }
-        if u32_at(bytes, 8) != VERSION || u32_at(bytes, 12) as usize != HEADER_BYTES {
-            return bad(8, "version 1 with a header of 128 bytes");
+        let version = u32_at(bytes, 8);
+        if ![WITHOUT_WAKERS, VERSION].contains(&version) || u32_at(bytes, 12) as usize != HEADER_BYTES {
+            return bad(8, "version 1 or 2 with a header of 128 bytes");
         }
         if u16_at(bytes, 112) as usize != RECORD_BYTES || u16_at(bytes, 114) as usize != STACK_BYTES {
             return bad(112, "records of 48 and stacks of 256 bytes");
@@ -130,6 +135,7 @@ impl Header {
         };
         Ok(Header {
             cpu: Cpu(u32_at(bytes, 16)),
+            has_wakers: version == VERSION,
             trigger,
             id: u64_at(bytes, 24),
             begin: Mono(u64_at(bytes, 32)),

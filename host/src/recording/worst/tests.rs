@@ -66,6 +66,7 @@ pub fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
         comm: *b"late\0\0\0\0\0\0\0\0\0\0\0\0",
     };
     let header = Header {
+        has_wakers: true,
         cpu: CPU,
         trigger: TRIGGER_KERNEL,
         id: number,

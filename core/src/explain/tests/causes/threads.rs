@@ -1,6 +1,6 @@
 //! Threads that ran on the CPU.
 
-use super::super::expect;
+use super::super::{expect, explained, notation};
 
 #[test]
 fn a_thread_of_lower_priority_that_is_not_preempted_is_blamed_with_its_stack() {
@@ -357,7 +357,33 @@ fn causes_that_are_small_one_by_one_are_added_up() {
         events += &format!("{at} c1 switch work/{last}@60:S > work/{}@60\n", last + 1);
     }
     events += "1000 c1 switch work/109@60:S > rt/50@20\n 1100 c1 switch rt/50@20:S > idle";
-    let said = crate::explain::tests::explained(&crate::explain::tests::notation::window(&events), 90, 1_010)
-        .sentence;
+    let said = explained(&notation::window(&events), 90, 1_010).sentence;
     assert!(said.contains(" more causes for 8"), "{said}");
+}
+
+/// What it did in the call is not in the stack, and a call that sets its priority leaves no other trace.
+#[test]
+fn a_thread_preempted_on_the_return_to_user_mode_may_have_had_a_higher_priority() {
+    let events = |stack: &str| {
+        format!(
+            "
+              0   c1 preemption none
+              0   c1 switch idle > owner/60@20
+              0   c0 switch idle > boss/70
+            102   c0 waking rt/50@80 c1
+            898   c1 stack owner/60@20 kernel {stack}
+            900   c1 switch owner/60@20:R > rt/50@80
+           1000   c1 switch rt/50@80:S > idle
+            "
+        )
+    };
+    let said = |stack: &str| explained(&notation::window(&events(stack)), 102, 905).sentence;
+    let returned = said("__schedule+0x6 schedule+0x2 exit_to_user_mode_loop+0x5 do_syscall_64+0x2");
+    assert!(
+        returned.contains("or with a priority raised until then") && !returned.contains("(in"),
+        "{returned}"
+    );
+    let inside = said("__schedule+0x6 __cond_resched+0x2 unmap_page_range+0x5 do_syscall_64+0x2");
+    let expected = "in kernel code that preemption model 'none' does not preempt (in unmap_page_range+0x5)";
+    assert!(inside.contains(expected), "{inside}");
 }

@@ -53,7 +53,7 @@ fn target(f: &Fields<'_, '_>, index: usize) -> Option<Cpu> {
 }
 
 pub(super) fn waking(n: &mut Texts<'_>, f: &Fields<'_, '_>, new: bool) -> Option<Kind> {
-    Some(Kind::Waking { task: n.task(f, 0)?, target_cpu: target(f, 3), new })
+    Some(Kind::Waking { task: n.task(f, 0)?, target_cpu: target(f, 3), new, waker_prio: None })
 }
 
 pub(super) fn wakeup(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
