@@ -2,7 +2,10 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
+use lathunt_core::time::{Cpu, Tid};
+use lathunt_host::sched;
 use lathunt_host::testing::{lacks_bpf, may_run};
 
 fn lathunt(arguments: &[&str]) -> Output {
@@ -145,4 +148,50 @@ fn the_gaps_are_a_run_that_can_be_drawn() {
     let plot = lathunt(&["plot", run, "-o", drawn]);
     assert!(plot.status.success(), "{plot:?}");
     assert!(std::fs::read_to_string(drawn).unwrap().contains("</svg>"));
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_loop_that_was_moved_away_is_not_explained_by_its_former_cpu() {
+    let last = sched::affinity().unwrap().iter().next_back().unwrap();
+    let lacks = || (last == Cpu(0)).then_some("a second CPU");
+    if !may_run("hwlat: a loop that was moved away", lacks_bpf().or_else(lacks)) {
+        return;
+    }
+    // On CPU 0 a thread of higher priority takes 10 ms, again and again.
+    let mut injected = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+        .args(["inject", "thread", "-c", "0", "--length", "10ms", "--every", "50ms", "-n", "100"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let running = Command::new(env!("CARGO_BIN_EXE_lathunt"))
+        .args(["hwlat", "--detector", "spin", "-c", &last.to_string(), "-D", "3s", "--threshold", "1ms"])
+        .args(["--hardlimit", "5ms", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let watching = loop {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", running.id())).unwrap().flatten();
+        let mut tids = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok().map(Tid));
+        // SAFETY: no pointers.
+        let is_fifo = |tid: &Tid| unsafe { libc::sched_getscheduler(tid.0) } == libc::SCHED_FIFO;
+        if let Some(tid) = tids.find(is_fifo) {
+            break tid;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    sched::set_affinity_of(watching, &[Cpu(0)].into_iter().collect()).unwrap();
+    let output = running.wait_with_output().unwrap();
+    assert!(injected.wait().unwrap().success());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let worst = report["found"][0]["worst"].as_array().unwrap();
+    let ours: Vec<_> = worst.iter().filter(|gap| gap["gap_ns"].as_u64().unwrap() >= 9_000_000).collect();
+    assert!(ours.len() >= 5, "{worst:?}");
+    for gap in ours {
+        let judgement = &gap["judgement"];
+        assert_eq!(judgement["cause"], "cannot_tell", "{gap}");
+        assert_eq!(judgement["reasons"][0], "the loop was on another CPU", "{gap}");
+    }
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
 }

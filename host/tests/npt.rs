@@ -5,11 +5,12 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lathunt_core::cpuset::CpuSet;
-use lathunt_core::npt::ledger::{ExplainedGap, OUTSIDE, UNEXPLAINED, UNRECORDED};
-use lathunt_core::time::{Cpu, Ns};
+use lathunt_core::npt::ledger::{ExplainedGap, ELSEWHERE, OUTSIDE, UNEXPLAINED, UNRECORDED};
+use lathunt_core::time::{Cpu, Ns, Tid};
 use lathunt_host::inject::{inject, Kind, Options as Disturbance, Pulse, WORKER};
 use lathunt_host::instrument::npt::{measure, probe, Found, Options, Read};
 use lathunt_host::testing::{lacks_bpf, may_run};
+use lathunt_host::{clock, sched};
 
 fn last_cpu() -> Cpu {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
@@ -155,4 +156,41 @@ fn pauses_between_bursts_are_no_gaps() {
         found.duration > Ns(pause.0 * 3) && found.series[0].histogram.max().is_some_and(|max| max < pause)
     });
     assert!(undisturbed);
+}
+
+fn thread_of_this_process(name: &str) -> Option<Tid> {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let named = |path: &std::path::Path| {
+        std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+    };
+    threads.map(|thread| thread.path()).find(|path| named(path))?.file_name()?.to_str()?.parse().ok().map(Tid)
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_loop_that_was_moved_away_is_not_explained_by_its_former_cpu() {
+    let lacks = || (last_cpu() == Cpu(0)).then_some("a second CPU");
+    if !may_run("npt: a loop that was moved away", lacks_bpf().or_else(lacks)) {
+        return;
+    }
+    let mut moved = None;
+    let found = measure(&options(100_000_000, 50), |lanes, _| {
+        if moved.is_none() && lanes[0].done > 10_000_000 {
+            let tid = thread_of_this_process(&format!("npt/{}", last_cpu())).unwrap();
+            sched::set_affinity_of(tid, &CpuSet::from_iter([Cpu(0)])).unwrap();
+            moved = Some(clock::mono());
+        }
+        false
+    });
+    let (found, moved) = (found.unwrap(), moved.unwrap());
+    let since = moved + Ns::from_ms(1);
+    let later: Vec<&ExplainedGap> = found.gaps.iter().filter(|told| told.gap.begin > since).collect();
+    assert!(later.len() > 10, "{} gaps", later.len());
+    let other = later.iter().flat_map(|told| &told.parts).find(|part| part.name != ELSEWHERE);
+    assert_eq!(other, None);
+    let peak = found.worst.iter().find(|peak| peak.begin > since);
+    assert!(peak.is_none_or(|peak| peak.no_evidence.as_deref() == Some(ELSEWHERE)), "{peak:?}");
+    // A tenth of the iterations came before, and the callback is late by some 20 ms.
+    let left = &found.left[0];
+    assert!((50_000_000..95_000_000).contains(&left.samples.unwrap()), "{left:?}");
 }

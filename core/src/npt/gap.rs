@@ -28,6 +28,8 @@ pub struct Gap {
     pub steal_ns: Option<Ns>,
     /// The steal time is exact (ns, for this gap) rather than in steps of 10 ms around it.
     pub steal_is_exact: bool,
+    /// The loop was on another CPU, at its start or end: nothing that is known of `cpu` explains it.
+    pub elsewhere: bool,
 }
 
 impl Gap {

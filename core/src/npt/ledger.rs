@@ -35,6 +35,8 @@ pub const HOST: &str = "host (steal)";
 pub const OUTSIDE: &str = "hardware or host, without any kernel event";
 /// Without trace data.
 pub const UNRECORDED: &str = "not recorded";
+/// The loop was moved away from its CPU.
+pub const ELSEWHERE: &str = "the loop was on another CPU";
 
 /// An explained gap.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,6 +175,7 @@ impl Ledger {
             software: recorded.then(|| software.map(|part| (part.name.clone(), part.net)).collect()),
             smi: gap.smi,
             steal_ns: gap.steal_ns.filter(|_| !gap.steal_is_exact),
+            unrecorded: gap.elsewhere.then_some(ELSEWHERE),
             hypervisor: self.hypervisor.clone(),
             ..Evidence::default()
         });
@@ -186,6 +189,7 @@ impl Ledger {
                 (Cause::Host, _) if !gap.steal_is_exact => HOST,
                 (_, true) if alone && self.work.is_none() => OUTSIDE,
                 (_, true) => self.unexplained,
+                (_, false) if gap.elsewhere => ELSEWHERE,
                 (_, false) => UNRECORDED,
             };
             parts.push(Part { name: name.to_owned(), net: rest });
@@ -197,7 +201,7 @@ impl Ledger {
 
     fn book(&mut self, gap: &Gap, parts: &[Part]) {
         let length = gap.length();
-        let open = [self.unexplained, OUTSIDE, UNRECORDED];
+        let open = [self.unexplained, OUTSIDE, UNRECORDED, ELSEWHERE];
         let known = |part: &&Part| !open.contains(&part.name.as_str());
         let attributed: Ns = parts.iter().filter(known).map(|part| part.net).sum();
         for class in 0..=usize::from(length > LARGE) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::ledger::{OUTSIDE, UNEXPLAINED, UNEXPLAINED_PROBE, UNEXPLAINED_WORK, UNRECORDED};
+use super::ledger::{ELSEWHERE, OUTSIDE, UNEXPLAINED, UNEXPLAINED_PROBE, UNEXPLAINED_WORK, UNRECORDED};
 use crate::numbers::{grouped, or_dash};
 use crate::printable;
 use crate::run::Run;
@@ -94,7 +94,8 @@ fn sources(text: &mut String, run: &Run) {
         text.push_str("\nNo gap at or above the threshold.\n");
         return;
     }
-    const OPEN: [&str; 5] = [OUTSIDE, UNEXPLAINED, UNEXPLAINED_PROBE, UNEXPLAINED_WORK, UNRECORDED];
+    const OPEN: [&str; 6] =
+        [OUTSIDE, UNEXPLAINED, UNEXPLAINED_PROBE, UNEXPLAINED_WORK, UNRECORDED, ELSEWHERE];
     let open = |name: &str| OPEN.contains(&name);
     let unknown: Ns = run.interference.iter().filter(|row| open(&row.source)).map(|row| row.total_ns).sum();
     let which = match run.losses.iter().any(|loss| loss.counter == GAPS_DROPPED) {

@@ -4,7 +4,7 @@
 //! The C library reads the CPU from the rseq area that the kernel maintains in each thread (else by the vDSO): a few
 //! ns per sample, no system call.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;
 
 use lathunt_core::conditions::LeftCpu;
@@ -19,8 +19,9 @@ use crate::tasks::policy;
 pub struct OwnCpu {
     wanted: Option<Cpu>,
     elsewhere: AtomicU64,
-    last: AtomicU64,    // number of the other CPU
-    unbound: AtomicU64, // 1: its affinity had changed at the end
+    is_elsewhere: AtomicBool, // at the last look
+    last: AtomicU64,          // number of the other CPU
+    unbound: AtomicU64,       // 1: its affinity had changed at the end
     changed: OnceLock<String>,
 }
 
@@ -31,23 +32,29 @@ impl OwnCpu {
         OwnCpu {
             wanted,
             elsewhere: AtomicU64::new(0),
+            is_elsewhere: AtomicBool::new(false),
             last: AtomicU64::new(0),
             unbound: AtomicU64::new(0),
             changed: OnceLock::new(),
         }
     }
 
-    /// Records the calling thread's CPU; once per sample.
+    /// Records the calling thread's CPU, as that of its last `samples`. True: it is another CPU, or was at the last look, so
+    /// that what its own CPU did in between does not explain a sample.
     #[inline]
-    pub fn look(&self) {
-        if let Some(wanted) = self.wanted {
-            // SAFETY: no preconditions; -1 where it cannot be known.
-            let on = unsafe { libc::sched_getcpu() };
-            if on >= 0 && on as u32 != wanted.0 {
-                self.elsewhere.fetch_add(1, Relaxed);
-                self.last.store(on as u64, Relaxed);
-            }
+    pub fn look(&self, samples: u64) -> bool {
+        let Some(wanted) = self.wanted else { return false };
+        // SAFETY: no preconditions; -1 where it cannot be known.
+        let on = unsafe { libc::sched_getcpu() };
+        let (is, was) = (on >= 0 && on as u32 != wanted.0, self.is_elsewhere.load(Relaxed));
+        if is {
+            self.elsewhere.fetch_add(samples, Relaxed);
+            self.last.store(on as u64, Relaxed);
         }
+        if is != was {
+            self.is_elsewhere.store(is, Relaxed);
+        }
+        is || was
     }
 
     /// Records whether the calling thread is still bound; a system call, at its end.
@@ -100,17 +107,20 @@ mod tests {
         let thread = std::thread::spawn(move || {
             let own = OwnCpu::new(Some(first));
             sched::pin(first).unwrap();
-            own.look();
+            assert!(!own.look(1));
             own.look_at_affinity();
             assert_eq!(own.left(), None);
             sched::pin(last).unwrap();
-            own.look();
-            own.look();
+            assert!(own.look(1) && own.look(4096));
+            sched::pin(first).unwrap();
+            assert!(own.look(1), "it came back since the last look");
+            assert!(!own.look(1));
+            sched::pin(last).unwrap();
             own.look_at_affinity();
             own.left().unwrap()
         });
         let left = thread.join().unwrap();
-        assert_eq!((left.cpu, left.samples, left.on), (first, Some(2), Some(last)));
+        assert_eq!((left.cpu, left.samples, left.on), (first, Some(4097), Some(last)));
         assert!(left.why.contains("affinity"), "{left:?}");
     }
 

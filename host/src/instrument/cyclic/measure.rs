@@ -121,7 +121,7 @@ impl Task {
                 }
             };
             let now = clock.now();
-            self.shared.own_cpu.look();
+            self.shared.own_cpu.look(1);
             if now >= warm_until
                 && let Some(measured) = next.take()
             {

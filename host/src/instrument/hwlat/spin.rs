@@ -40,6 +40,8 @@ struct Raw {
     smi: Option<u64>,
     steal_ns: Option<Ns>,
     freeze: Option<u64>,
+    /// The loop was on another CPU, at its start or end: nothing that is known of `cpu` explains it.
+    elsewhere: bool,
 }
 
 /// Results of one thread.
@@ -132,27 +134,29 @@ fn watch(
         // SMIs and stolen time of the pauses between windows do not explain a gap.
         let (mut smi, mut steal) = (smi_of(cpu), steal_of(cpu));
         let mut keep = |span: Span| {
+            let elsewhere = own_cpu.look(0);
             watched.gaps.record(span.gap());
             if !worst.would_keep(span.gap()) {
                 return Handled::AtOnce;
             }
             worst.offer(span.gap(), ());
-            let freeze = freezer.as_ref().and_then(Freezer::freeze);
+            let freeze = freezer.as_ref().filter(|_| !elsewhere).and_then(Freezer::freeze);
             let (smi_now, steal_now) = (smi_of(cpu), steal_of(cpu));
             let raw = Raw {
                 cpu,
                 tid,
                 span,
-                smi: counters::grown(smi, smi_now),
-                steal_ns: counters::grown(steal, steal_now).map(Ns),
+                smi: counters::grown(smi, smi_now).filter(|_| !elsewhere),
+                steal_ns: counters::grown(steal, steal_now).map(Ns).filter(|_| !elsewhere),
                 freeze,
+                elsewhere,
             };
             (smi, steal) = (smi_now, steal_now);
             let _ = sender.send(raw); // the receiver lives as long as the senders
             Handled::Slowly
         };
         let loops = Loop { width: options.width, threshold: options.threshold, tick_ns };
-        let time = loops.run(&Live, || own_cpu.look(), &mut keep);
+        let time = loops.run(&Live, || _ = own_cpu.look(1), &mut keep);
         watched.time = watched.time + time;
         std::thread::sleep(Duration::from_nanos(
             options.window.0.saturating_sub(options.width.0).max(1_000_000),
@@ -222,8 +226,8 @@ fn collect(receiver: &Receiver<Raw>, mut recorder: Option<&mut Recorder>, apart:
 fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
     let symbols = Symbols::read().unwrap_or_else(|_| Symbols::none());
     let hypervisor = arch::hypervisor();
-    let spans: Vec<(Cpu, Mono, Mono)> =
-        book.iter().map(|(raw, _)| (raw.cpu, raw.span.begin, raw.span.end)).collect();
+    let here = book.iter().map(|(raw, _)| raw).filter(|raw| !raw.elsewhere);
+    let spans: Vec<(Cpu, Mono, Mono)> = here.map(|raw| (raw.cpu, raw.span.begin, raw.span.end)).collect();
     let mut book = book;
     book.sort_by_key(|(raw, _)| std::cmp::Reverse(raw.span.gap()));
     book.truncate(KEPT);
@@ -235,6 +239,7 @@ fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
             .collect();
         let ran = frozen.as_ref().and_then(|frozen| software(&raw, frozen, &symbols));
         let unrecorded = match (frozen, raw.freeze) {
+            _ if raw.elsewhere => "the loop was on another CPU",
             (Some(_), _) => "the kernel's record does not reach back that far",
             (None, Some(_)) => "the kernel's record of it did not arrive in time",
             (None, None) => "all buffers of the kernel's record were full of earlier gaps",
@@ -244,13 +249,14 @@ fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
             counter_ns: Some(raw.span.counter_ns),
             threshold_ns: options.threshold,
             software: ran,
-            unrecorded: recorded.then_some(unrecorded),
+            unrecorded: (recorded || raw.elsewhere).then_some(unrecorded),
             smi: raw.smi,
             steal_ns: raw.steal_ns,
             hypervisor: hypervisor.clone(),
             interrupts_off: false,
             nmi: None,
-            together: (options.cpus.len() > 1).then_some((together.len(), options.cpus.len())),
+            together: (options.cpus.len() > 1 && !raw.elsewhere)
+                .then_some((together.len(), options.cpus.len())),
         };
         Gap { cpu: raw.cpu, at: raw.span.begin, gap_ns: evidence.gap_ns, judgement: classify(&evidence) }
     };

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 
 use lathunt_core::explain::Explanation;
 use lathunt_core::npt::gap::Gap;
+use lathunt_core::npt::ledger::ELSEWHERE;
 use lathunt_core::npt::turns::Turns;
 use lathunt_core::peak::{Peak, Worst};
 use lathunt_core::series::{Quantity, Series, Thread};
@@ -45,9 +46,12 @@ impl Lane {
             let (begin, end) = (clock.mono(raw.begin), clock.mono(raw.end));
             // Steal time since the last check is attributed to the largest gap, the best available guess.
             let steal_ns = steal.map(|steal| if Some(length) == largest { steal } else { Ns::ZERO });
-            let smi = raw.smi.checked_sub(1);
+            // SMIs and steal time are counted of the lane's CPU.
+            let here = |counted: Option<_>| counted.filter(|_| !raw.elsewhere);
+            let exact = here(exact);
+            let smi = raw.smi.checked_sub(1).filter(|_| !raw.elsewhere);
             let steal_is_exact = exact.is_some();
-            let steal_ns = exact.or(steal_ns);
+            let steal_ns = here(exact.or(steal_ns));
             self.pieces.wait(Gap {
                 cpu: self.cpu,
                 begin,
@@ -56,6 +60,7 @@ impl Lane {
                 smi,
                 steal_ns,
                 steal_is_exact,
+                elsewhere: raw.elsewhere,
             });
         }
     }
@@ -80,7 +85,10 @@ impl Lane {
         if !self.worst.would_keep(total_ns) {
             return;
         }
-        let unseen = "the kernel's record does not cover this gap";
+        let unseen = match seen.gap.elsewhere {
+            true => ELSEWHERE,
+            false => "the kernel's record does not cover this gap",
+        };
         let peak = self.peak(seen.gap.begin, total_ns, seen.explanation.clone().ok_or(unseen), priority);
         self.worst.offer(total_ns, peak);
     }
@@ -89,7 +97,10 @@ impl Lane {
     pub(super) fn late(&self, seen: &Seen, options: &Options) -> Option<Peak> {
         let length = seen.gap.length();
         options.late.filter(|&late| length > late)?;
-        let unseen = "it is not one of the worst gaps, or it is not in the kernel's record";
+        let unseen = match seen.gap.elsewhere {
+            true => ELSEWHERE,
+            false => "it is not one of the worst gaps, or it is not in the kernel's record",
+        };
         let told = seen.explanation.clone().ok_or(unseen);
         let mut peak = self.peak(seen.gap.begin, length, told, options.priority);
         peak.culprit = peak.explanation.as_ref().map(|told| told.cause.clone());

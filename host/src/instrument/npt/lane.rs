@@ -41,6 +41,8 @@ pub(super) struct Raw {
     pub smi: u64,
     /// Steal time in ns since boot, as of the last timer interrupt; 0: unknown.
     pub stolen: u64,
+    /// The loop was on another CPU, at its start or end.
+    pub elsewhere: bool,
 }
 
 /// Shared by thread and follower. Each word has one writer.
@@ -59,7 +61,7 @@ pub(super) struct Shared {
     pub follower: AtomicU64,
     /// The largest gap of each of the newest seconds: none of them is lost when the queue is full.
     seconds: [SecondSlot; SECONDS],
-    slots: Box<[[AtomicU64; 5]]>,
+    slots: Box<[[AtomicU64; 6]]>,
     put: AtomicU64,
     taken: AtomicU64,
 }
@@ -107,7 +109,9 @@ impl Shared {
             return;
         }
         let slot = &self.slots[put as usize % WAITING];
-        for (word, value) in slot.iter().zip([raw.begin, raw.end, raw.faults, raw.smi, raw.stolen]) {
+        let elsewhere = u64::from(raw.elsewhere);
+        let words = [raw.begin, raw.end, raw.faults, raw.smi, raw.stolen, elsewhere];
+        for (word, value) in slot.iter().zip(words) {
             word.store(value, Relaxed);
         }
         self.put.store(put + 1, Release);
@@ -148,10 +152,10 @@ impl Shared {
         if taken == self.put.load(Acquire) {
             return None;
         }
-        let [begin, end, faults, smi, stolen] =
+        let [begin, end, faults, smi, stolen, elsewhere] =
             std::array::from_fn(|word| self.slots[taken as usize % WAITING][word].load(Relaxed));
         self.taken.store(taken + 1, Release);
-        Some(Raw { begin, end, faults, smi, stolen })
+        Some(Raw { begin, end, faults, smi, stolen, elsewhere: elsewhere != 0 })
     }
 
     pub fn tid(&self) -> Tid {
@@ -171,14 +175,14 @@ struct Gaps<'a> {
 
 impl OnGap for Gaps<'_> {
     fn gap(&mut self, begin: u64, end: u64) {
-        self.shared.own_cpu.look();
+        let elsewhere = self.shared.own_cpu.look(1);
         let faults = self.new_faults();
         let smi = self.smi.as_mut().and_then(|(device, before)| {
             let now = read_smi(device)?;
             Some(counters::grown(Some(std::mem::replace(before, now)), Some(now))? + 1)
         });
         let stolen = self.recorder.as_ref().map_or(0, Freezer::host_stole_ns);
-        self.shared.offer(Raw { begin, end, faults, smi: smi.unwrap_or(0), stolen });
+        self.shared.offer(Raw { begin, end, faults, smi: smi.unwrap_or(0), stolen, elsewhere });
         self.shared.gaps.store(self.shared.gaps.load(Relaxed) + 1, Relaxed);
         let second = begin.saturating_sub(self.shared.begun.load(Relaxed)) / self.second;
         self.shared.keep_of_second(second, begin, end);
@@ -303,7 +307,7 @@ impl Lane<'_> {
             last = turns(read, &mut probe, &mut self.table, &mut gaps, &mut handling, chunk, last);
             done += chunk;
             self.shared.done.store(done, Relaxed);
-            self.shared.own_cpu.look();
+            self.shared.own_cpu.look(chunk);
             let follower = self.shared.follower.load(Relaxed);
             if follower == STOP || last.saturating_sub(follower) > patience {
                 // What came after the last reading, and perhaps delayed this check until the end, is a gap, too.

@@ -87,6 +87,9 @@ impl Pieces {
         };
         let record = Record::new(&window);
         let told = |gap: Gap| {
+            if gap.elsewhere {
+                return Seen { gap, shares: None, explanation: None }; // the record is of another CPU
+            }
             let interval = Interval { tid, cpu: gap.cpu, begin: gap.begin, end: gap.end };
             let explanation = explain(gap.length()).then(|| explain_interval(&record, &interval));
             Seen { shares: Some(shares(&record, tid, &gap)), explanation, gap }
