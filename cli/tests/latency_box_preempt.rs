@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Series};
-use lathunt_core::time::{Cpu, Ns};
+use lathunt_core::time::{Cpu, Ns, Tid};
 use lathunt_core::verdict::Outcome;
 use lathunt_host::sched::{self, Policy};
 use lathunt_host::testing::{lacks_bpf, lacks_root, may_run};
@@ -162,11 +162,32 @@ fn nothing_is_claimed_of_threads_that_somebody_lowered_or_moved() {
     let running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let answering = thread(running.id(), "respond");
     let all = sched::affinity().unwrap();
-    sched::set_affinity_of(lathunt_core::time::Tid(answering), &all).unwrap();
+    sched::set_affinity_of(Tid(answering), &all).unwrap();
     assert_eq!(running.wait_with_output().unwrap().status.code(), Some(3));
     let reasons = measured(&shown).verdict.unwrap().reasons;
     assert!(
         reasons.iter().any(|reason| reason.contains("respond: it was moved away from CPU")),
         "{reasons:?}"
     );
+}
+
+#[test]
+#[ignore = "needs root"]
+fn threads_on_different_cpus_do_not_violate_an_order() {
+    let first = Cpu(0);
+    let lacks = || (last_cpu() == first).then_some("a second CPU");
+    if !may_run("threads_on_different_cpus_do_not_violate_an_order", lacks_root().or_else(lacks)) {
+        return;
+    }
+    let _alone = alone();
+    let place = tempfile::tempdir().unwrap();
+    let running = start(place.path(), &["-D", "800ms", "--deadline", "1s"]);
+    let moved = thread(running.id(), "preempt/94");
+    sched::set_affinity_of(Tid(moved), &[first].into_iter().collect()).unwrap();
+    let output = running.wait_with_output().unwrap();
+    let run = measured(place.path());
+    assert_eq!(violations(&run), []);
+    assert_eq!(output.status.code(), Some(3), "{:?}", run.verdict);
+    let reasons = run.verdict.unwrap().reasons;
+    assert!(reasons.iter().any(|reason| reason.contains("preempt/94: it was moved away")), "{reasons:?}");
 }

@@ -37,6 +37,10 @@ pub struct Level {
     /// The last cycle it finished.
     pub(super) done: AtomicU32,
     pub(super) released: AtomicU64,
+    /// The cycle in which its releaser continued before it was done, until the cycle is over; 0: none.
+    pub(super) violated: AtomicU32,
+    /// The last cycle in which its thread was on another CPU; 0: none.
+    pub(super) elsewhere: AtomicU32,
     pub(super) violations: AtomicU64,
     pub(super) counters: Counters,
     /// Of the lowest thread: including the cycles that were due in a stall.
@@ -56,6 +60,8 @@ impl Level {
             released_at: AtomicU64::new(0),
             done: AtomicU32::new(0),
             released: AtomicU64::new(0),
+            violated: AtomicU32::new(0),
+            elsewhere: AtomicU32::new(0),
             violations: AtomicU64::new(0),
             counters: Counters::new(Layout::LATENCY),
             replayed: is_lowest.then(|| Counters::new(Layout::LATENCY)),
