@@ -145,6 +145,7 @@ fn bad_input_is_one_clear_line() {
         (vec!["respond", "udp:203.0.113.9:1"], "address of its own machine"),
         (vec!["respond", "tty:/dev/absent"], "there is no such device"),
         (vec!["respond", "pipe", "--delay", "x"], "uniform:0us,500us"),
+        (vec!["respond", "pipe", "--cpu", "1999"], "cannot use CPU 1999; online are"),
         (vec!["respond", "pipe", "pty", "--", "cat"], "one channel"),
         (vec!["respond", "pipe", "--", "/absent/program"], "/absent/program"),
     ] {

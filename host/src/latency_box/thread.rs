@@ -53,7 +53,7 @@ impl Place {
 
 /// A thread that can be asked to end.
 pub(crate) struct Worker<T> {
-    handle: Option<JoinHandle<T>>,
+    handle: Option<JoinHandle<Option<T>>>, // `None`: its place was refused
     changed: Arc<OnceLock<String>>,
 }
 
@@ -83,9 +83,8 @@ impl<T: Send + 'static> Worker<T> {
             Some(done)
         };
         let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
-        let spawned = builder
-            .spawn(move || body().unwrap_or_else(|| unreachable!("the other end was told that it failed")));
-        let handle = spawned.map_err(|error| Error::new("start", format!("thread {name}"), error))?;
+        let handle =
+            builder.spawn(body).map_err(|error| Error::new("start", format!("thread {name}"), error))?;
         match is_ready.recv() {
             Ok(set_up) => set_up.map(|()| Worker { handle: Some(handle), changed }),
             Err(_) => Err(Error::refused("start", format!("thread {name}"), "it ended at once")),
@@ -121,6 +120,6 @@ impl<T: Send + 'static> Worker<T> {
             self.kick();
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.handle.take().and_then(|handle| handle.join().ok())
+        self.handle.take().and_then(|handle| handle.join().ok()?)
     }
 }

@@ -19,6 +19,8 @@ use lathunt_host::latency_box::responder::{Served, Service, Serving};
 use lathunt_host::latency_box::trips::Trips;
 use lathunt_host::latency_box::{identity, Place};
 use lathunt_host::link::{reception, Listener};
+use lathunt_host::topology::Topology;
+use lathunt_host::tree::LIVE;
 use lathunt_host::{clock, sched, signals, threads};
 
 use super::answers::Answers;
@@ -44,6 +46,8 @@ pub(super) struct Post {
 /// # Errors
 /// One line: a channel that is absent, busy or refused; a program that ended.
 pub fn run(args: &RespondArgs) -> Result<ExitCode> {
+    let wanted: Option<CpuSet> = args.cpu.map(|cpu| [cpu].into_iter().collect());
+    Topology::read(Path::new(LIVE))?.select(wanted.as_ref())?;
     if let Some(latmon) = &args.latmon {
         return super::latmon::respond::run(args, latmon);
     }
