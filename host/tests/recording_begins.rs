@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cyclic_thread::{clock, enter, enter_first, one_cpu, sleep_until};
+use lathunt_core::application::Deadlines;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::run::Loss;
 use lathunt_core::series::Quantity;
@@ -334,4 +335,51 @@ fn a_thread_that_sleeps_throughout_is_named_with_its_place() {
         let named = |note: &String| note.contains(&place) && note.contains(&format!("/{tid} "));
         assert!(recording.notes().iter().any(named), "{:?}", recording.notes());
     });
+}
+
+/// A thread that makes itself real-time while the system is recorded; its first job takes 30 ms of its period of 5 ms. Response
+/// times counted, late jobs, and losses.
+fn first_job_late() -> (u64, u64, Vec<Loss>) {
+    const PERIOD: Ns = Ns::from_ms(5);
+    enter_first(Cpu(1));
+    let deadlines = Deadlines::of_all(Some(Ns::from_ms(10)));
+    let settings = Settings { deadlines, ..Settings::on(CpuSet::from_iter([CPU])) };
+    let mut recording = Recording::start(settings).unwrap_or_else(|error| panic!("{error}"));
+    let (ends, ended) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let works = scope.spawn(move || {
+            enter(CPU, 10);
+            let mut next = clock();
+            for job in 0..JOBS {
+                next = next + PERIOD;
+                sleep_until(next);
+                while job == 0 && clock() < next + Ns::from_ms(30) {
+                    std::hint::spin_loop();
+                }
+                next = next.max(clock());
+            }
+            ended.recv().unwrap();
+            // SAFETY: no preconditions.
+            Tid(unsafe { libc::gettid() })
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        recording.finish();
+        ends.send(()).unwrap();
+        let (tid, snapshot) = (works.join().unwrap(), recording.snapshot());
+        let task = snapshot.tasks.iter().find(|task| task.thread.tid == tid).unwrap();
+        let jobs = task.of(Quantity::Response).map_or(0, |series| series.histogram.count());
+        (jobs, task.misses, snapshot.losses)
+    })
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn the_first_job_of_a_thread_that_makes_itself_real_time_counts() {
+    if !may_run("the_first_job_of_a_thread_that_makes_itself_real_time", lacks_bpf().or_else(one_cpu)) {
+        return;
+    }
+    let mut seen = (0..8).map(|_| first_job_late());
+    let whole = seen.find(|(_, _, losses)| losses.is_empty()).expect("each recording lost something");
+    // The last job ends in another wait.
+    assert_eq!((whole.0, whole.1), (JOBS - 1, 1));
 }

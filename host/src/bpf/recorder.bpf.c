@@ -10,6 +10,7 @@
 #include "held.h"
 #include "run.h"
 #include "due.h"
+#include "first_block.h"
 #include "wakeup.h"
 #include "over.h"
 #include "start.h"

@@ -269,8 +269,12 @@ static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, s
 		seen->at = at;
 		seen->tid = prev->pid;
 	}
-	if (!ours && (!runnable || !is_measured(prev)))
+	if (!ours && !is_measured(prev))
 		return;
+	if (!ours && !runnable) {
+		blocks_first(b, at, prev, state);
+		return;
+	}
 	if (ours && !runnable) {
 		w = prev->policy == SCHED_DEADLINE || is_stop(state) ? find_waking(prev->pid) : 0;
 		activation_blocks(b, at, prev, w && prev->policy == SCHED_DEADLINE ? w->jobs : 0, state);

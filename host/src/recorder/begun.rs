@@ -1,4 +1,5 @@
-//! Where each measured thread slept when recording began (src/bpf/start.h).
+//! Where each measured thread slept when recording began (src/bpf/start.h), or before it was first woken as a measured one
+//! (src/bpf/first_block.h).
 //!
 //! If that is its main wait, a job is released when the wait ends; otherwise the wait is inside a job, which continues then. A
 //! thread that never runs during the recording has no activation.
@@ -6,9 +7,9 @@
 use std::collections::HashMap;
 
 use lathunt_core::time::Tid;
-use lathunt_core::trace::activation::{Activation, WORDS};
+use lathunt_core::trace::activation::{Activation, Via, WORDS};
 
-/// The activations in which recording began, of threads that slept then and have not been seen since.
+/// Activations of length 0, of threads that have not been woken since.
 #[derive(Default)]
 pub(super) struct Begun(HashMap<Tid, Activation>);
 
@@ -24,6 +25,15 @@ impl Begun {
             Activation::parse(&words, 0)
         });
         Begun(records.map(|begun| (begun.thread.tid, begun)).collect())
+    }
+
+    /// Keeps `activation` if it only tells where its thread blocks.
+    pub fn keep(&mut self, activation: &Activation) -> bool {
+        let tells_where = activation.via == Via::Unknown && activation.waking == activation.blocked;
+        if tells_where {
+            self.0.insert(activation.thread.tid, *activation);
+        }
+        tells_where
     }
 
     /// The one that `first` follows, once: `first` is the first recorded activation of its thread, complete or not. `None` if
@@ -43,7 +53,6 @@ impl Begun {
 #[cfg(test)]
 mod tests {
     use lathunt_core::time::{Mono, Ns};
-    use lathunt_core::trace::activation::Via;
 
     use super::*;
 
@@ -74,5 +83,8 @@ mod tests {
         assert_eq!(begun.before(&another), None, "of another process");
         assert!(begun.before(&woken(5, 200, 7)).is_some() && begun.before(&woken(6, 200, 7)).is_none());
         assert!(Begun::read(&written[..WORDS * 8 - 1]).0.is_empty(), "cut off");
+        let blocks = Activation::parse(&record(7, 300), 0).unwrap();
+        assert!(begun.keep(&blocks) && !begun.keep(&woken(7, 400, 7)));
+        assert_eq!(begun.before(&woken(7, 400, 7)), Some(blocks));
     }
 }

@@ -182,8 +182,8 @@ impl Recorder {
     }
 
     /// Passes to `see` the activations that ended since the last call, with [`Options::activations`], of all CPUs in the
-    /// order of their ends. The first of a thread that slept when recording began is preceded by one of length 0 that tells
-    /// where. Returns how many were overwritten before they were read. Call it with [`Recorder::poll`]: the
+    /// order of their ends. The first of a thread that slept when recording began, or that was not measured when it went to
+    /// sleep, is preceded by one of length 0 that tells where. Returns how many were overwritten before they were read. Call it with [`Recorder::poll`]: the
     /// ring of a CPU holds 4096.
     pub fn activations(&mut self, mut see: impl FnMut(&Activation)) -> u64 {
         let (horizon, mut lost) = (clock::mono(), 0);
@@ -194,6 +194,9 @@ impl Recorder {
             }
         }
         self.held.show(horizon, &mut |activation| {
+            if self.begun.keep(activation) {
+                return;
+            }
             self.begun.before(activation).iter().for_each(&mut see);
             see(activation);
         });
