@@ -203,6 +203,7 @@ impl Chain {
             series: series.into_iter().collect(),
             chain: Some(whole.followed),
             unfinished,
+            stopped_ns: None,
             polls_from_ns,
             polls_every_ns,
             ..Sums::new(None).report(None, &Places::default(), false)
@@ -336,7 +337,13 @@ mod tests {
 
     #[test]
     fn a_chain_whose_first_thread_is_not_finished_at_the_end_is_not_finished() {
-        let last = |state| Unfinished { state, since: Mono(0), after_ns: Ns(50 * MS), place: None };
+        let last = |state| Unfinished {
+            state,
+            since: Mono(0),
+            after_ns: Ns(50 * MS),
+            place: None,
+            out_of_quota: false,
+        };
         let with = |tid, state, deadline| {
             let mut task = Sums::new(None).report(None, &Places::default(), false);
             (task.thread.tid, task.unfinished) = (Tid(tid), Some(last(state)));

@@ -77,6 +77,7 @@ pub(super) struct Log {
     open: Option<(Activation, State)>,
     /// The job without an end.
     unfinished: Option<Unfinished>,
+    stopped: Option<Ns>, // in its main wait, until the recording ended
     /// Jobs for all possible main waits, and the time outside jobs.
     candidates: Candidates,
     /// Jobs with their activations, if requested.
@@ -163,6 +164,7 @@ impl Log {
             lost_since: None,
             open: None,
             unfinished: None,
+            stopped: None,
             candidates: Candidates::default(),
             jobs: None,
             due: Due { deadline, is_period: false },

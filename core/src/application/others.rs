@@ -77,6 +77,7 @@ fn anonymous(task: Task) -> Task {
         execution: None,
         deadline_ns: None,
         unfinished: None,
+        stopped_ns: None,
         worst: None,
         blocking: Vec::new(),
         released_by: Vec::new(),

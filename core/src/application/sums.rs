@@ -353,6 +353,7 @@ impl Sums {
             slack_max_ns: self.slack,
             not_recorded: self.not_recorded,
             unfinished: None,
+            stopped_ns: None,
             worst: None,
             blocking,
             late_causes: Vec::new(),

@@ -76,6 +76,10 @@ pub struct Task {
     /// Its last job, if it was not finished when the recording or the thread ended: not part of any response time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<Unfinished>,
+    /// How long it had been stopped in its main wait when the recording ended, by a signal, a debugger or the freezer: it may
+    /// have been released meanwhile. `None`: it was not. Part of [`Task::outside_ns`].
+    #[serde(skip)]
+    pub stopped_ns: Option<Ns>,
     /// The longest time outside any response time: from its start to its first wait in [`Task::waits_in`], from its
     /// last release to its end, across lost activations, or its whole life if it never waited there. `None`: none was
     /// recorded.

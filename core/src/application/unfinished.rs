@@ -34,6 +34,9 @@ pub struct Unfinished {
     /// Where it is blocked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
+    /// It waits for a CPU, and its control group had used up its CPU quota, at least once since its last wake-up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_quota: bool,
 }
 
 impl Unfinished {
@@ -49,8 +52,14 @@ impl std::fmt::Display for Unfinished {
         let after = self.after_ns;
         let what = match self.state {
             State::Ended => return write!(f, "its last job ended with the thread, after {after}"),
+            State::Waits if self.out_of_quota => {
+                "it waited for a CPU, or for the next period of its cgroup's CPU quota".to_owned()
+            }
             State::Waits => "it waited for a CPU".to_owned(),
             State::Runs => "it had a CPU".to_owned(),
+            State::Preempted if self.out_of_quota => {
+                "it was preempted, or its cgroup had used up its CPU quota".to_owned()
+            }
             State::Preempted => "it was preempted".to_owned(),
             State::Blocked => format!("it waited in {}", self.place.as_deref().unwrap_or("another place")),
         };
@@ -118,6 +127,19 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_is_out_of_cpu_quota_at_the_end_may_not_have_been_preempted() {
+        for (out_of_quota, told) in
+            [(true, "or its cgroup had used up its CPU quota"), (false, "it was preempted")]
+        {
+            let goes_on = |tasks: &mut Tasks, next: Activation| {
+                tasks.goes_on(&Activation { out_of_quota, ..next }, State::Preempted);
+            };
+            let last = with(goes_on, 0).unfinished.unwrap();
+            assert!(last.out_of_quota == out_of_quota && last.to_string().ends_with(told), "{last}");
+        }
+    }
+
+    #[test]
     fn a_thread_that_is_stopped_in_its_main_wait_at_the_end_may_have_been_released() {
         let stops = |stopped| {
             move |tasks: &mut Tasks, next: Activation| {
@@ -126,12 +148,14 @@ mod tests {
         };
         let stopped = with(stops(true), 1);
         assert_eq!(stopped.outside_ns, Some(Ns(500 * PERIOD - 53_000)));
+        assert_eq!(stopped.stopped_ns, stopped.outside_ns);
         let waits = with(stops(false), 1);
         assert!(
             waits.outside_ns < Some(Ns::from_ms(1)),
             "it waits for its next turn: {:?}",
             waits.outside_ns
         );
+        assert_eq!(waits.stopped_ns, None);
     }
 
     #[test]

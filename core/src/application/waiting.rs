@@ -48,7 +48,13 @@ impl Wait {
         };
         record(&mut task.series, |_| true, fresh, self, end);
         let after_ns = end.since(self.since);
-        task.unfinished = Some(Unfinished { state: State::Waits, since: self.since, after_ns, place: None });
+        task.unfinished = Some(Unfinished {
+            state: State::Waits,
+            since: self.since,
+            after_ns,
+            place: None,
+            out_of_quota: false,
+        });
     }
 }
 

@@ -314,8 +314,13 @@ pub(super) mod tests {
     fn an_unfinished_job_that_is_longer_than_all_others_is_in_the_headline() {
         let mut run = late_run();
         let after_ns = Ns::from_ms(3_000);
-        run.tasks[1].unfinished =
-            Some(Unfinished { state: State::Runs, since: Mono(0), after_ns, place: None });
+        run.tasks[1].unfinished = Some(Unfinished {
+            state: State::Runs,
+            since: Mono(0),
+            after_ns,
+            place: None,
+            out_of_quota: false,
+        });
         let asked = Asked { is_application: true, deadline: Some(Ns::from_us(500)), ..Asked::default() };
         run.verdict = Some(judge_recording(&run, &asked));
         let said = "its last job was not finished after 3.000 s, when recording ended: it had a CPU";

@@ -168,7 +168,13 @@ mod tests {
         }))
         .unwrap();
         let unfinished = |after_ns| {
-            Some(Unfinished { state: State::Runs, since: Mono(1), after_ns: Ns(after_ns), place: None })
+            Some(Unfinished {
+                state: State::Runs,
+                since: Mono(1),
+                after_ns: Ns(after_ns),
+                place: None,
+                out_of_quota: false,
+            })
         };
         let told = |after_ns| {
             let series =

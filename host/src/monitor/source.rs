@@ -9,7 +9,7 @@ mod names;
 
 use std::collections::BTreeMap;
 
-use lathunt_core::application::{Deadlines, State, Task};
+use lathunt_core::application::{Deadlines, State, Task, Unfinished};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::monitor::export::Interrupts;
@@ -235,21 +235,31 @@ fn held(task: &Task) -> Option<Held> {
 }
 
 /// Counts the last job of a thread if it was unfinished and late when the recording or the thread ended: with its time so
-/// far if it ran or waited for a CPU, else as lost, because the thread may have left its loop or wait for its release. A job
+/// far if it ran or waited for a CPU, else as lost, because the thread may have left its loop or wait for its release. A thread
+/// that was stopped in its main wait for longer than its deadline may have been released: that is a lost job, too. A job
 /// that goes on when only the window ends (`has_ended`: the recording did) counts in the window in which it ends.
 fn count_unfinished(task: &mut Task, has_ended: bool) {
-    let last = task.late_end().filter(|last| has_ended || last.state == State::Ended);
-    let Some((last, held)) = last.cloned().zip(held(task)) else { return };
-    let may_wait = last.state != State::Waits && task.is_release_in_doubt(held.deadline);
+    let Some(held) = held(task) else { return };
+    let last = task.late_end().filter(|last| has_ended || last.state == State::Ended).cloned();
+    let was_stopped = has_ended && task.stopped_ns > Some(held.deadline);
+    if last.is_none() && !was_stopped {
+        return;
+    }
+    let is_certain = |last: &Unfinished| match last.state {
+        State::Waits => true,
+        _ => !last.may_have_left() && !task.is_release_in_doubt(held.deadline),
+    };
+    let miss = last.filter(is_certain);
     if task.of(Quantity::Response).is_none() {
         task.series.push(Series::new(Quantity::Response, None, Histogram::new(Layout::LATENCY)));
     }
     let Some(jobs) = task.series.iter_mut().find(|of| of.quantity == Quantity::Response) else { return };
-    if may_wait || last.may_have_left() {
-        jobs.lost = jobs.lost.saturating_add(1);
-    } else {
-        jobs.histogram.record(last.after_ns);
-        task.misses = task.misses.saturating_add(1);
+    match miss {
+        Some(last) => {
+            jobs.histogram.record(last.after_ns);
+            task.misses = task.misses.saturating_add(1);
+        }
+        None => jobs.lost = jobs.lost.saturating_add(1),
     }
 }
 
@@ -302,7 +312,7 @@ fn class(source: &TakenBy) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lathunt_core::application::{AppliedDeadline, Unfinished};
+    use lathunt_core::application::AppliedDeadline;
     use lathunt_core::comm::Comm;
     use lathunt_core::series::Thread;
     use lathunt_core::time::{Prio, Tid};
@@ -377,8 +387,13 @@ mod tests {
             (task.activations, task.deadline_ns) = (9, Some(Ns::from_us(500)));
             task.held_to =
                 Some(AppliedDeadline { deadline_ns: task.deadline_ns, ..AppliedDeadline::default() });
-            task.unfinished =
-                Some(Unfinished { state, since: Mono(0), after_ns: Ns::from_us(after_us), place: None });
+            task.unfinished = Some(Unfinished {
+                state,
+                since: Mono(0),
+                after_ns: Ns::from_us(after_us),
+                place: None,
+                out_of_quota: false,
+            });
             let mut going_on = task.clone();
             count_unfinished(&mut going_on, false);
             assert!(state == State::Ended || going_on == task, "{state:?}: only the window ended");
@@ -400,6 +415,21 @@ mod tests {
         first.unfinished = None;
         count_unfinished(&mut first, true);
         assert!(first.series.is_empty());
+    }
+
+    #[test]
+    fn a_thread_that_is_stopped_in_its_main_wait_at_the_end_lost_a_job_if_it_was_for_longer_than_its_deadline(
+    ) {
+        for (stopped_us, has_ended, lost) in [(700, true, 1), (500, true, 0), (700, false, 0)] {
+            let mut task = task(1, &[30]);
+            task.series.clear();
+            let deadline_ns = Some(Ns::from_us(500));
+            task.held_to = Some(AppliedDeadline { deadline_ns, ..AppliedDeadline::default() });
+            task.stopped_ns = Some(Ns::from_us(stopped_us));
+            count_unfinished(&mut task, has_ended);
+            let told = task.of(Quantity::Response).map_or((0, 0), |of| (of.histogram.count(), of.lost));
+            assert_eq!((task.misses, told), (0, (0, lost)), "{stopped_us} µs");
+        }
     }
 
     #[test]

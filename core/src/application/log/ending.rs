@@ -57,6 +57,7 @@ impl Log {
                     self.candidates.unseen(self.lost_since.unwrap_or(end), end);
                 } else if let Some(since) = self.is_stopped_in_main_wait() {
                     self.candidates.unseen(since, end);
+                    self.stopped = Some(end.since(since));
                 }
                 self.unfinished_behind(end, blocks)
             }
@@ -159,7 +160,13 @@ impl Log {
             None if released => release(a, self.late),
             None => return None,
         };
-        Some(Unfinished { state, since: begin, after_ns: a.blocked.since(begin), place: None })
+        let out_of_quota = match state {
+            State::Waits => a.woken_out_of_quota,
+            State::Preempted => a.out_of_quota,
+            _ => false,
+        };
+        let after_ns = a.blocked.since(begin);
+        Some(Unfinished { state, since: begin, after_ns, place: None, out_of_quota })
     }
 
     /// The job of the last activation, if it is not finished.
@@ -171,6 +178,7 @@ impl Log {
             return None; // see went_on_unseen()
         }
         let place = (state == State::Blocked).then(|| place.name.clone());
-        Some(Unfinished { state, since: job.part, after_ns: until.since(job.part), place })
+        let after_ns = until.since(job.part);
+        Some(Unfinished { state, since: job.part, after_ns, place, out_of_quota: false })
     }
 }

@@ -40,6 +40,7 @@ impl Log {
             off_cpu_ns: self.spinning.may_spin().filter(|_| !is_chosen),
             other_start,
             unfinished: self.unfinished.clone(),
+            stopped_ns: self.stopped,
             outside_ns: self.candidates.outside(),
             other_turns: self.candidates.report(&self.places),
             late_causes: self.jobs.as_ref().map(Jobs::causes).unwrap_or_default(),
