@@ -165,7 +165,12 @@ impl<'a> Ctf<'a> {
         let words: Vec<&str> = keys.iter().filter_map(|key| env.get(*key)).map(String::as_str).collect();
         self.about.info.machine = words.join(" ");
         if env.get("tracer_name").is_some_and(|name| name.starts_with("lttng")) {
+            let number = |key| env.get(key).and_then(|text| text.parse::<u32>().ok());
+            let version = (number("tracer_major"), number("tracer_minor"), number("tracer_patchlevel"));
+            // 5aa835c0 "Use MAX_RT_PRIO offset in sched_wakeup_template".
+            let is_old = version.0.is_some() && version < (Some(2), Some(7), Some(1));
             self.about.info.prio_bias = 100;
+            self.about.info.woken_prio_bias = if is_old { 0 } else { 100 };
         }
     }
 

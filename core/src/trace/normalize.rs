@@ -74,8 +74,8 @@ pub(crate) struct Texts<'t> {
     strings: Strings,
     comms: TextCache,
     functions: Vec<(u64, Option<Sym>)>,
-    /// Added to every priority.
-    prio_bias: i32,
+    /// Added to every priority, and to those of wake-ups.
+    prio_bias: [i32; 2],
 }
 
 impl std::fmt::Debug for dyn Source + '_ {
@@ -100,7 +100,7 @@ impl<'t> Normalizer<'t> {
             strings,
             comms: TextCache::default(),
             functions: vec![(0, None); 1 << 10],
-            prio_bias: source.info().prio_bias,
+            prio_bias: [source.info().prio_bias, source.info().woken_prio_bias],
         };
         Normalizer { classes, recipes, texts, running: Running::default() }
     }
@@ -214,7 +214,7 @@ impl Texts<'_> {
     }
 
     fn prio(&self, bits: u64) -> Prio {
-        Prio((bits as i32).saturating_add(self.prio_bias))
+        Prio((bits as i32).saturating_add(self.prio_bias[0]))
     }
 
     /// A thread from three fields: tid, priority, name.

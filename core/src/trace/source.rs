@@ -49,6 +49,8 @@ pub struct Info {
     pub comms: HashMap<Tid, String>,
     /// Added to recorded priorities, gives the kernel's: 100 for LTTng, else 0.
     pub prio_bias: i32,
+    /// Likewise for those of wake-ups: 0 for lttng-modules before 2.7.1, which record them as the kernel has them.
+    pub woken_prio_bias: i32,
     /// Buffers (trace.dat) or traces (CTF) by name; the top buffer is the empty name.
     pub origins: Vec<String>,
     /// `printk_formats`: texts that bprint events refer to by address.

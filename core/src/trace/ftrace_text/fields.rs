@@ -245,6 +245,13 @@ mod tests {
         assert_eq!(value("sched_switch", text, "next_prio"), Some(Number(49)));
         let text = format!("{text} Latency: 5.350 usecs");
         assert_eq!(value("sched_switch", &text, "next_comm"), Some(Text("a ==> b")));
+        let old = "task a b:7 [120] (S) ==> task c:8 [49]";
+        assert_eq!(value("sched_switch", old, "prev_comm"), Some(Text("a b")));
+        assert_eq!(value("sched_switch", old, "prev_state"), Some(Number(1)));
+        assert_eq!(value("sched_switch", old, "next_comm"), Some(Text("task c")));
+        let old = "task a b:7 [49] success=1 [002]";
+        assert_eq!(value("sched_wakeup", old, "comm"), Some(Text("a b")));
+        assert_eq!(value("sched_wakeup", old, "target_cpu"), Some(Number(2)));
         let text = "work struct 0xffff888100000010: function flush_to_ldisc";
         assert_eq!(value("workqueue_execute_start", text, "function"), Some(Function("flush_to_ldisc")));
         let text = "254,0 RA 16384 () 25526272 + 32 none,0,0 [trace-cmd]";

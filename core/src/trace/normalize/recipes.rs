@@ -32,7 +32,7 @@ const RECIPES: &[Row] = &[
     (&["sched_switch"], &[&["prev_pid", "prev_tid"], &["prev_prio"], &["prev_comm"], &["next_pid", "next_tid"], &["next_prio"], &["next_comm"], &["prev_state"]], switch),
     (&["sched_waking"], &[PID, &["prio"], &["comm"], &["target_cpu"]], |n, f| waking(n, f, false)),
     (&["sched_wakeup_new"], &[PID, &["prio"], &["comm"], &["target_cpu"]], |n, f| waking(n, f, true)),
-    (&["sched_wakeup"], &[PID, &["prio"], &["comm"], &["target_cpu"]], wakeup),
+    (&["sched_wakeup"], &[PID, &["prio"], &["comm"], &["target_cpu"], &["success"]], wakeup),
     (&["sched_migrate_task"], &[PID, &["prio"], &["comm"], &["orig_cpu"], &["dest_cpu"]], migrate),
     (&["sched_pi_setprio"], &[PID, &[], &["comm"], &["oldprio"], &["newprio"]], pi_setprio),
     (&["sched_process_fork"], &[&["child_pid_thread", "child_tid", "child_pid"], &[], &["child_comm"], &["parent_tid", "parent_pid"]], fork),

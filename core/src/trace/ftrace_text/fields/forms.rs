@@ -27,6 +27,10 @@ pub(super) fn short_switch(text: &str) -> Option<Fields<'_>> {
         Some((task(text[..at].trim())?, next))
     });
     let ((prev_comm, prev_pid, prev_prio, letters), (next_comm, next_pid, next_prio, _)) = tasks?;
+    // Kernels before 2.6.33: `task comm:pid [prio] (S) ==> comm:pid [prio]`.
+    let old = letters.strip_prefix('(').and_then(|letters| letters.strip_suffix(')'));
+    let old = old.and_then(|letters| Some((prev_comm.strip_prefix("task ")?, letters)));
+    let (prev_comm, letters) = old.unwrap_or((prev_comm, letters));
     Some(vec![
         field("prev_comm", Text(prev_comm)),
         field("prev_pid", Number(prev_pid)),
@@ -38,14 +42,20 @@ pub(super) fn short_switch(text: &str) -> Option<Fields<'_>> {
     ])
 }
 
-/// trace-cmd: `comm:pid [prio] CPU:001`.
+/// trace-cmd: `comm:pid [prio] CPU:001`; kernels before 2.6.33: `task comm:pid [prio] success=1 [001]`.
 pub(super) fn short_wakeup(text: &str) -> Option<Fields<'_>> {
-    let (comm, pid, prio, behind) = task(text)?;
+    let old = text.strip_prefix("task ").filter(|_| text.ends_with(']') && text.contains("] success="));
+    let (comm, pid, prio, behind) = task(old.unwrap_or(text))?;
     let mut fields = vec![field("comm", Text(comm)), field("pid", Number(pid)), field("prio", Number(prio))];
     for word in behind.split_ascii_whitespace() {
         match word.split_once(':') {
             Some(("CPU", cpu)) => fields.push(field("target_cpu", Number(cpu.parse().ok()?))),
-            _ if word.starts_with("success=") => {}
+            _ if word.starts_with("success=") => {
+                fields.push(field("success", Number(word["success=".len()..].parse().ok()?)));
+            }
+            None if old.is_some() => {
+                fields.push(field("target_cpu", Number(word.trim_matches(['[', ']']).parse().ok()?)));
+            }
             // The kernel's form, with a thread whose name looks like all of this.
             _ => return None,
         }

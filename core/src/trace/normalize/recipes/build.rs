@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use super::super::{left_as, Access, Fields, Texts};
 use crate::cpuset::{CpuSet, CPU_LIMIT};
-use crate::time::{Cpu, Mono, Ns, Tid};
-use crate::trace::event::{Faulted, Kind, Sym};
+use crate::time::{Cpu, Mono, Ns, Prio, Tid};
+use crate::trace::event::{Faulted, Kind, Sym, TaskRef};
 use crate::trace::flight;
 use crate::trace::value::{Array, Value};
 
@@ -52,12 +52,23 @@ fn target(f: &Fields<'_, '_>, index: usize) -> Option<Cpu> {
     f.int(index).filter(|&cpu| cpu >= 0).map(|cpu| Cpu(cpu as u32))
 }
 
+/// The thread of a wake-up, whose priority may have another scale.
+fn woken(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<TaskRef> {
+    let [others, woken] = n.prio_bias;
+    let task = n.task(f, 0)?;
+    Some(TaskRef { prio: task.prio.map(|prio| Prio(prio.0.saturating_add(woken - others))), ..task })
+}
+
 pub(super) fn waking(n: &mut Texts<'_>, f: &Fields<'_, '_>, new: bool) -> Option<Kind> {
-    Some(Kind::Waking { task: n.task(f, 0)?, target_cpu: target(f, 3), new, waker_prio: None })
+    Some(Kind::Waking { task: woken(n, f)?, target_cpu: target(f, 3), new, waker_prio: None })
 }
 
 pub(super) fn wakeup(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
-    Some(Kind::Wakeup { task: n.task(f, 0)?, target_cpu: target(f, 3) })
+    // Kernels before 3.0 also record attempts to wake a thread that was awake, or in another sleep.
+    if f.int(4) == Some(0) {
+        return None;
+    }
+    Some(Kind::Wakeup { task: woken(n, f)?, target_cpu: target(f, 3) })
 }
 
 pub(super) fn migrate(n: &mut Texts<'_>, f: &Fields<'_, '_>) -> Option<Kind> {
