@@ -238,6 +238,9 @@ impl Metadata {
                         record the guest without --host synchronisation";
             return Err(OpenError::Unsupported(text.into()));
         }
+        if let Some(text) = options.different_clocks() {
+            return Err(OpenError::Unsupported(text));
+        }
         self.time = options.time;
         self.info.machine.clone_from(&options.uname);
         self.info.clock.name.clone_from(&options.clock);

@@ -1,5 +1,7 @@
 //! Options of a trace.dat.
 
+use std::collections::BTreeSet;
+
 use super::super::bytes::Reader;
 use super::super::item::Damage;
 use super::metadata::{Buffer, CpuData};
@@ -43,6 +45,8 @@ pub(super) struct Options {
     pub v6_buffers: Vec<(u64, String)>,
     /// Version 7: offset of the section, and the buffer in it.
     pub v7_buffers: Vec<(u64, Buffer)>,
+    /// Version 7: the clocks of buffers with data.
+    pub buffer_clocks: BTreeSet<String>,
     /// Version 7: id and offset of sections.
     pub sections: Vec<(u16, u64)>,
     /// Version 7: offsets of buffers with text.
@@ -80,8 +84,11 @@ pub(super) fn read_v7(options: &mut Options, reader: &mut Reader<'_>) -> Result<
         match option {
             id::DONE => return body.u64("offset of the next options"),
             id::BUFFER => {
-                let buffer = v7_buffer(&mut body)?;
-                options.v7_buffers.push(buffer);
+                let (offset, clock, buffer) = v7_buffer(&mut body)?;
+                if !(buffer.cpus.is_empty() || clock.is_empty()) {
+                    options.buffer_clocks.insert(clock);
+                }
+                options.v7_buffers.push((offset, buffer));
             }
             id::BUFFER_TEXT => {
                 options.text_buffers.push(body.u64("offset of a text buffer")?);
@@ -95,10 +102,10 @@ pub(super) fn read_v7(options: &mut Options, reader: &mut Reader<'_>) -> Result<
     Err(Damage::new(reader.offset(), "options end without their end mark"))
 }
 
-fn v7_buffer(body: &mut Reader<'_>) -> Result<(u64, Buffer), Damage> {
+fn v7_buffer(body: &mut Reader<'_>) -> Result<(u64, String, Buffer), Damage> {
     let offset = body.u64("offset of a buffer")?;
     let name = body.text("name of a buffer")?.to_owned();
-    let _clock_of_top_buffer = body.text("clock of a buffer")?;
+    let clock = chosen_clock(body.text("clock of a buffer")?).to_owned();
     let page_size = body.u32("page size of a buffer")?;
     let cpus = body.u32("number of CPUs of a buffer")?;
     let mut buffer = Buffer { name, page_size, compressed: false, cpus: Vec::new() };
@@ -110,10 +117,19 @@ fn v7_buffer(body: &mut Reader<'_>) -> Result<(u64, Buffer), Damage> {
             buffer.cpus.push(CpuData { cpu, offset, size });
         }
     }
-    Ok((offset, buffer))
+    Ok((offset, clock, buffer))
 }
 
 impl Options {
+    /// Why the times of its buffers cannot be compared.
+    pub fn different_clocks(&self) -> Option<String> {
+        let clocks: Vec<&str> = self.buffer_clocks.iter().map(String::as_str).collect();
+        (clocks.len() > 1).then(|| {
+            let clocks = clocks.join(" and ");
+            format!("its buffers have the clocks {clocks}, whose times cannot be compared: record all with -C mono")
+        })
+    }
+
     /// Options that are the same in both versions; unknown ones are skipped, as the format requires.
     fn take(&mut self, option: u16, body: &mut Reader<'_>) -> Result<(), Damage> {
         match option {
@@ -174,6 +190,7 @@ pub(super) fn chosen_clock(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::bytes::Order;
     use super::*;
 
     #[test]
@@ -181,6 +198,30 @@ mod tests {
         assert_eq!(chosen_clock("local global [mono] mono_raw boot\n\0"), "mono");
         assert_eq!(chosen_clock("tsc2nsec"), "tsc2nsec");
         assert_eq!(chosen_clock(""), "");
+    }
+
+    #[test]
+    fn buffers_with_data_have_one_clock() {
+        let told = |clocks: [&str; 2], cpus: u32| {
+            let mut bytes = Vec::new();
+            for clock in clocks {
+                let cpu = [&0u32.to_le_bytes()[..], &64u64.to_le_bytes(), &32u64.to_le_bytes()].concat();
+                let head =
+                    [&9u64.to_le_bytes()[..], b"name\0", clock.as_bytes(), b"\0", &4096u32.to_le_bytes()]
+                        .concat();
+                let body = [head, cpus.to_le_bytes().to_vec(), cpu.repeat(cpus as usize)].concat();
+                bytes.extend(
+                    [&id::BUFFER.to_le_bytes()[..], &(body.len() as u32).to_le_bytes(), &body].concat(),
+                );
+            }
+            bytes.extend([&id::DONE.to_le_bytes()[..], &8u32.to_le_bytes(), &0u64.to_le_bytes()].concat());
+            let (mut options, mut reader) = (Options::default(), Reader::new(&bytes, 0, Order::Little));
+            assert_eq!(read_v7(&mut options, &mut reader), Ok(0));
+            options.different_clocks()
+        };
+        assert_eq!(told(["mono", "mono"], 1), None);
+        assert_eq!(told(["mono", "boot"], 0), None);
+        assert!(told(["mono", "boot"], 1).unwrap().contains("clocks boot and mono"));
     }
 
     #[test]
