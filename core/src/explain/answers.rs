@@ -230,6 +230,13 @@ impl Answers {
                 "an interval that started at {begin} has no end, and is not listed: its thread exited {length} later"
             ));
         }
+        if let Some((length, cpu, end)) = found.longest_of_idle {
+            let (count, are) =
+                (counted(found.of_idle, "interval"), if found.of_idle == 1 { "is" } else { "are" });
+            limits.push(format!(
+                "{count} {are} of the idle task, and not listed: the longest took {length}, on CPU {cpu} until {end}"
+            ));
+        }
         if found.spanning_losses > 0 {
             let (count, s) = (found.spanning_losses, if found.spanning_losses == 1 { "s" } else { "" });
             let longest =
@@ -260,9 +267,16 @@ impl Answers {
         if let Some((least, name, end)) = &found.longest_waited_before {
             let count = counted(found.waited_before, "thread");
             let were = if found.waited_before == 1 { "was" } else { "were" };
-            limits.push(format!(
-                "{count} {were} already waiting for a CPU when the trace started (woken or preempted): {name} took at least {least}, until {end}"
-            ));
+            limits.push(match found.may_be_new {
+                true => format!(
+                    "{count} {were} already waiting for a CPU when the trace started, or new (the trace has neither \
+                     sched_wakeup_new nor sched_process_fork): unless new, {name} took at least {least}, until {end}"
+                ),
+                false => format!(
+                    "{count} {were} already waiting for a CPU when the trace started (woken or preempted): {name} took at least \
+                     {least}, until {end}"
+                ),
+            });
         }
         limits.extend(found.unanswerable.map(str::to_owned));
         if found.only_in_order {

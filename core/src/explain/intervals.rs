@@ -143,6 +143,10 @@ struct Search<'s> {
     silences: Silences,
     /// The last end of an interval, by thread.
     ended: HashMap<Tid, Mono>,
+    /// The trace has a wake-up.
+    has_wakeup: bool,
+    /// The trace has the start of a thread.
+    has_start: bool,
     found: Found,
 }
 
@@ -200,6 +204,8 @@ impl<'s> Search<'s> {
             gaps: Gaps::default(),
             ended: HashMap::default(),
             silences: Silences::default(),
+            has_wakeup: false,
+            has_start: false,
             found,
         }
     }
@@ -269,6 +275,7 @@ impl<'s> Search<'s> {
             Kind::Fork { child, .. } => {
                 self.over(child.tid, event.at);
                 self.switched.entry(child.tid).or_default().is_new = true;
+                self.has_start = true;
             }
             Kind::Switch { prev, left_as: LeftAs::Dead, .. } => self.over(prev.tid, event.at),
             _ => {}
@@ -324,6 +331,7 @@ impl<'s> Search<'s> {
         }
         if *self.question == Question::Wakeups {
             self.unfinished();
+            self.unrecorded();
         }
         self.choose_all();
         let end = self.found.reach.map_or(Mono(0), |(_, last)| last);

@@ -1,7 +1,8 @@
 //! Wake-ups of which one end is not recorded.
 
 use super::{find, find_realtime_wakeups, Found, Question, Whose};
-use crate::time::{Mono, Ns, Tid};
+use crate::explain::answers::{Answers, TraceFacts};
+use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::ftrace_text::FtraceText;
 
 /// Two wake-ups of a real-time thread, of 10 and 300 us, while another thread has the CPU.
@@ -77,4 +78,66 @@ fn wake_ups_of_which_only_one_end_is_recorded_answer_nothing() {
         assert!(half.has_only_halves(), "{without:?}");
     }
     assert!(!found(&text(&[])).has_only_halves());
+}
+
+/// As `trace-cmd record -e sched_switch -e sched_waking`.
+#[test]
+fn a_thread_without_a_wake_up_may_be_new_if_no_start_of_a_thread_is_recorded() {
+    let (first, new) =
+        ("x-7 [001] d.... 1.000001: sched_stat: a=1\n", "x-7 [001] d.... 1.000002: sched_wakeup_new: ");
+    let waited = format!("{first}{}", text(&[100]));
+    let unknown = found(&waited);
+    assert_eq!((unknown.waited_before, unknown.may_be_new), (1, true));
+    let known = found(&format!("{first}{new}comm=y pid=77 prio=120 target_cpu=001\n{}", text(&[100])));
+    assert_eq!((known.waited_before, known.may_be_new), (1, false));
+    let told = |found: &Found| Answers::new(TraceFacts::default(), String::new(), found).limits.join("; ");
+    assert!(told(&unknown).contains("or new (the trace has neither"), "{}", told(&unknown));
+    assert!(!told(&known).contains("new"), "{}", told(&known));
+}
+
+/// The idle task is one on each CPU: their intervals do not mix, and are not left out in silence.
+#[test]
+fn intervals_of_idle_tasks_are_counted() {
+    let between = |end: &str| Question::Between {
+        from: "event:irq_disable".parse().unwrap(),
+        to: end.parse().unwrap(),
+        pair: None,
+    };
+    let text = "<idle>-0 [000] d... 1.000100: irq_disable: a=1
+<idle>-0 [001] d... 1.000200: irq_disable: a=1
+<idle>-0 [001] d... 1.000300: irq_enable: a=1
+x-7 [001] d... 1.000400: irq_disable: a=1
+x-7 [001] d... 1.000450: irq_enable: a=1
+<idle>-0 [000] d... 1.002100: irq_enable: a=1
+";
+    let source = FtraceText::open(text.as_bytes()).unwrap();
+    let found = find(&source, &between("event:irq_enable"), &Whose::default());
+    assert_eq!((found.count, found.of_idle, found.unmatched_begins, found.unmatched_ends), (1, 2, 0, 0));
+    assert_eq!(found.longest_of_idle, Some((Ns::from_us(2_000), Cpu(0), Mono(1_002_100_000))));
+    assert!(found.may_hide_worse(), "2000 us are longer than 50");
+    let told = Answers::new(TraceFacts::default(), String::new(), &found).limits.join("; ");
+    assert!(
+        told.contains("2 intervals are of the idle task") && told.contains("2.000 ms, on CPU 0"),
+        "{told}"
+    );
+    // Without switches, there is another question to ask.
+    let none = find(&source, &Question::Wakeups, &Whose::default());
+    assert!(none.unanswerable.unwrap().contains("--between event:irq_disable event:irq_enable"));
+}
+
+/// Kernels before 3.0 print `success=0` where the thread was awake, or its sleep was of another kind.
+#[test]
+fn an_attempt_to_wake_a_thread_starts_nothing() {
+    let text = "x-7 [001] d... 1.000000: sched_switch: prev_comm=rt prev_pid=8 prev_prio=19 prev_state=D ==> next_comm=x next_pid=7 next_prio=120
+x-7 [001] d... 1.001000: sched_wakeup: comm=rt pid=8 prio=19 success=0 target_cpu=001
+x-7 [001] d... 1.009000: sched_wakeup: comm=rt pid=8 prio=19 success=1 target_cpu=001
+x-7 [001] d... 1.009100: sched_switch: prev_comm=x prev_pid=7 prev_prio=120 prev_state=R ==> next_comm=rt next_pid=8 next_prio=19
+";
+    let short =
+        text.replace("comm=rt pid=8 prio=19 success=", "rt:8 [19] success=").replace(" target_cpu=001", "");
+    for text in [text, &short] {
+        let found = found(text);
+        assert_eq!((found.count, found.unseen_switch_ins), (1, 0), "{text}");
+        assert_eq!(found.intervals[0].total(), Ns::from_us(100));
+    }
 }

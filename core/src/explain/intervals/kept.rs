@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::{Begun, FoundInterval, Search};
+use super::{Begun, FoundInterval, Question, Search};
 use crate::time::Tid;
 use crate::trace::event::Event;
 
@@ -17,6 +17,11 @@ impl Search<'_> {
     /// `unfinished`: `event` is only the end of the trace.
     pub(super) fn keep_until(&mut self, begun: Begun, tid: Tid, event: &Event, unfinished: bool) {
         if tid == Tid::IDLE {
+            if matches!(self.question, Question::Between { .. }) && !unfinished {
+                self.found.of_idle += 1;
+                let one = (event.at.since(begun.at), event.cpu, event.at);
+                self.found.longest_of_idle = self.found.longest_of_idle.max(Some(one));
+            }
             return;
         }
         let interval = FoundInterval {

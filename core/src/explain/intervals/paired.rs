@@ -2,6 +2,7 @@
 
 use super::{Begun, Found, Question, Search};
 use crate::explain::markers::Matcher;
+use crate::time::Tid;
 use crate::trace::event::Event;
 use crate::trace::item::Record;
 use crate::trace::source::Source;
@@ -50,7 +51,7 @@ impl Search<'_> {
         let earlier = match (&self.question, key) {
             (Question::Between { pair: Some(_), .. }, Some(key)) => self.by_key.insert(key, begun),
             (Question::Between { pair: Some(_), .. }, None) => Some(begun),
-            _ => self.by_thread.insert(tid, begun),
+            _ => self.by_thread.insert(paired_as(event, tid), begun),
         };
         earlier.iter().for_each(|earlier| self.unended(earlier, event.at));
         self.found.unmatched_begins += u64::from(earlier.is_some());
@@ -62,7 +63,7 @@ impl Search<'_> {
         let begun = match (&self.question, &key) {
             (Question::Between { pair: Some(_), .. }, Some(key)) => self.by_key.remove(key),
             (Question::Between { pair: Some(_), .. }, None) => None,
-            _ => self.by_thread.remove(&tid),
+            _ => self.by_thread.remove(&paired_as(event, tid)),
         };
         let before = self.ended.insert(tid, event.at);
         match begun {
@@ -76,5 +77,13 @@ impl Search<'_> {
                 }
             }
         }
+    }
+}
+
+/// The idle task is one on each CPU.
+fn paired_as(event: &Event, tid: Tid) -> Tid {
+    match tid {
+        Tid::IDLE => Tid(-1 - i32::try_from(event.cpu.0).unwrap_or(i32::MAX - 1)),
+        tid => tid,
     }
 }

@@ -102,12 +102,18 @@ pub struct Found {
     pub waited_before: u64,
     /// The longest of them: its minimum length, its thread and its end.
     pub longest_waited_before: Option<(Ns, String, Mono)>,
+    /// The start of no thread is recorded: those threads may be new instead.
+    pub may_be_new: bool,
     /// The longest of them, of a real-time thread: its minimum length.
     pub longest_realtime_before: Option<Ns>,
     /// Number of switch-ins of threads that slept, without the wake-up in between.
     pub unseen_wakings: u64,
     /// The longest of them: its maximum length, from the start of the sleep on, its thread and its end.
     pub longest_unseen_waking: Option<(Ns, String, Mono)>,
+    /// Number of intervals between markers in the idle task, which are not listed.
+    pub of_idle: u64,
+    /// The longest of them: its length, its CPU and its end.
+    pub longest_of_idle: Option<(Ns, Cpu, Mono)>,
     /// The trace lacks the events for the query: those to record.
     pub unanswerable: Option<&'static str>,
     /// The interrupts are paired with the next switch-in: no event links them.
@@ -175,7 +181,8 @@ impl Found {
         let begun_in_loss = self.longest_begun_in_loss.map(|(least, _)| least);
         let unseen_waking = self.longest_unseen_waking.as_ref().map(|(most, ..)| *most);
         let without_start = begun_in_loss.max(unseen_waking).max(self.longest_realtime_before);
-        longest(true).max(without_start).max(self.cut()) > longest(false)
+        let of_idle = self.longest_of_idle.map(|(length, ..)| length);
+        longest(true).max(without_start).max(self.cut()).max(of_idle) > longest(false)
     }
 
     /// Whether the only intervals are wake-ups of which one end is not recorded.

@@ -50,11 +50,13 @@ impl Search<'_> {
     /// The queries without markers.
     pub(super) fn scheduled(&mut self, event: &Event) {
         match (self.question, event.kind) {
-            (Question::Wakeups, Kind::Waking { task, target_cpu, .. }) => {
+            (Question::Wakeups, Kind::Waking { task, target_cpu, new, .. }) => {
+                (self.has_wakeup, self.has_start) = (true, self.has_start || new);
                 self.aimed_at.extend(target_cpu.map(|cpu| (task.tid, cpu)));
                 self.woken(task, event.at);
             }
             (Question::Wakeups, Kind::Wakeup { task, target_cpu }) => {
+                self.has_wakeup = true;
                 let cpu = target_cpu.unwrap_or(event.cpu);
                 self.aimed_at.insert(task.tid, cpu);
                 self.woken_at_last(task, event.at);

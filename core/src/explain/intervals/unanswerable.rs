@@ -4,6 +4,18 @@ use super::Question;
 use crate::trace::normalize::is_text;
 use crate::trace::source::Source;
 
+/// Queries for wake-ups.
+pub(super) const NO_SWITCH: &str =
+    "sched_switch is not recorded: the times at which threads got a CPU are unknown";
+const ONLY_IRQS_OFF: &str =
+    "sched_switch is not recorded: the times at which threads got a CPU are unknown; the times with \
+    interrupts off: --between event:irq_disable event:irq_enable";
+const ONLY_PREEMPT_OFF: &str =
+    "sched_switch is not recorded: the times at which threads got a CPU are unknown; the times with \
+    preemption off: --between event:preempt_disable event:preempt_enable";
+pub(super) const NO_WAKE_UP: &str =
+    "no wake-up is recorded (sched_waking): only the times at which threads got a CPU are known";
+
 /// The events that the trace would need for `question`, if it lacks them: those that start and end the intervals, and
 /// the switches, without which no interval can be explained.
 pub(super) fn unanswerable(source: &dyn Source, question: &Question) -> Option<&'static str> {
@@ -16,12 +28,14 @@ pub(super) fn unanswerable(source: &dyn Source, question: &Question) -> Option<&
             Some("sched_switch is not recorded: what the threads did from one marker to the other is unknown")
         }
         Question::Between { .. } => None,
-        Question::Wakeups if !has_switches => {
-            Some("sched_switch is not recorded: the times at which threads got a CPU are unknown")
-        }
-        Question::Wakeups if !has(&|name| WAKINGS.contains(&name)) => {
-            Some("no wake-up is recorded (sched_waking): only the times at which threads got a CPU are known")
-        }
+        Question::Wakeups if !has_switches => Some(match () {
+            () if has(&|name| name == "irq_disable") && has(&|name| name == "irq_enable") => ONLY_IRQS_OFF,
+            () if has(&|name| name == "preempt_disable") && has(&|name| name == "preempt_enable") => {
+                ONLY_PREEMPT_OFF
+            }
+            () => NO_SWITCH,
+        }),
+        Question::Wakeups if !has(&|name| WAKINGS.contains(&name)) => Some(NO_WAKE_UP),
         Question::Wakeups => None,
         Question::Threshold if !classes.iter().any(is_text) => {
             Some("no text is recorded (trace_marker): when cyclictest exceeded its threshold is unknown")

@@ -3,6 +3,7 @@
 //! A waking of a thread that is on its CPU is not a wake-up. If another thread was switched in there last, the thread's
 //! switch-in was not recorded, and only an upper limit of the latency is known: until it left again.
 
+use super::unanswerable::{NO_SWITCH, NO_WAKE_UP};
 use super::{Begun, Search};
 use crate::explain::turns::{Came, TWICE};
 use crate::time::{Mono, Ns, Tid};
@@ -124,7 +125,31 @@ impl Search<'_> {
         self.turns.known() == self.cpus.len() // a CPU with a switch is one with events
     }
 
-    /// A switch-in without a wake-up: the thread waited since before the trace, woken or preempted.
+    /// What the trace does not record, although it may declare the events.
+    pub(super) fn unrecorded(&mut self) {
+        let found = &mut self.found;
+        // Its formats are those of all events of the kernel, not of the recorded ones.
+        let declares_all = self.source.info().format.starts_with("trace.dat");
+        let starts = ["sched_wakeup_new", "sched_process_fork"];
+        let declares_starts =
+            self.source.catalogue().classes().iter().any(|class| starts.contains(&&*class.name));
+        found.may_be_new = !self.has_start && (declares_all || !declares_starts);
+        if found.unanswerable.is_some() || found.events == 0 {
+            return;
+        }
+        if declares_all && self.turns.known() == 0 {
+            found.unanswerable = Some(NO_SWITCH);
+        } else if !self.has_wakeup && (declares_all || found.waited_before + found.unseen_wakings > 0) {
+            found.unanswerable = Some(NO_WAKE_UP);
+        } else {
+            return;
+        }
+        (found.waited_before, found.unseen_wakings) = (0, 0);
+        (found.longest_waited_before, found.longest_unseen_waking) = (None, None);
+        found.longest_realtime_before = None;
+    }
+
+    /// A switch-in without a wake-up: the thread waited since before the trace, woken or preempted, or it is new.
     pub(super) fn waited_before(&mut self, next: TaskRef, at: Mono) {
         let Some((first, _)) = self.found.reach else { return };
         if !self.is_first_switch || next.tid == Tid::IDLE || self.lost_until > Mono(0) || self.is_others(next)
