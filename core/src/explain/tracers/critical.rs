@@ -228,8 +228,9 @@ fn told_wakeup(
     };
     let named = |tid: Tid| names.of(&Thread { tid, ..Thread::default() });
     let how = woken.map_or(String::new(), |place| how_woken(steps, place));
-    // The wake-up came from this CPU: it had left idle before.
-    let was_awake = woken.is_some_and(|place| steps[place].cpu == cpu);
+    // The wake-up came from this CPU, or from its interrupt: it had left idle before.
+    let by_interrupt = || steps.first().is_some_and(|first| first.cpu == cpu && first.in_interrupt());
+    let was_awake = woken.map_or_else(by_interrupt, |place| steps[place].cpu == cpu);
     let mut sentence = format!("{victim} waited {amount} for CPU {cpu}{how}");
     let share = percent(net, total);
     let was = match owner {

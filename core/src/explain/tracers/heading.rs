@@ -9,6 +9,9 @@ use crate::trace::ftrace_text::tidy::has_latency_time;
 /// Number of lines searched for the heading.
 const LOOKED_AT: usize = 4_000;
 
+/// The tracer of a heading that lacks its first lines and has both ends of a section.
+pub(super) const SECTIONS: &str = "irqsoff, preemptoff or preemptirqsoff";
+
 /// Contents of the heading.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Heading {
@@ -45,6 +48,9 @@ impl Heading {
                 None if is_of_old_kernel(trimmed) => heading.line(trimmed),
                 None => {}
             }
+        }
+        if heading.tracer.is_empty() && heading.started.is_some() && heading.ended.is_some() {
+            SECTIONS.clone_into(&mut heading.tracer);
         }
         (!heading.tracer.is_empty()).then_some(heading)
     }
@@ -197,7 +203,7 @@ fn is_heading(line: &str) -> bool {
 fn is_of_old_kernel(line: &str) -> bool {
     let starts = ["| task:", "=> started at:", "=> ended at:"];
     line.contains(" latency trace v1")
-        || line.starts_with("latency:") && line.contains("CPU#")
+        || line.starts_with("latency:") && (line.contains("CPU#") || line.contains("#CPUS:"))
         || starts.iter().any(|start| line.starts_with(start))
 }
 

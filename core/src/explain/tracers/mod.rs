@@ -16,6 +16,8 @@ mod net_noise;
 mod noise;
 #[cfg(test)]
 mod pasted_tests;
+#[cfg(test)]
+mod published_tests;
 mod recorded;
 mod rtla;
 mod section;
@@ -103,7 +105,7 @@ fn is_known(tracer: &str) -> bool {
     let tracers =
         ["wakeup", "wakeup_rt", "wakeup_dl", "irqsoff", "preemptoff", "preemptirqsoff", "preemption"];
     let others = ["timerlat", "osnoise", "hwlat", "function_graph", "function"];
-    tracers.contains(&tracer) || others.contains(&tracer)
+    tracers.contains(&tracer) || others.contains(&tracer) || tracer == heading::SECTIONS
 }
 
 /// Lines of a tracer without their heading, if they can be of no other.
@@ -143,7 +145,7 @@ fn read_one(text: &str) -> Option<Report> {
     let (whole, text) = (text, heading::extent(text, &heading));
     let mut report = match heading.tracer.as_str() {
         "wakeup" | "wakeup_rt" | "wakeup_dl" => critical::wakeup(text, &heading),
-        "irqsoff" | "preemptoff" | "preemptirqsoff" => section::read(text, &heading),
+        "irqsoff" | "preemptoff" | "preemptirqsoff" | heading::SECTIONS => section::read(text, &heading),
         // The latency tracer of -rt patches before 2.6.27 uses one name for both.
         "preemption" if is_old_wakeup(text) => critical::wakeup(text, &heading),
         "preemption" => section::read(text, &heading),
@@ -155,6 +157,7 @@ fn read_one(text: &str) -> Option<Report> {
         _ => return None,
     };
     doubts::add(&mut report, text, &heading);
+    report.is_doubtful |= heading.tracer == heading::SECTIONS;
     if heading::has_events_around(whole, text) {
         let limit = "the text has lines of another trace beside the report: put them in a file of their own";
         report.limits.push(limit.to_owned());

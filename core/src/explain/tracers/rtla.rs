@@ -65,6 +65,9 @@ fn analysis(text: &str) -> Report {
     let mut parts: Vec<(Kind, String, Ns)> = Vec::new();
     let mut under: Option<Kind> = None;
     let (mut total, mut irq_latency, mut stack) = (None, None, Vec::new());
+    // The thread that a late interrupt found on the CPU has no time.
+    let (mut names_thread, mut found) = (false, None);
+    let mut blocked = None;
     let mut count = 0;
     for line in lines {
         count += 1;
@@ -76,7 +79,13 @@ fn analysis(text: &str) -> Report {
         if trimmed.starts_with("Max timerlat") || trimmed.starts_with("Printing CPU tasks") {
             break;
         }
-        let Some((name, net)) = item(trimmed) else { continue };
+        let Some((name, net)) = item(trimmed) else {
+            if names_thread {
+                found = thread(trimmed);
+            }
+            names_thread = trimmed.starts_with("Blocking thread:");
+            continue;
+        };
         // Versions before 6.4 print no newline between these two.
         let name = name.find("IRQ handler delay").map_or(name, |at| &name[at..]);
         let label = printable::line(name.trim_end_matches(':').trim()).into_owned();
@@ -100,7 +109,9 @@ fn analysis(text: &str) -> Report {
                 take(Kind::TimerInterrupt, label);
                 under = None;
             }
-            name if name.starts_with("Blocking thread") => under = Some(Kind::Thread),
+            name if name.starts_with("Blocking thread") => {
+                (under, blocked) = (Some(Kind::Thread), Some((Kind::Thread, label, net)));
+            }
             name if name.starts_with("IRQ interference") => under = Some(Kind::HardIrq),
             name if name.starts_with("Softirq interference") => under = Some(Kind::Softirq),
             name if name.starts_with("NMI interference") => {
@@ -120,8 +131,19 @@ fn analysis(text: &str) -> Report {
         let idle = parts.iter().find_map(|(_, name, _)| name.strip_prefix("swapper/"))?;
         idle.split(':').next()?.parse().ok()
     });
-    let in_thread = total.is_some();
-    let total = total.or(irq_latency).unwrap_or_else(|| parts.iter().map(|(_, _, net)| *net).sum());
+    // Only the analysis of a late thread has items after the latency of the interrupt; its last line is the total.
+    let is_cut = total.is_none()
+        && (blocked.is_some()
+            || parts.iter().any(|(kind, ..)| !matches!(kind, Kind::Idle | Kind::TimerLate | Kind::Nmi)));
+    if is_cut && !parts.iter().any(|(kind, ..)| *kind == Kind::Thread) {
+        parts.extend(blocked);
+    }
+    let in_thread = total.is_some() || is_cut;
+    let sum = parts.iter().map(|(_, _, net)| *net).sum();
+    let total = match is_cut {
+        true => irq_latency.unwrap_or_default().max(sum),
+        false => total.or(irq_latency).unwrap_or(sum),
+    };
     let mut left = total;
     let mut leaves = Vec::new();
     for (kind, label, net) in &parts {
@@ -138,14 +160,18 @@ fn analysis(text: &str) -> Report {
     };
     let mut tree = Segment::group(Kind::Passage, label, Mono(0), total, leaves);
     let code: Vec<String> = super::stack::interrupted(&stack).to_vec();
-    let main = parts.iter().max_by_key(|(_, _, net)| *net);
+    let main = parts.iter().filter(|(_, _, net)| *net > Ns::ZERO).max_by_key(|(_, _, net)| *net);
     let on = cpu.map_or("?".to_owned(), |cpu| cpu.to_string());
-    let mut sentence = format!("rtla timerlat stopped on CPU {on} at {total}");
+    let at = if is_cut { "at least " } else { "" };
+    let mut sentence = format!("rtla timerlat stopped on CPU {on} at {at}{total}");
     let mut sorted: Vec<_> = parts.iter().collect();
     sorted.sort_by_key(|(_, _, net)| std::cmp::Reverse(*net));
     for (kind, name, net) in sorted.into_iter().take(4).filter(|(_, _, net)| net.0 * 20 >= total.0) {
         let what = if *kind == Kind::Thread { "thread " } else { "" };
         sentence.push_str(&format!("; {what}{name} took {net} ({})", percent(*net, total)));
+    }
+    if let Some(found) = &found {
+        sentence.push_str(&format!("; the late interrupt found {found} on the CPU"));
     }
     if let Some(call) = super::stack::call(&code) {
         sentence.push_str(&format!("; the timer interrupted it in system call {call}"));
@@ -156,13 +182,17 @@ fn analysis(text: &str) -> Report {
     let (cause, advice) = match main {
         Some((Kind::Thread, name, _)) => (format!("thread: {name}"), format!("{name} was not preempted: find where it keeps preemption off (the stack shows it), or keep it off this CPU")),
         Some((Kind::Idle, ..)) => ("idle exit".to_owned(), "forbid deep idle states (0 in /dev/cpu_dma_latency)".to_owned()),
-        Some((_, name, _)) => (name.clone(), "find what kept interrupts off on that CPU, or which interrupt came first".to_owned()),
-        None => ("unexplained".to_owned(), String::new()),
+        Some((_, name, _)) => (name.clone(), OFF.to_owned()),
+        None => ("unexplained".to_owned(), found.map_or(String::new(), |_| OFF.to_owned())),
     };
     let told = (sentence, cause, advice);
     let mut limits = Vec::new();
     if total == Ns::ZERO {
         limits.push("no time is in the analysis: it was cut".to_owned());
+    } else if is_cut {
+        limits.push(
+            "the analysis has no line 'Thread latency': it was cut, and the rest is not known".to_owned(),
+        );
     }
     let worst = (total > Ns::ZERO).then(|| Finding {
         thread: Thread { comm: "timerlat".to_owned(), ..Thread::default() },
@@ -177,8 +207,17 @@ fn analysis(text: &str) -> Report {
         count: u64::from(worst.is_some()),
         worst,
         limits,
-        is_doubtful: false,
+        is_doubtful: is_cut,
     }
+}
+
+/// Advice for a late interrupt.
+const OFF: &str = "find what kept interrupts off on that CPU, or which interrupt came first";
+
+/// `ip:3567`
+fn thread(text: &str) -> Option<String> {
+    let (_, tid) = text.rsplit_once(':')?;
+    tid.trim().parse::<u32>().ok().map(|_| printable::line(text).into_owned())
 }
 
 /// A table of rtla: the largest of its figures, without a cause.

@@ -21,6 +21,7 @@ fn printed<'t>(text: Cow<'t, str>, mark: char, repair: impl Fn(&str) -> String) 
 /// Columns as the parser expects them: no tabs, one blank where all blanks are doubled, ASCII arrows, dots and dashes.
 pub(super) fn columns(text: Cow<'_, str>) -> Cow<'_, str> {
     let text = if_known(text, '\t', |text| text.replace('\t', " "));
+    let text = if_known(text, '\\', unescaped);
     let text =
         if text.contains(['…', '⇒', '→', '←', '–']) { better(text, false, ascii) } else { text };
     let text = match known(&text) {
@@ -52,6 +53,20 @@ fn better<'t>(text: Cow<'t, str>, is_more: bool, repair: impl Fn(&str) -> String
         true => Cow::Owned(repaired),
         false => text,
     }
+}
+
+/// Without the backslashes of Markdown: `\_\_do\_softirq`.
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        let is_escape =
+            c == '\\' && matches!(characters.peek(), Some('_' | '*' | '[' | ']' | '<' | '>' | '#' | '`'));
+        if !is_escape {
+            plain.push(c);
+        }
+    }
+    plain
 }
 
 /// Arrows, dots and dashes of word processors.

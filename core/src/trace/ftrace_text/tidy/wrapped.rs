@@ -138,7 +138,31 @@ fn is_rest(line: &str) -> bool {
         || is_known(line)
         || begins(line)
         || is_of_graph(line)
+        || is_of_analysis(line)
         || is_read())
+}
+
+/// A line of rtla's analysis: an item, a thread with its time (`objtool:49256  3.79 us`), or a frame of a stack.
+fn is_of_analysis(line: &str) -> bool {
+    const ITEMS: [&str; 11] = [
+        "Previous IRQ interference",
+        "IRQ handler delay",
+        "IRQ latency",
+        "Timerlat IRQ duration",
+        "Blocking thread",
+        "NMI interference",
+        "IRQ interference",
+        "Softirq interference",
+        "Thread interference",
+        "Thread latency",
+        "Max timerlat IRQ latency",
+    ];
+    let is_thread = || {
+        let (who, time) = line.strip_suffix(" us")?.rsplit_once(char::is_whitespace)?;
+        let (_, tid) = who.trim_end().rsplit_once(':')?;
+        (tid.parse::<u32>().is_ok() && time.parse::<f64>().is_ok()).then_some(())
+    };
+    line.starts_with("->") || ITEMS.iter().any(|item| line.starts_with(item)) || is_thread().is_some()
 }
 
 fn is_rule(line: &str) -> bool {
