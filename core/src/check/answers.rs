@@ -53,7 +53,19 @@ pub(super) fn realtime(facts: &Facts) -> (Option<bool>, Vec<String>) {
     if let Some(option) = old {
         witnesses.push((true, format!("CONFIG_PREEMPT_RT_FULL={option}")));
     } else if let Ok(option) = facts.config("PREEMPT_RT") {
-        witnesses.push((option == "y", format!("CONFIG_PREEMPT_RT={option}")));
+        let told = format!("CONFIG_PREEMPT_RT={option}");
+        match option == "y" {
+            // The patches for Linux 5.2 and before, and other kernels, drop it without a word.
+            true if patches::has_rt_full(facts) => {
+                witnesses.push((false, format!("{told}, but the option of this series is PREEMPT_RT_FULL")));
+            }
+            true if facts.config_is_partial() => {
+                let told =
+                    format!("{told}, which kernels without the option ignore: check the whole configuration");
+                return (None, vec![told]);
+            }
+            is => witnesses.push((is, told)),
+        }
     }
     if let Ok(version) = facts.text("/proc/sys/kernel/version") {
         let flag = version.split_ascii_whitespace().find(|word| word.starts_with("PREEMPT"));

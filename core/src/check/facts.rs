@@ -145,6 +145,12 @@ impl<'a> Facts<'a> {
         self.snapshot.later_s
     }
 
+    /// Whether the configuration is a fragment or a defconfig.
+    #[must_use]
+    pub fn config_is_partial(&self) -> bool {
+        self.snapshot.config_is_partial
+    }
+
     /// A build option: `y`, `m`, `n` or its value.
     pub fn config(&self, option: &str) -> Known<&'a str> {
         let config = self.snapshot.config.as_ref().ok_or_else(|| {

@@ -1,6 +1,7 @@
 //! Applies rules to facts.
 
 use super::facts::{by_value, number, Facts, Known};
+use super::patches::options_of;
 use super::rule::{Answer, Expect, Fix, Judged, Missing, Outcome, Rule, Severity};
 use super::rules;
 use super::snapshot::Origin;
@@ -188,6 +189,7 @@ fn filled(fix: &Fix, facts: &Facts) -> (Kind, String) {
         .replace("{cpus}", &known(&facts.cpus, "CPUs of the real-time work"))
         .replace("{housekeeping_mask}", &mask(&housekeeping))
         .replace("{housekeeping}", &known(&housekeeping, "all other CPUs"));
+    let text = if kind == Kind::Build { options_of(facts, &text) } else { text };
     (kind, text)
 }
 

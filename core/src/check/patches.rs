@@ -5,6 +5,8 @@
 //! only be looked up there. Source of the list: the directories there, checked against announcements and third-party
 //! instructions that name a release. Series with patches against release candidates only (5.12) are not in it.
 
+use super::facts::Facts;
+
 /// Series before 6.12 that have a real-time patch, ascending.
 const PATCHED: [(u32, u32); 47] = [
     (3, 0),
@@ -55,6 +57,28 @@ const PATCHED: [(u32, u32); 47] = [
     (6, 10),
     (6, 11),
 ];
+
+/// Build options that rules ask for, and the first version that has them.
+const SINCE: [(&str, (u32, u32)); 3] =
+    [("HWLAT_TRACER", (4, 9)), ("OSNOISE_TRACER", (5, 14)), ("TIMERLAT_TRACER", (5, 14))];
+
+/// Whether the option of the patch is PREEMPT_RT_FULL: Linux 3.0 to 5.2.
+#[must_use]
+pub(super) fn has_rt_full(facts: &Facts) -> bool {
+    !facts.is_older_than((3, 0)) && facts.is_older_than((5, 3))
+}
+
+/// The lines `CONFIG_…` as this kernel has them: without its later options, and by its own names.
+#[must_use]
+pub(super) fn options_of(facts: &Facts, lines: &str) -> String {
+    let is_later =
+        |line: &&str| SINCE.iter().any(|(name, since)| line.contains(name) && facts.is_older_than(*since));
+    let named = |line: &str| match line {
+        "CONFIG_PREEMPT_RT=y" if has_rt_full(facts) => "CONFIG_PREEMPT_RT_FULL=y".to_owned(),
+        line => line.to_owned(),
+    };
+    lines.lines().filter(|line| !is_later(line)).map(named).collect::<Vec<_>>().join("\n")
+}
 
 /// Location of the patches.
 pub const PLACE: &str = "https://cdn.kernel.org/pub/linux/kernel/projects/rt";

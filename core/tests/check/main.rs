@@ -381,6 +381,25 @@ fn a_kernel_patched_before_5_4_is_judged_by_what_it_can_have() {
         (outcome(&without, "preempt-rt"), outcome(&without, "tracers")),
         (Outcome::Bad, Outcome::Good)
     );
+    // Advice has the options of that series.
+    let fragment =
+        |snapshot: &Snapshot| kconfig_fragment(&check(&Facts::new(snapshot, Profile::Periodic, None)));
+    let none = |release: &str| fragment(&config(release, "CONFIG_PREEMPT=y\n"));
+    for (release, rt, osnoise) in [
+        ("4.19.37", "RT_FULL=y\n", false),
+        ("5.2.21", "RT_FULL=y\n", false),
+        ("5.4.1", "RT=y\n", false),
+        ("5.15.0", "RT=y\n", true),
+    ] {
+        let told = none(release);
+        assert!(told.contains(&format!("CONFIG_PREEMPT_{rt}")), "{release}: {told}");
+        assert!(told.contains("CONFIG_HWLAT_TRACER=y\n"), "{release}: {told}");
+        assert_eq!(told.contains("OSNOISE") || told.contains("TIMERLAT"), osnoise, "{release}: {told}");
+    }
+    // An option that the kernel does not have is no evidence.
+    assert_eq!(realtime(config("4.19.37", "CONFIG_PREEMPT_RT=y\n")), Some(false));
+    assert_eq!(realtime(config("2.6.33", "CONFIG_PREEMPT_RT=y\n")), Some(true), "its patch had that name");
+    assert_eq!(realtime(Kconfig::of("CONFIG_PREEMPT_RT=y\n").snapshot().unwrap()), None);
     let newer = config("5.15.0", "CONFIG_PREEMPT_RT=y\nCONFIG_HWLAT_TRACER=y\n");
     assert_eq!((outcome(&newer, "preempt-rt"), outcome(&newer, "tracers")), (Outcome::Good, Outcome::Bad));
 }

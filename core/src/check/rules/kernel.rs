@@ -193,9 +193,10 @@ fn preempt_rt(facts: &Facts) -> Judged {
     let (answer, evidence) = realtime(facts);
     match answer {
         Some(is) => Answer::is(is, evidence.join("; ")),
-        None => {
+        None if evidence.is_empty() => {
             Missing::unknown("neither /sys/kernel/realtime, the configuration nor uname -v could be read")
         }
+        None => Err(Missing::Unknown(evidence.join("; "))),
     }
 }
 
