@@ -144,6 +144,14 @@ fn without_samples(text: &str) -> Option<String> {
         () if has("Running in process mode with") || has("Running in threaded mode with") => {
             ("hackbench, which is a load and measures no latency", measure)
         }
+        () if has("Runtime ms") && has("delay ms") => (
+            "perf sched latency, which has the mean and the largest delay of each thread only",
+            "`lathunt explain` reads the perf.data itself",
+        ),
+        () if has("distribution") && has("secs ") || has("@usecs:") || has("@usecs[") || has("@nsecs") => (
+            "bpftrace or bcc, whose classes double in width and which have no largest sample",
+            "measure with `lathunt cyclic`, or record events with `lathunt record`",
+        ),
         () => return None,
     };
     Some(format!("this is the output of {program}: {step}"))

@@ -46,6 +46,9 @@ fn programs_without_samples_are_named() {
         ),
         ("Wakeup Latencies percentiles (usec) runtime 30 (s)\n\t* 99.0th: 22\n", "schbench"),
         ("sockperf: ====> avg-latency=10.4 (std-dev=1.2)\n", "sockperf"),
+        ("  Task    |   Runtime ms  | Switches | Average delay ms | Maximum delay ms | Maximum delay at |\n", "perf sched latency"),
+        ("     usecs               : count     distribution\n     0 -> 1     : 233   |****  |\n", "bcc"),
+        ("@usecs:\n[2, 4)                16 |@@@   |\n[4, 8)               282 |@@@@@@|\n", "bpftrace"),
         ("Running in process mode with 10 groups using 40 file descriptors each\nTime: 0.123\n", "hackbench"),
     ] {
         let refused = read(text, Unit::Guess).unwrap_err().to_string();
@@ -53,5 +56,18 @@ fn programs_without_samples_are_named() {
         // As the load of a measurement, its output is only beside that.
         let line = "T: 0 (  100) P:80 I:1000 C:      1 Min:      1 Act:    1 Avg:    1 Max:       1\n";
         assert!(read(&format!("{text}{line}"), Unit::Guess).is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn rtais_tables_are_refused_by_name_not_by_their_unit() {
+    let head = "RTAI Testsuite - KERNEL latency (all data in nanoseconds)\n";
+    let latency = "RTH|    lat min|    ovl min|    lat avg|    lat max|    ovl max|   overruns\n\
+                   RTD|      -1731|      -1731|        218|       4105|       4105|          0\n";
+    let preempt =
+        "RTH|     lat min|     lat avg|     lat max|    jit fast|    jit slow\nRTD| 9| 88| 4105| 70| 90\n";
+    for text in [format!("{head}{latency}"), latency.to_owned(), preempt.to_owned()] {
+        let refused = read(&text, Unit::Guess).unwrap_err();
+        assert!(refused.line.is_none() && refused.what.contains("RTAI"), "{refused}");
     }
 }

@@ -120,8 +120,16 @@ fn quotes(text: &str) -> Option<String> {
     let quoted = filled(text).filter(|line| line.starts_with('>')).count();
     (quoted > 0 && quoted * 2 >= filled(text).count()).then(|| {
         each(text, |line| {
-            let rest = line.trim_start_matches('>');
-            rest.strip_prefix(' ').unwrap_or(rest)
+            // Answers quote answers: `> > `.
+            let mut rest = line;
+            while let Some(quoted) = rest.strip_prefix('>') {
+                rest = quoted.strip_prefix(' ').filter(|rest| rest.starts_with('>')).unwrap_or(quoted);
+            }
+            if rest.len() < line.len() {
+                rest.strip_prefix(' ').unwrap_or(rest)
+            } else {
+                line
+            }
         })
     })
 }
@@ -193,6 +201,8 @@ mod tests {
         for before in [
             "    ",
             "> ",
+            "> > ",
+            "> >> > ",
             ">>   ",
             "2024-10-22T09:41:07.123456  ",
             "2024-10-22T09:41:07Z ",

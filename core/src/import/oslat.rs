@@ -65,7 +65,7 @@ fn parse(text: &str) -> Result<File, NotImportable> {
 }
 
 /// Classes of 1 µs need no finer unit.
-fn in_us_if_whole(file: &mut File) {
+pub(super) fn in_us_if_whole(file: &mut File) {
     let times = |thread: &FromFile| {
         thread.rows.iter().map(|(row, _)| *row).chain(thread.min).chain(thread.max).collect::<Vec<u64>>()
     };
@@ -121,7 +121,7 @@ fn time(number: usize, value: &str) -> Result<u64, NotImportable> {
 }
 
 /// `3` or `0.25` µs in ns, exactly.
-fn ns(us: &str) -> Option<u64> {
+pub(super) fn ns(us: &str) -> Option<u64> {
     let (whole, part) = us.split_once('.').unwrap_or((us, "0"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if !is_number(whole) || !is_number(part) || part.len() > 3 {
@@ -163,6 +163,20 @@ mod tests {
         let run = read(json, Unit::Guess).unwrap();
         let one = run.of(Quantity::Npt).next().unwrap();
         assert_eq!((one.histogram.count(), one.lost, one.histogram.max()), (106, 7, Some(Ns::from_us(36))));
+    }
+
+    /// `oslat -W 250 --json`
+    #[test]
+    fn json_of_classes_below_a_microsecond_is_read_exactly() {
+        let json = r#"{"cmdline:": "oslat -W 250", "num_threads": 1, "thread": {"0": {"cpu": 6, "histogram": {"0.250": 31200,
+            "0.500": 1, "0.750": 2}, "min": 0.250, "avg": 0.252, "max": 91.250}}}"#;
+        let run = read(json, Unit::Guess).unwrap();
+        let one = run.of(Quantity::Npt).next().unwrap();
+        assert_eq!((one.histogram.count(), one.lost, one.lost_below_max), (31_202, 1, true));
+        assert_eq!((one.histogram.min(), one.histogram.max()), (Some(Ns(250)), Some(Ns(91_250))));
+        assert_eq!(one.histogram.count_from(Ns(500)), 2);
+        let of_cyclictest = json.replace("oslat", "cyclictest");
+        assert!(read(&of_cyclictest, Unit::Guess).is_err());
     }
 
     #[test]

@@ -39,13 +39,34 @@ struct Entry {
     histogram: Pairs<u64>,
     histogram_overflows: Option<u64>,
     cycles: Option<u64>,
-    min: Option<u64>,
-    max: Option<u64>,
+    min: Option<Figure>,
+    max: Option<Figure>,
     avg: Option<f64>,
     cpu: Option<i64>,
     priority: Option<i32>,
     interval: Option<u64>,
     missed: Option<u64>,
+}
+
+/// A latency; oslat prints decimals where its classes are below 1 µs.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum Figure {
+    Whole(u64),
+    Part(f64),
+}
+
+impl Figure {
+    /// In units of the file: ns for oslat.
+    fn value(self, is_oslat: bool) -> Result<u64, NotImportable> {
+        let value = match self {
+            Figure::Whole(us) if is_oslat => us.checked_mul(1_000),
+            Figure::Whole(value) => Some(value),
+            Figure::Part(us) if is_oslat && (0.0..1e12).contains(&us) => Some((us * 1e3).round() as u64),
+            Figure::Part(_) => None,
+        };
+        value.ok_or_else(|| wrong("a latency that is not a whole number".to_owned()))
+    }
 }
 
 /// An object with all members: a repeated name must be detected.
@@ -87,7 +108,9 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
     };
     let command = top.cmdline_colon.or(top.cmdline);
     let (tool, quantity) = command.as_deref().map_or(("rt-tests", Quantity::Cyclic), measures);
-    let unit = if top.resolution_in_ns == Some(1) { 1 } else { 1_000 };
+    // In ns, until it is known that no class of oslat is below 1 µs.
+    let is_oslat = quantity == Quantity::Npt;
+    let unit = if is_oslat || top.resolution_in_ns == Some(1) { 1 } else { 1_000 };
     let is_cyclic = quantity == Quantity::Cyclic;
     let unit_assumed = top.resolution_in_ns.is_none() && is_cyclic; // the others always use µs
     let mut file = File { unit_assumed, ..File::of(tool, quantity, unit) };
@@ -118,8 +141,8 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
         )));
     }
     for (number, entry) in threads {
-        let mut thread = from_entry(number, entry)?;
-        if quantity == Quantity::Npt {
+        let mut thread = from_entry(number, entry, is_oslat)?;
+        if is_oslat {
             oslat::without_overflows(&mut thread);
         }
         let end = thread.rows.last().map_or(0, |(row, _)| row + 1);
@@ -131,6 +154,9 @@ pub(super) fn parse(text: &str) -> Result<File, NotImportable> {
     }
     if file.threads.is_empty() {
         return Err(wrong("it has no thread".to_owned()));
+    }
+    if is_oslat {
+        oslat::in_us_if_whole(&mut file);
     }
     Ok(file)
 }
@@ -154,13 +180,12 @@ fn twice<N: Copy + PartialEq, V>(sorted: &[(N, V)]) -> Option<N> {
     sorted.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0)
 }
 
-fn from_entry(number: u32, entry: Entry) -> Result<FromFile, NotImportable> {
+fn from_entry(number: u32, entry: Entry, is_oslat: bool) -> Result<FromFile, NotImportable> {
     let mut rows = Vec::with_capacity(entry.histogram.0.len());
     for (row, count) in entry.histogram.0 {
-        let row: u64 = row
-            .parse()
-            .ok()
-            .filter(|row| *row < 1 << 20)
+        let value = if is_oslat { oslat::ns(&row) } else { row.parse().ok() };
+        let row: u64 = value
+            .filter(|row| *row < if is_oslat { 1_000 << 20 } else { 1 << 20 })
             .ok_or_else(|| wrong(format!("histogram row '{row}' is not a latency below 1048576")))?;
         rows.push((row, count));
     }
@@ -180,14 +205,16 @@ fn from_entry(number: u32, entry: Entry) -> Result<FromFile, NotImportable> {
         return Err(wrong(format!("cycles is {cycles}, but the histogram has {inside} samples")));
     }
     let any = cycles > 0;
+    let extreme =
+        |figure: Option<Figure>| figure.filter(|_| any).map(|figure| figure.value(is_oslat)).transpose();
     Ok(FromFile {
         priority: entry.priority,
         interval_us: entry.interval,
         cpu: entry.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
         cycles: Some(cycles),
-        min: entry.min.filter(|_| any),
-        avg: entry.avg.filter(|_| any),
-        max: entry.max.filter(|_| any),
+        min: extreme(entry.min)?,
+        avg: entry.avg.filter(|_| any).map(|avg| if is_oslat { avg * 1e3 } else { avg }),
+        max: extreme(entry.max)?,
         overflows: entry.histogram_overflows.or_else(|| (!rows.is_empty()).then_some(cycles - inside)),
         rows,
         missed: entry.missed,

@@ -12,6 +12,10 @@ mod histogram;
 /// `None` if the text is from another program.
 pub(super) fn recognised(text: &str) -> Option<Result<File, NotImportable>> {
     let has = |what: &str| text.lines().any(|line| line.contains(what));
+    if has("RTD|") && ["ovl min|", "ovl max|", "jit fast|"].iter().any(|column| has(column)) {
+        let what = "this is the output of RTAI's latency or preempt test, which is not read (its number of samples is not in it): measure with `lathunt cyclic`";
+        return Some(Err(NotImportable { line: None, what: what.to_owned() }));
+    }
     (has("RTH|") && has("RTD|") || has("HSD|") && has("RTS|")).then(|| parse(text))
 }
 
@@ -19,6 +23,7 @@ fn parse(text: &str) -> Result<File, NotImportable> {
     let mut file = File::of("Xenomai's latency or EVL's latmus", Quantity::Cyclic, 1);
     let mut thread = FromFile::default();
     let (mut seconds, mut total, mut classes) = (0u64, None, histogram::Classes::default());
+    let mut worst = None;
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
         if let Some(at) = line.find("RTT|") {
@@ -38,6 +43,10 @@ fn parse(text: &str) -> Result<File, NotImportable> {
                 return Err(at(number, format!("the maximum is {max} ns, but the minimum is {min} ns")));
             }
             ns(number, avg)?;
+            // The largest until then (lat worst), which may be of a second before the text starts.
+            if let Some(largest) = columns[4..].iter().rfind(|column| column.contains('.')) {
+                worst = worst.max(Some(ns(number, largest)?));
+            }
             thread.rows.extend([(min, 1), (max, 1)]);
             thread.missed = Some(count(number, overrun)?);
             seconds += 1;
@@ -54,7 +63,7 @@ fn parse(text: &str) -> Result<File, NotImportable> {
         }
     }
     let all = classes.checked(&thread)?;
-    let listed = thread.rows.iter().map(|(value, _)| *value).max();
+    let listed = thread.rows.iter().map(|(value, _)| *value).max().max(worst);
     if let (Some(told), Some(listed)) = (thread.max, listed)
         && listed > told
     {
@@ -145,5 +154,11 @@ mod tests {
         assert!(refused(&TEXT.replace("119.253|       2|     0|    00", "21.253|       2|     0|    00"))
             .contains("a sample of 119253"));
         assert!(refused(&TEXT.replace("21.765|       0", "21,765|       0")).contains("line 4"));
+        // The seconds before are not in the text, but their largest latency is.
+        let later = TEXT[..TEXT.find("RTS|").unwrap()]
+            .replace("119.253\n", "204.500\n")
+            .replace("21.765\n", "204.500\n");
+        let one = read(&later, Unit::Guess).unwrap().series.remove(0);
+        assert_eq!((one.histogram.max(), one.lost_below_max), (Some(Ns(204_500)), true));
     }
 }

@@ -17,7 +17,7 @@ pub fn named(text: &str) -> Option<String> {
         () if all(&["sch delay", "run time"]) => {
             table("the table of perf sched timehist, which does not show who woke whom")
         }
-        () if all(&["Switches", "Max delay"]) => table("the table of perf sched latency, which has no events"),
+        () if all(&["Runtime ms", "delay ms"]) => table("the table of perf sched latency, which has no events"),
         () if is_map(text) => {
             table("the table of perf sched map, which has no wake-ups: it shows only which thread each CPU ran")
         }
@@ -100,6 +100,14 @@ mod tests {
             (
                 "           time    cpu  task name                       wait time  sch delay   run time\n",
                 "perf sched timehist",
+            ),
+            (
+                "  Task   |   Runtime ms  |  Count   | Avg delay ms    | Max delay ms    | Max delay start |\n",
+                "perf sched latency",
+            ),
+            (
+                "  Task   |   Runtime ms  | Switches | Average delay ms | Maximum delay ms | Maximum delay at |\n",
+                "perf sched latency",
             ),
             ("Attaching 5 probes...\n@usecs:\n", "bpftrace"),
             ("@usecs:\n[4, 8)   12 |@@@@    |\n[8, 16)   1 |@       |\n", "bpftrace"),
