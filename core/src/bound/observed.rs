@@ -103,14 +103,14 @@ pub(super) fn observed(
             "for this workload and this configuration; clusters of late samples counted once each, later ones assumed to be no longer".to_owned()
         }
     };
+    let (reason, is_known) = match input.uncounted {
+        true => without_missed(reason, above),
+        false => (reason, true),
+    };
     let reason = match unknown {
         0 => reason,
         1 => format!("{reason}; 1 of those above was lost or missed; its latency is unknown"),
         n => format!("{reason}; {n} of those above were lost or missed; their latencies are unknown"),
-    };
-    let (reason, is_known) = match input.uncounted {
-        true => without_missed(reason, above),
-        false => (reason, true),
     };
     Observed {
         samples,

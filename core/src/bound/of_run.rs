@@ -356,6 +356,15 @@ mod tests {
         assert!(!answer.gates.iter().find(|gate| gate.name == "complete").unwrap().passed);
         let told = of(&run, Some(1_999.0)).observed;
         assert_eq!((told.above, told.probability_upper), (1, None), "{told:?}");
+        // The samples between the extremes of a status line are not known either.
+        let line = "T: 0 ( 6014) P:99 I:3500 C:   1000 Min:      1 Act:    6 Avg:    5 Max:   62329\n";
+        let status = crate::import::read(line, crate::import::Unit::Us).unwrap();
+        let told = of(&status, Some(50e6)).observed;
+        assert_eq!((told.samples, told.above), (1_000, 999), "{told:?}");
+        assert!(
+            told.reason.contains("998 of those above were lost or missed; their latencies are unknown"),
+            "{told:?}"
+        );
         let mut loops = run;
         loops.series[0].quantity = Quantity::Npt;
         let told = of(&loops, Some(1_999.0)).observed;
