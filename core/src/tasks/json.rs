@@ -48,6 +48,10 @@ impl Json {
         reader.space()?;
         match reader.at == text.len() {
             true => Ok(value),
+            false if matches!(value, Json::Text(_)) && text[reader.at..].starts_with(':') => Err(reader
+                .error(
+                    "text after the end of the JSON value: the members of an object need { and } around them",
+                )),
             false => Err(reader.error("text after the end of the JSON value")),
         }
     }
@@ -270,6 +274,11 @@ mod tests {
         let said = |text: &str| Json::parse(text).unwrap_err().to_string();
         assert_eq!(said("{\n \"a\" 1}"), "line 2, column 6: expected ':' after \"a\"");
         assert_eq!(said("{} x"), "line 1, column 4: text after the end of the JSON value");
+        let bare = said("\"tasks\": {},\n\"global\": {}\n");
+        assert!(
+            bare.starts_with("line 1, column 8: text after") && bare.contains("{ and } around them"),
+            "{bare}"
+        );
         assert!(said(&"[".repeat(100_000)).contains("nested deeper"));
         for bad in ["", "{", "[1", "{\"a\"", "\"", "\"\\", "/*", "nul", "1e999", "--", "{'a':1}", "\"\\x\""] {
             assert!(Json::parse(bad).is_err(), "{bad}");
