@@ -6,8 +6,6 @@
 mod fed;
 #[cfg(test)]
 mod fed_tests;
-#[cfg(test)]
-mod halves_tests;
 mod kept;
 mod losses;
 #[cfg(test)]

@@ -10,7 +10,6 @@
 #include "held.h"
 #include "run.h"
 #include "due.h"
-#include "first_block.h"
 #include "wakeup.h"
 #include "over.h"
 #include "start.h"

@@ -13,6 +13,7 @@
  * are tracked on every CPU, recorded or not.
  * A preemption is not a wake-up: a task that was switched out runnable has no waking.
  * Not in it: the path from the switch to user space. */
+#include "first_block.h"
 
 static __always_inline bool is_measured(struct task_struct *p)
 {

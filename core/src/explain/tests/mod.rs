@@ -6,6 +6,7 @@ mod changes;
 mod evidence;
 mod follow;
 mod gaps;
+mod halves;
 mod lowered;
 pub(super) mod notation;
 mod oracle;

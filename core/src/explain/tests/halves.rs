@@ -1,7 +1,7 @@
 //! Wake-ups of which one end is not recorded.
 
-use super::{find, find_realtime_wakeups, Found, Question, Whose};
 use crate::explain::answers::{Answers, TraceFacts};
+use crate::explain::intervals::{find, find_realtime_wakeups, Found, Question, Whose};
 use crate::time::{Cpu, Mono, Ns, Tid};
 use crate::trace::ftrace_text::FtraceText;
 
