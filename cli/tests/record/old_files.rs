@@ -20,7 +20,18 @@ fn writing_reset_empties_its_directory_and_takes_nothing_from_the_run() {
     let mut victim = cyclic("0", "9");
     let mut record = command(&["record", "-q", "-c", "0", "-D", "7s", "-o"]);
     let mut record = record.arg(&output).arg("--latency-hist").arg(&hist).spawn().unwrap();
-    sleep(Duration::from_millis(3_500));
+    // Loading the recorder takes its time on a slow machine.
+    let begun = Instant::now();
+    let is_above_0 = |word: &str| word.parse().is_ok_and(|count: u64| count > 0);
+    let counts = |line: &str| line.starts_with("#Total samples") && line.split(' ').any(is_above_0);
+    let has_samples = || {
+        let text = fs::read_to_string(hist.join("timerandwakeup/CPU0"));
+        text.is_ok_and(|text| text.lines().any(counts))
+    };
+    while !has_samples() && begun.elapsed() < Duration::from_secs(30) {
+        sleep(Duration::from_millis(50));
+    }
+    sleep(Duration::from_millis(1_500));
     fs::write(hist.join("timerandwakeup/reset"), "1\n").unwrap();
     fs::write(hist.join("wakeup/pid"), "1234\n").unwrap();
     record.wait().unwrap();
