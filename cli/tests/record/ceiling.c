@@ -1,43 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* `owner` (RT 20) computes for 3 ms, 50 times, with a mutex whose priority ceiling is RT 90; `ctrl` (RT 80), on the same CPU,
  * is released 1 ms after it has the mutex, and waits 2 ms for the CPU. */
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
-#include <sys/prctl.h>
-#include <time.h>
-#include <unistd.h>
+#include "threads.h"
 
 enum { ROUNDS = 50, PERIOD = 10000000 };
 
 static pthread_mutex_t mutex;
 static long long begin;
 
-static long long now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
 static void sleep_until(long long at)
 {
 	struct timespec t = { at / 1000000000, at % 1000000000 };
 
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
-}
-
-static void become(const char *name, int priority)
-{
-	struct sched_param param = { .sched_priority = priority };
-	cpu_set_t cpus;
-
-	CPU_ZERO(&cpus);
-	CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &cpus);
-	sched_setaffinity(0, sizeof(cpus), &cpus);
-	prctl(PR_SET_NAME, name);
-	sched_setscheduler(0, SCHED_FIFO, &param);
 }
 
 static void *owner(void *none)

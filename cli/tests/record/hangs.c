@@ -3,22 +3,9 @@
  * its CPU; `ends`: it computes for 50 ms and ends. `returns`: one of its turns, in the middle, takes 1.7 s. `seldom`: 8 turns,
  * 1.3 s apart; the last but one takes 60 ms. On stdout, one line each: how many ns a
  * turn took from its release, if it was more than 20 ms. */
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
+#include "threads.h"
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <time.h>
-#include <unistd.h>
-
-static long long now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
 
 static void runs(long long ns)
 {
@@ -26,18 +13,6 @@ static void runs(long long ns)
 
 	while (now() < end)
 		;
-}
-
-static void become(const char *name, int priority)
-{
-	struct sched_param param = { .sched_priority = priority };
-	cpu_set_t cpus;
-
-	CPU_ZERO(&cpus);
-	CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &cpus);
-	sched_setaffinity(0, sizeof(cpus), &cpus);
-	prctl(PR_SET_NAME, name);
-	sched_setscheduler(0, SCHED_FIFO, &param);
 }
 
 static void turns_of(int count, long long period)

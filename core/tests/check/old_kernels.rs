@@ -49,7 +49,7 @@ fn a_kernel_patched_before_5_4_is_judged_by_what_it_can_have() {
         assert!(told.contains("CONFIG_HWLAT_TRACER=y\n"), "{release}: {told}");
         assert_eq!(told.contains("OSNOISE") || told.contains("TIMERLAT"), osnoise, "{release}: {told}");
     }
-    // An option that the kernel does not have is no evidence.
+    // A kernel ignores an option that it does not know: such a line proves nothing.
     assert_eq!(realtime(config("4.19.37", "CONFIG_PREEMPT_RT=y\n")), Some(false));
     assert_eq!(realtime(config("2.6.33", "CONFIG_PREEMPT_RT=y\n")), Some(true), "its patch had that name");
     assert_eq!(realtime(Kconfig::of("CONFIG_PREEMPT_RT=y\n").snapshot().unwrap()), None);

@@ -4,15 +4,21 @@
  * slot, and its activation so far has no start: an activation of length 0, without a wake-up, tells the place (as begun.h). If
  * that is the main wait, the next activation is a job. User space keeps it until then (host/src/recorder/begun.rs). */
 
-static __noinline int blocks_first(struct cpu_block *b, __u64 at, struct task_struct *p, __u32 state)
+static __noinline int place_of_first_block(struct cpu_block *b, __u64 at, struct task_struct *p, __u32 state)
 {
 	struct activation *a = open_activation(b);
 
-	if (!(options & OPT_ACTIVATIONS) || options & OPT_CHOSEN_ONLY || p->flags & PF_EXITING || find_waking(p->pid))
+	if (p->flags & PF_EXITING || find_waking(p->pid))
 		return 0;
 	b->run_tid = 0; /* if another one was open, its thread left by a switch that the kernel did not report */
 	publish(&a->stamp, 0);
 	activation_begun(a, p, at);
 	activation_ends(b, a, at, p, 0, state, true);
 	return 0;
+}
+
+static __always_inline void blocks_first(struct cpu_block *b, __u64 at, struct task_struct *p, __u32 state)
+{
+	if ((options & (OPT_ACTIVATIONS | OPT_CHOSEN_ONLY)) == OPT_ACTIVATIONS)
+		place_of_first_block(b, at, p, state);
 }

@@ -116,8 +116,9 @@ impl Walk<'_, '_> {
         let Beside { label: elsewhere, clause: placed, inversion, .. } = beside;
         let cpu = share.cpu;
         let subject = self.subject(thread, depth);
-        let set = self.set_in_run(holder, share).filter(|_| share.role == Role::Unranked);
-        if let Some((call, by)) = set {
+        if share.role == Role::Unranked
+            && let Some((call, by)) = self.set_in_run(holder, share)
+        {
             return by_set_priority(&subject, share, holder, (&call, &by), placed);
         }
         match share.role {

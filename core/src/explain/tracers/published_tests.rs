@@ -34,7 +34,7 @@ fn an_analysis_without_its_last_line_gives_a_lower_limit() {
     let (report, sentence, total) = pasted(&cut.replace("  3.79 us", "216.93 us"));
     assert_eq!(total, Ns(27_490 + 9_590 + 216_930));
     assert!(report.is_doubtful && sentence.contains("at least 254 µs"), "{sentence}");
-    assert!(sentence.contains("thread Blocking thread took 217 µs"), "{sentence}");
+    assert!(sentence.contains("thread (name cut) took 217 µs"), "{sentence}");
     // The analysis of a late interrupt has nothing behind its latency.
     let irq = &ANALYSIS[..ANALYSIS.find("Timerlat IRQ").unwrap()];
     let (report, sentence, total) = pasted(irq);

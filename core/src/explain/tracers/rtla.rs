@@ -110,7 +110,8 @@ fn analysis(text: &str) -> Report {
                 under = None;
             }
             name if name.starts_with("Blocking thread") => {
-                (under, blocked) = (Some(Kind::Thread), Some((Kind::Thread, label, net)));
+                // Its name is in the next line, unless the text was cut.
+                (under, blocked) = (Some(Kind::Thread), Some((Kind::Thread, "(name cut)".to_owned(), net)));
             }
             name if name.starts_with("IRQ interference") => under = Some(Kind::HardIrq),
             name if name.starts_with("Softirq interference") => under = Some(Kind::Softirq),
