@@ -224,6 +224,14 @@ fn threads_driven_by_timers_descriptors_semaphores_and_sockets_have_their_period
     }
 }
 
+/// Loading the recorder takes seconds on a slow machine.
+fn wait_until_it_records(directory: &Path) {
+    let begun = Instant::now();
+    while !directory.join("run.lathunt.json").exists() && begun.elapsed() < Duration::from_secs(30) {
+        sleep(Duration::from_millis(50));
+    }
+}
+
 fn cyclic(cpu: &str, seconds: &str) -> Child {
     let mut victim = command(&["cyclic", "-c", cpu, "-p", "80", "-i", "1000", "-D", seconds, "-q"]);
     victim.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap()
@@ -243,11 +251,7 @@ fn a_signal_ends_with_the_summary_and_a_kill_leaves_the_last_second() {
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        let file = place.path().join("run.lathunt.json");
-        let begun = Instant::now();
-        while !file.exists() && begun.elapsed() < Duration::from_secs(30) {
-            sleep(Duration::from_millis(50));
-        }
+        wait_until_it_records(place.path());
         let asked = Instant::now();
         let pid = recording.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
@@ -315,10 +319,7 @@ fn q_ends_the_live_view_with_the_summary() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let begun = Instant::now();
-    while !directory.join("run.lathunt.json").exists() && begun.elapsed() < Duration::from_secs(30) {
-        sleep(Duration::from_millis(50));
-    }
+    wait_until_it_records(&directory);
     sleep(Duration::from_millis(1_500));
     script.stdin.take().unwrap().write_all(b"xq").unwrap();
     let ended = script.wait_with_output().unwrap();

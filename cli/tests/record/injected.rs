@@ -19,12 +19,12 @@ fn recorded_beside_pulses(kind: &str, length: Ns) -> (Run, Vec<(Pulse, Mono, Ns)
     let place = tempfile::tempdir().unwrap();
     let victim = CyclicThread::start(Cpu(1), 80);
     let directory = place.path().to_str().unwrap();
-    let record = command(&["record", "-D", "3s", "--worst", &PEAKS.to_string(), "-o", directory, "-q"])
+    let record = command(&["record", "-D", "5s", "--worst", &PEAKS.to_string(), "-o", directory, "-q"])
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    sleep(Duration::from_millis(1_500));
+    wait_until_it_records(place.path());
     let asked = length.to_string().replace(' ', "");
     let injected = lathunt(&[
         "inject", kind, "-c", "1", "--length", &asked, "--every", "50ms", "--count", "12", "--json",
@@ -37,13 +37,9 @@ fn recorded_beside_pulses(kind: &str, length: Ns) -> (Run, Vec<(Pulse, Mono, Ns)
     let report: serde_json::Value = serde_json::from_slice(&injected.stdout).unwrap();
     let at = |pulse: &serde_json::Value, end: &str| Mono(pulse[end].as_u64().unwrap());
     let pulse = |pulse: &serde_json::Value| Pulse { begin: at(pulse, "begin"), end: at(pulse, "end") };
-    let mut pulses: Vec<Pulse> = report["pulses"].as_array().unwrap().iter().map(pulse).collect();
-    let run = read(place.path());
-    // On a busy machine the recorder is attached late.
-    let recorded = run.series.iter().filter_map(|series| series.begin).min();
-    pulses.retain(|pulse| recorded.is_some_and(|begin| pulse.begin >= begin));
+    let pulses: Vec<Pulse> = report["pulses"].as_array().unwrap().iter().map(pulse).collect();
     let alone = turns.alone(&pulses, length, PERIOD);
-    (run, alone)
+    (read(place.path()), alone)
 }
 
 #[test]

@@ -349,10 +349,7 @@ fn a_signal_while_the_program_still_runs_is_told() {
     let program = ["sh", "-c", "while :; do sleep 0.01; done"];
     let recording = command(&[&words[..], &program].concat()).stdout(std::process::Stdio::null()).spawn();
     let recording = recording.unwrap();
-    let begun = Instant::now();
-    while !place.path().join("run.lathunt.json").exists() && begun.elapsed() < Duration::from_secs(30) {
-        sleep(Duration::from_millis(50));
-    }
+    wait_until_it_records(place.path());
     let pid = recording.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     recording.wait_with_output().unwrap();
