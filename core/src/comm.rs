@@ -52,6 +52,12 @@ impl Comm {
         self.bytes().iter().fold(text + "\\x", |label, byte| format!("{label}{byte:02x}"))
     }
 
+    /// The name with its padding.
+    #[must_use]
+    pub fn padded(self) -> [u8; 16] {
+        self.0
+    }
+
     fn raw(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.bytes())
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* A thread of 200 Hz whose last turn is never over. `spins`: it computes on; `starves`: a thread of higher priority takes
- * its CPU; `ends`: it computes for 50 ms and ends. `returns`: one of its turns, in the middle, takes 1.7 s. `seldom`: 8 turns,
+ * its CPU; `relay`: and 1.3 s later an even higher one, until the recording is over; `ends`: it computes for 50 ms and ends. `returns`: one of its turns, in the middle, takes 1.7 s. `seldom`: 8 turns,
  * 1.3 s apart; the last but one takes 60 ms. On stdout, one line each: how many ns a
  * turn took from its release, if it was more than 20 ms. */
 #include "threads.h"
@@ -40,12 +40,23 @@ static void *turns(void *count)
 	return NULL;
 }
 
+static void *relay(void *unused)
+{
+	(void)unused;
+	become("other", 40);
+	usleep(1800000);
+	runs(2700000000LL);
+	return NULL;
+}
+
 int main(int count, char **words)
 {
 	const char *what = count > 1 ? words[1] : "ends";
 	pthread_t victim;
 
-	if (!strcmp(what, "starves")) {
+	if (!strcmp(what, "relay"))
+		pthread_create(&victim, NULL, relay, NULL);
+	if (!strcmp(what, "starves") || !strcmp(what, "relay")) {
 		pthread_create(&victim, NULL, turns, (void *)100000L);
 		usleep(500000);
 		become("hog", 30);

@@ -187,6 +187,18 @@ pub(super) fn peek(cpu: Cpu, block: &CpuBlock, from: Mono, now: Mono, chain: Opt
     wanted.into_iter().rev().flat_map(|(_, bytes)| bytes).collect()
 }
 
+/// The contents of the ring as [`peek`] reads it, of the time that `victim`, who still waits for `cpu`, has waited: as if
+/// its switch-in had frozen the ring. `None`: the ring could not be read.
+pub(super) fn of_waiting(cpu: Cpu, block: &CpuBlock, victim: Victim, chain: Option<&Chain>) -> Option<Frozen> {
+    let (now, from) = (victim.switched_in, Mono(victim.switched_in.0.saturating_sub(victim.total.0)));
+    let mut bytes = peek(cpu, block, from, now, chain);
+    let last = flight::headers(&bytes).pop()?;
+    let place = bytes.len() - last.chunk_bytes();
+    let header = Header { trigger: flight::TRIGGER_KERNEL, victim: Some(victim), ..last };
+    bytes.splice(place..place + flight::HEADER_BYTES, header.to_bytes());
+    Some(Frozen::new(&header, bytes))
+}
+
 /// The active ring, without records that were overwritten while it was read.
 fn active(cpu: Cpu, block: &CpuBlock, now: Mono) -> Option<(Header, Vec<u8>)> {
     let (place, serial) = (block.active.load(Acquire), block.serial.load(Acquire));
@@ -349,5 +361,21 @@ mod tests {
             flight::headers(&bytes).into_iter().map(|header| header.id).collect::<Vec<_>>()
         };
         assert_eq!([ids(400), ids(600)], [vec![7, 8], vec![8]]);
+    }
+
+    #[test]
+    fn the_ring_of_one_who_still_waits_is_as_if_its_switch_in_had_frozen_it() {
+        let block = CpuBlock::zeroed();
+        block.serial.store(7, Relaxed);
+        block.buffer[0].begin_at.store(500, Relaxed);
+        let mut chain = Chain::default();
+        let header = Header { id: 7, frozen: Mono(500), begin: Mono(100), ..Header::default() };
+        chain.joined(&header, header.to_bytes().to_vec());
+        let victim = Victim { total: Ns(500), switched_in: Mono(900), tid: Tid(42), ..Victim::default() };
+        let frozen = of_waiting(Cpu(0), &block, victim, Some(&chain)).unwrap();
+        let victims: Vec<_> =
+            flight::headers(&frozen.bytes).into_iter().map(|header| (header.id, header.victim)).collect();
+        assert_eq!(victims, [(7, None), (8, Some(victim))]);
+        assert_eq!((frozen.id, frozen.trigger.victim, frozen.trigger.at), (8, Some(victim), Mono(900)));
     }
 }

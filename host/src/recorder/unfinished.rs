@@ -12,10 +12,11 @@ use lathunt_core::application::State;
 use lathunt_core::comm::Comm;
 use lathunt_core::time::{Cpu, Mono, Ns, Prio, Tid};
 use lathunt_core::trace::activation::{Activation, Point, Via, Who, WORDS};
+use lathunt_core::trace::flight::Victim;
 
 use super::block::CpuBlock;
 use super::chosen::Waking;
-use super::{figures, losses, Recorder};
+use super::{figures, frozen, losses, Frozen, Recorder};
 use crate::clock;
 
 /// How long a requested freeze may still take.
@@ -79,6 +80,14 @@ impl Recorder {
         let tids = self.chosen.slots().iter().map(|slot| Tid(slot.tid.load(Acquire)));
         let seen = tids.filter(|tid| tid.0 > 0).filter_map(|tid| Some((look(tid)?, cpu_time(tid)?)));
         seen.map(|(seen, ran)| (seen.who, seen.tgid, seen.policy, ran)).collect()
+    }
+
+    /// The ring of its CPU for a thread that still waited when recording ended (see [`Recorder::stop`]), if it was read.
+    pub(crate) fn evidence_of_wait(&self, a: &Activation) -> Option<Frozen> {
+        let Who { tid, prio, comm } = a.thread;
+        let victim =
+            Victim { total: a.latency(), switched_in: a.switched_in, tid, prio, comm: comm.padded() };
+        frozen::of_waiting(a.cpu, self.blocks.of(a.cpu)?, victim, self.frozen.get(&a.cpu))
     }
 
     /// Threads that waited for a CPU at the end; their waits until then are counted.

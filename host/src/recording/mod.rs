@@ -297,12 +297,7 @@ impl Recording {
         self.poll();
         for (activation, state) in &open {
             if *state == State::Waits {
-                self.book.activation(activation);
-                self.notes.push(format!(
-                    "{} still waited for CPU {} when recording ended: its latency is the wait until then",
-                    activation.thread.thread(),
-                    activation.cpu
-                ));
+                self.waited_until_the_end(activation);
             }
             let begun = self.recorder.begun_before(activation);
             begun.iter().for_each(|begun| _ = self.tasks.add(&self.objects.with_sources(begun)));
