@@ -93,7 +93,7 @@ static __always_inline void blocking_point(struct cpu_block *b, struct activatio
 #endif
 	a->flags |= contended == FUTEX_WAITERS_WORD ? ACT_CONTENDED : 0;
 	if (current && a->syscall >= 0) {
-		a->site = call_site(b, p, stack_pointer(r));
+		a->site = call_site(p, stack_pointer(r));
 		a->stack = hash_of(stack_pointer(r));
 	}
 }

@@ -20,21 +20,17 @@ static __always_inline __u64 mixed(__u64 hash, __u64 word)
 	return (hash ^ word) * 0x9e3779b97f4a7c15ull;
 }
 
-/*
- * Call site of the current task, which blocks with this stack pointer; 0: a kernel thread, 1: the stack cannot be read,
- * or no word of it points into the program.
- */
-static __noinline __u32 call_site(struct cpu_block *b, struct task_struct *p, __u64 sp)
+/* Hash of the return addresses on the stack at `sp` that point into the `length` bytes of code from `begin`; 1: the stack cannot
+ * be read, or no word of it does. Not static: the verifier then checks its loop once for each program, and not on each path to
+ * a call, which was nine tenths of all it did while a recording starts. */
+__noinline __u32 site_on_stack(__u64 sp, __u64 begin, __u64 length)
 {
-	__u64 begin, length, offset, hash = 0;
+	struct cpu_block *b = any_block();
+	__u64 offset, hash = 0;
 	__u32 i, calls = 0;
 
-	if (!p->mm)
-		return 0;
-	if (bpf_probe_read_user(b->stack, sizeof(b->stack), (void *)sp))
+	if (!b || bpf_probe_read_user(b->stack, sizeof(b->stack), (void *)sp))
 		return 1;
-	begin = p->mm->start_code;
-	length = p->mm->end_code - begin;
 	for (i = 0; i < SITE_WORDS && calls < SITE_CALLS; i++) {
 		offset = b->stack[i] - begin;
 		if (offset >= length)
@@ -43,4 +39,15 @@ static __noinline __u32 call_site(struct cpu_block *b, struct task_struct *p, __
 		calls++;
 	}
 	return (__u32)(hash >> 32) | 1;
+}
+
+/* Call site of the current task, which blocks with this stack pointer; 0: a kernel thread. */
+static __always_inline __u32 call_site(struct task_struct *p, __u64 sp)
+{
+	__u64 begin;
+
+	if (!p->mm)
+		return 0;
+	begin = p->mm->start_code;
+	return site_on_stack(sp, begin, p->mm->end_code - begin);
 }
