@@ -118,7 +118,7 @@ fn add(sum: &mut Task, task: Task) {
     for of in task.series {
         match sum.series.iter_mut().find(|known| known.quantity == of.quantity) {
             Some(known) => {
-                // All have the same layout.
+                // All have the same width, so that the sum fails only if it overflows.
                 let _ = known.add_samples(&of);
             }
             None => sum.series.push(of),

@@ -36,7 +36,7 @@ impl Responses {
                 max: None,
             };
             let jobs = self.0.entry(name).or_insert_with(fresh);
-            // All tasks have the same layout; another one would not be added.
+            // All have the same width, so that the sum fails only if it overflows.
             let _ = jobs.histogram.merge(&series.histogram);
             jobs.held =
                 Held { deadline: held.deadline, misses: jobs.held.misses.saturating_add(held.misses) };

@@ -285,7 +285,7 @@ fn add(
     };
     let larger = max > known.histogram.max();
     known.lost = known.lost.saturating_add(one.lost);
-    // All tasks have the same layout.
+    // All have the same width, so that the sum fails only if it overflows.
     let _ = known.histogram.merge(&one.histogram);
     known.held = match (known.held, one.held) {
         (Some(known), Some(one)) => Some(known.and(one)),
