@@ -115,7 +115,7 @@ struct open_timer {
 enum level { LEVEL_IRQ, LEVEL_VECTOR, LEVEL_SOFTIRQ, LEVELS };
 enum quantity { Q_TIMER, Q_WAKEUP, Q_BOTH, Q_SHARED, Q_SWITCH, QUANTITIES };
 
-/* The last time a task of one real-time priority was switched in or out. */
+/* The last time a task of one real-time priority was switched out. */
 struct seen {
 	__u64 at;
 	__s32 tid;

@@ -337,7 +337,8 @@ static __noinline int flight_file_nmis(struct cpu_block *b)
 	return 0;
 }
 
-/* Call at the end of each program that runs with interrupts off. Costs three loads if no freeze is requested. */
+/* Called at each recorded switch and at the end of each hard interrupt: interrupts are off. Costs three loads if no freeze is
+ * requested. */
 static __always_inline void flight_freeze_if_asked(struct cpu_block *b, __u64 at, bool at_switch)
 {
 	__u64 head;

@@ -299,7 +299,7 @@ static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, s
 		unseen_preempted(w, prev);
 }
 
-/* Whether a task of the same real-time priority was switched in or out on this CPU since `waking`. */
+/* Whether a task of the same real-time priority was switched out on this CPU since `waking`: it had the CPU in between. */
 static __always_inline bool shares_priority(struct cpu_block *b, __u64 waking, struct task_struct *next)
 {
 	struct seen *seen = seen_of(b, next->prio);

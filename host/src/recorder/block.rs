@@ -120,7 +120,7 @@ pub(super) struct CpuBlock {
     /// The task that the last unreported switch switched away from; 0: none.
     pub hidden_tid: AtomicI32,
     private_begun: [u64; 2],
-    /// Last switch-in or switch-out of a task of each real-time priority.
+    /// Last switch-out of a task of each real-time priority.
     pub seen: [Seen; 128],
     pad_of_lines: [u64; 4],
     pub activation: [[AtomicU64; lathunt_core::trace::activation::WORDS]; ACTIVATIONS],

@@ -4,8 +4,8 @@
 //! included, without a kernel module. All their data are in memory that is mapped here: reading it costs no system call, and
 //! a measuring thread freezes the flight ring with one atomic operation ([`Freezer`]).
 //!
-//! `plan` decides what this kernel supports; `object` loads and attaches; `block` is the shared memory; decoding is
-//! `lathunt_core::trace::flight`. Not here: which peaks to keep, and their explanation.
+//! `plan` decides what this kernel supports; `crate::bpf_object` loads and attaches; `block` is the shared memory; decoding
+//! is `lathunt_core::trace::flight`. Not here: which peaks to keep, and their explanation.
 
 mod activations;
 mod begun;
@@ -183,8 +183,8 @@ impl Recorder {
 
     /// Passes to `see` the activations that ended since the last call, with [`Options::activations`], of all CPUs in the
     /// order of their ends. The first of a thread that slept when recording began, or that was not measured when it went to
-    /// sleep, is preceded by one of length 0 that tells where. Returns how many were overwritten before they were read. Call it with [`Recorder::poll`]: the
-    /// ring of a CPU holds 4096.
+    /// sleep, is preceded by one of length 0 that tells where. Returns how many were overwritten before they were read. Call it
+    /// with [`Recorder::poll`]: the ring of a CPU holds 4096.
     pub fn activations(&mut self, mut see: impl FnMut(&Activation)) -> u64 {
         let (horizon, mut lost) = (clock::mono(), 0);
         for cpu in self.cpus.iter() {
