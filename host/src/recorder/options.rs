@@ -69,9 +69,7 @@ impl Options {
             calls: Calls::None,
         }
     }
-}
 
-impl Options {
     /// `enum option` of src/bpf/block.h.
     pub(super) fn bits(&self) -> u32 {
         let wanted = [

@@ -26,6 +26,8 @@ pub(super) const SHORT: Ns = Ns::from_ms(1);
 /// Two ticks of the slowest rate: a running thread is charged CPU time in between.
 const LOOK: Duration = Duration::from_millis(21);
 const DEADLINE: u8 = 6;
+/// `enum preempted` of src/bpf/activation.h: `PREEMPTED`.
+const PREEMPTED: u8 = 1;
 /// `SWITCHED_IN_LATER`.
 const LATER: u8 = 3;
 /// `WAITED_BEFORE`.
@@ -264,16 +266,21 @@ pub(super) fn look(tid: Tid) -> Option<Seen> {
 }
 
 impl Waking {
+    /// `enum preempted`.
+    fn preempted(&self) -> u8 {
+        self.circumstances.load(Acquire).to_le_bytes()[5]
+    }
+
     fn is_switched_in_later(&self) -> bool {
-        self.saved[0].load(Acquire) == 1 && self.circumstances.load(Acquire).to_le_bytes()[5] == LATER
+        self.saved[0].load(Acquire) == 1 && self.preempted() == LATER
     }
 
     fn waits_since_before(&self) -> bool {
-        self.tid.load(Acquire) > 0 && self.circumstances.load(Relaxed).to_le_bytes()[5] == BEFORE
+        self.tid.load(Acquire) > 0 && self.preempted() == BEFORE
     }
 
     fn is_preempted(&self) -> bool {
-        self.tid.load(Acquire) > 0 && self.circumstances.load(Relaxed).to_le_bytes()[5] == 1
+        self.tid.load(Acquire) > 0 && self.preempted() == PREEMPTED
     }
 
     fn waker(&self) -> Who {

@@ -49,9 +49,7 @@ impl Found {
             }
         }
     }
-}
 
-impl Found {
     /// CPU time of `tid` when it was found; 0 for one that was measured from its start.
     pub fn ran_before(&self, tid: Tid) -> Ns {
         self.ran.get(&tid).copied().unwrap_or_default()
