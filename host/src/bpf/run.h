@@ -284,8 +284,8 @@ static __always_inline void activation_resumes(struct cpu_block *b, __u64 at, st
 		return;
 	publish(&a->stamp, 0);
 	*a = w->saved;
-	b->run_tid = a->tid;
 	b->run_since = at;
+	b->run_tid = a->tid; /* last, as user space reads it first (running() in host/src/recorder/unfinished.rs) */
 }
 
 static __always_inline void activation_blocks(struct cpu_block *b, __u64 at, struct task_struct *prev, __u16 jobs,
