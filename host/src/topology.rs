@@ -85,13 +85,6 @@ impl Topology {
         };
         free.iter().min_by_key(|&cpu| (self.isolated.contains(cpu), shares_core(cpu), cpu))
     }
-
-    /// Busy CPUs whose hyperthread runs something else, with that hyperthread.
-    #[must_use]
-    pub fn shared_cores(&self, busy: &CpuSet) -> Vec<(Cpu, CpuSet)> {
-        let others = |cpu: Cpu| self.siblings.get(&cpu).map(|all| all.minus(busy)).unwrap_or_default();
-        busy.iter().map(|cpu| (cpu, others(cpu))).filter(|(_, others)| !others.is_empty()).collect()
-    }
 }
 
 #[cfg(test)]
@@ -128,11 +121,5 @@ mod tests {
         assert_eq!(error, "cannot use CPU 9-10; online are 0-7");
         assert!(machine().select(Some(&CpuSet::default())).is_err());
         assert_eq!(machine().select(None).unwrap().to_string(), "0-7");
-    }
-
-    #[test]
-    fn a_busy_cpu_whose_hyperthread_is_free_is_reported() {
-        let shared = machine().shared_cores(&"1,2,6".parse().unwrap());
-        assert_eq!(shared, [(Cpu(1), "5".parse().unwrap())]);
     }
 }

@@ -26,14 +26,6 @@ pub struct LateAbove {
     pub stop: Option<Ns>,
 }
 
-impl LateAbove {
-    /// Whether anything can be late.
-    #[must_use]
-    pub fn is_nothing(&self) -> bool {
-        self.wakeups.is_none() && self.jobs.is_none() && self.deadlines.shortest().is_none()
-    }
-}
-
 /// A late case.
 #[derive(Clone)]
 pub(super) enum Found {
@@ -155,14 +147,6 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_is_late_where_no_limit_is_given() {
-        assert!(LateAbove::default().is_nothing());
-        let deadlines = Deadlines::of_all(Some(Ns(5)));
-        assert!(!LateAbove { deadlines, ..LateAbove::default() }.is_nothing());
-        assert!(!LateAbove { jobs: Some(Ns(5)), ..LateAbove::default() }.is_nothing());
-    }
 
     #[test]
     fn a_job_that_may_be_part_of_a_longer_one_is_late_when_it_ends_and_once() {
