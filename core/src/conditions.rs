@@ -214,6 +214,18 @@ pub struct Kernel {
     pub config: BTreeMap<String, String>,
 }
 
+impl Kernel {
+    /// The preemption model in force, for the wording of causes: `rt` of a PREEMPT_RT kernel, else the active one; `None`: not
+    /// known.
+    #[must_use]
+    pub fn preemption_model(&self) -> Option<String> {
+        match self.realtime {
+            Some(true) => Some("rt".to_owned()),
+            _ => self.preemption_in_force.clone(),
+        }
+    }
+}
+
 /// Settings that affect latency.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

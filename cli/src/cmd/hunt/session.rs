@@ -232,15 +232,8 @@ fn setting(plan: &Plan, cpus: &CpuSet, conditions: &mut Conditions, display: &mu
         until: None,
         peaks: plan.peaks,
         peak_floor: Ns::ZERO,
-        preemption: preemption(conditions),
+        preemption: conditions.kernel.preemption_model(),
         lock_memory,
-    }
-}
-
-fn preemption(conditions: &Conditions) -> Option<String> {
-    match conditions.kernel.realtime {
-        Some(true) => Some("rt".to_owned()),
-        _ => conditions.kernel.preemption_in_force.clone(),
     }
 }
 

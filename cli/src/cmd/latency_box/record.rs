@@ -37,12 +37,8 @@ struct Channel {
 /// # Errors
 /// One line: what is refused or missing, and that it works without `--record`.
 pub fn attach(conditions: &mut Conditions, activations: bool) -> Result<Evidence> {
-    let preemption = match conditions.kernel.realtime {
-        Some(true) => Some("rt".to_owned()),
-        _ => conditions.kernel.preemption_in_force.clone(),
-    };
     let online = Topology::read(std::path::Path::new(LIVE))?.online;
-    let evidence = Evidence::start(online, preemption, activations);
+    let evidence = Evidence::start(online, conditions.kernel.preemption_model(), activations);
     let evidence = evidence
         .context("--record cannot record the kernel; without it latencies are measured, not explained")?;
     conditions.notes.extend(evidence.notes().iter().cloned());

@@ -79,9 +79,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     found.iter().for_each(|event| say(&event.detail));
     let on_late =
         OnLate::start(&plan.on_late, plan.latency_deadline.filter(|_| plan.deadlines.is_empty()), &cpus)?;
-    let kernel = facts::gather(Path::new(ROOT), &cpus).kernel;
-    let preemption =
-        if kernel.realtime == Some(true) { Some("rt".to_owned()) } else { kernel.preemption_in_force };
+    let preemption = facts::gather(Path::new(ROOT), &cpus).kernel.preemption_model();
     let settings = Settings {
         cpus: cpus.clone(),
         selection: plan.selection.clone(),

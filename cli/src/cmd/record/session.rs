@@ -168,10 +168,6 @@ impl Plan {
     }
 
     fn settings(&self, cpus: &CpuSet, command: Option<Tid>, conditions: &Conditions) -> Settings {
-        let preemption = match conditions.kernel.realtime {
-            Some(true) => Some("rt".to_owned()),
-            _ => conditions.kernel.preemption_in_force.clone(),
-        };
         Settings {
             selection: self.selection.clone(),
             command: command.filter(|_| self.follows_command),
@@ -180,7 +176,7 @@ impl Plan {
             deadlines: self.deadlines_in_force(),
             activation: self.activation.clone(),
             chain: self.chain.clone(),
-            preemption,
+            preemption: conditions.kernel.preemption_model(),
             switch: self.switch,
             old_files: self.latency_hist.is_some(),
             jobs: self.is_application(),
