@@ -189,7 +189,12 @@ pub(super) fn peek(cpu: Cpu, block: &CpuBlock, from: Mono, now: Mono, chain: Opt
 
 /// The contents of the ring as [`peek`] reads it, of the time that `victim`, who still waits for `cpu`, has waited: as if
 /// its switch-in had frozen the ring. `None`: the ring could not be read.
-pub(super) fn of_waiting(cpu: Cpu, block: &CpuBlock, victim: Victim, chain: Option<&Chain>) -> Option<Frozen> {
+pub(super) fn of_waiting(
+    cpu: Cpu,
+    block: &CpuBlock,
+    victim: Victim,
+    chain: Option<&Chain>,
+) -> Option<Frozen> {
     let (now, from) = (victim.switched_in, Mono(victim.switched_in.0.saturating_sub(victim.total.0)));
     let mut bytes = peek(cpu, block, from, now, chain);
     let last = flight::headers(&bytes).pop()?;
