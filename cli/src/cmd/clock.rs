@@ -22,7 +22,7 @@ pub struct ClockArgs {
     /// Pairs of reads per path; 1e8 takes about ten minutes
     #[arg(short = 'n', long, value_name = "N", default_value = "1e6", value_parser = units::count)]
     count: u64,
-    /// CPUs to compare; the cost is measured on the last of them
+    /// CPUs to compare; the cost is measured on the last of them [default: all]
     #[arg(short = 'c', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
     /// Measure with SCHED_FIFO at this priority, with a pause every 20 ms

@@ -43,7 +43,7 @@ pub struct HuntArgs {
     #[arg(short = 'p', long, default_value_t = 95, value_parser = clap::value_parser!(i32).range(1..=99))]
     priority: i32,
     /// Period of the measuring threads; bare numbers are µs
-    #[arg(short = 'i', long, default_value = "1000", value_parser = interval)]
+    #[arg(short = 'i', long, default_value = "1000us", value_parser = interval)]
     interval: Ns,
     /// Latency that must not be exceeded; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = microseconds)]

@@ -33,16 +33,17 @@ pub struct HwlatArgs {
     /// Length of the measurement
     #[arg(short = 'D', long, value_name = "TIME", default_value = "120s", value_parser = units::seconds)]
     duration: Ns,
-    /// Period of the sampling windows
+    /// Period of the sampling windows; bare numbers are µs
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::microseconds)]
     window: Ns,
-    /// Sampling time in each window; must be shorter than --window
+    /// Sampling time in each window, shorter than --window; bare numbers are µs
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = units::microseconds)]
     width: Ns,
-    /// Shortest gap to report
+    /// Shortest gap to report; bare numbers are µs
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = units::microseconds)]
     threshold: Ns,
-    /// Exit with status 2 if a gap above this was not caused by the kernel, with 3 if the cause of a gap above this is unknown
+    /// Exit with status 2 if a gap above this was not caused by the kernel, with 3 if the cause of a gap above this is unknown;
+    /// bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     hardlimit: Option<Ns>,
     /// CPUs to watch [default: all]

@@ -66,10 +66,11 @@ pub struct BoxArgs {
     /// Stop at the first round trip above this, with exit status 2; bare numbers are µs
     #[arg(short, long, value_name = "TIME", value_parser = microseconds)]
     pub break_at: Option<Ns>,
-    /// Maximum time to wait for an answer, at the end and on channels that carry one stimulus at a time
+    /// Maximum time to wait for an answer, at the end and on channels that carry one stimulus at a time; bare numbers are
+    /// seconds
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = seconds)]
     pub timeout: Ns,
-    /// Maximum time to wait for the responder at the start
+    /// Maximum time to wait for the responder at the start; bare numbers are seconds
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = seconds)]
     pub wait: Ns,
     /// Before the measurement, request known delays from the responder and check that each is measured correctly

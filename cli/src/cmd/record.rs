@@ -58,7 +58,7 @@ pub struct RecordArgs {
     #[arg(long, alias = "peaks", value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
     worst: u16,
     /// Explain worst cases of at least this latency; bare numbers are µs
-    #[arg(long, value_name = "TIME", default_value = "200", value_parser = microseconds)]
+    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = microseconds)]
     threshold: Ns,
     /// Latency (for an application: response time) that must not be exceeded; bare numbers are µs
     ///

@@ -30,7 +30,7 @@ pub struct AnalyseArgs {
     /// Task set in rt-app's JSON; - is stdin
     #[arg(value_name = "SET.json")]
     set: PathBuf,
-    /// Cost of one context switch; each job is charged two [default: 0]
+    /// Cost of one context switch; each job is charged two; bare numbers are µs [default: 0]
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     switch_cost: Option<Ns>,
     /// Also print by how much the work of each task can grow

@@ -37,7 +37,8 @@ pub struct SessionArgs {
     /// program dies). Kernel events go to a ring filled by BPF programs, at a fifth of the cost
     #[arg(long)]
     pub flight: bool,
-    /// Size of the ring of each thread of programs started from now on, and of each CPU for the kernel
+    /// Size of the ring of each thread of programs started from now on [default: 8M], and of each CPU for the kernel
+    /// [default: 16M; with --flight fixed at 4096 events]
     #[arg(long, value_name = "BYTES", value_parser = ring_bytes)]
     pub ring: Option<u64>,
     /// Stop after writing this many bytes; buffered events are written as well
