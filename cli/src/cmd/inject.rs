@@ -10,7 +10,7 @@ use lathunt_host::{signals, threads};
 
 /// Inject a known disturbance on one CPU, to verify that the instruments detect it.
 ///
-/// Needs root (or CAP_BPF, CAP_PERFMON and CAP_SYS_NICE). Every pulse ends by itself.
+/// Needs root, or CAP_BPF and CAP_PERFMON (thread and pagefault: only CAP_SYS_NICE). Every pulse ends by itself.
 #[derive(Debug, clap::Args)]
 pub struct InjectArgs {
     /// Disturbance: irqoff, preemptoff, softirq, thread (SCHED_FIFO hog) or pagefault

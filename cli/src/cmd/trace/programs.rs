@@ -24,13 +24,13 @@ pub struct SessionArgs {
     /// Directory of the trace: trace.dat, and one directory per instrumented program
     #[arg(short = 'o', long, value_name = "DIR")]
     pub output: PathBuf,
-    /// Only programs of this name (shell pattern; can be repeated)
+    /// Only instrumented programs of this name (shell pattern; can be repeated)
     #[arg(long, value_name = "NAME")]
     pub comm: Vec<String>,
-    /// Only this process (can be repeated)
+    /// Only this instrumented process (can be repeated)
     #[arg(long, value_name = "PID")]
     pub pid: Vec<u32>,
-    /// Only events of this name (shell pattern, for example 'control:*'; can be repeated)
+    /// Only events of this name in instrumented programs (shell pattern, for example 'control:*'; can be repeated)
     #[arg(short = 'e', long = "event", value_name = "PATTERN", value_parser = pattern)]
     pub events: Vec<String>,
     /// Flight recorder: keep the newest events in memory and write them at the end (programs: also on a snapshot, and when a
