@@ -20,6 +20,8 @@ mod injected;
 mod old_files;
 #[path = "record/potential.rs"]
 mod potential;
+#[path = "record/ranks.rs"]
+mod ranks;
 #[path = "record/slack.rs"]
 mod slack;
 #[path = "record/sources.rs"]

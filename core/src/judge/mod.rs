@@ -187,7 +187,7 @@ fn exceedance(run: &Run, deadline: Ns, rules: &Rules, series: &Series, max: Ns) 
     let (max, deadline) = max.told_apart(deadline);
     let cause = cause.or_else(|| {
         let shared = series.quantity == Quantity::SharedPrio;
-        shared.then(|| ": behind a task of the same priority, in the order of SCHED_FIFO".to_owned())
+        shared.then(|| ": a task of the same priority had the CPU meanwhile".to_owned())
     });
     format!(
         "{which}: {count} of {of} above the deadline of {deadline}, worst {max}{}",

@@ -336,6 +336,13 @@ impl Activation {
         self.is_thawed() || self.timer.is_some_and(|(due, entry)| due < entry && entry == self.waking)
     }
 
+    /// Whether it waited behind threads of its own priority, in the order of SCHED_FIFO: one of them had its CPU, and as far as
+    /// is known the thread before it had it for most of the wait.
+    #[must_use]
+    pub fn waited_in_order(&self) -> bool {
+        self.shared && !self.after_several
+    }
+
     /// Due → handler of the timer that woke it.
     #[inline]
     #[must_use]

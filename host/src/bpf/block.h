@@ -194,7 +194,7 @@ struct cpu_block {
 	__u64 stack[SITE_WORDS]; /* user stack of a thread that blocks (site.h) */
 	__u64 came[2];		 /* comm of the task switched in last */
 	__u64 first_writes, copies; /* of `faults`: writes to pages that were not present, or present (copy on write) */
-	__u64 switched_at; /* the last switch, if all are recorded; 0: none */
+	__u64 switched_at; /* the last switch; 0: it was left out */
 	__u64 fault_ip; /* of the last of `faults` */
 	__u64 before_ns; /* longest wait that began before the recording and may have been a wake-up */
 } __attribute__((aligned(4096)));

@@ -134,6 +134,7 @@ static __always_inline void flight_skip(struct cpu_block *b, struct task_struct 
 {
 	b->running = next->pid + 1;
 	b->skipped = 1;
+	b->switched_at = 0;
 	b->faults = 0;
 	b->copies = 0;
 	b->first_writes = 0;

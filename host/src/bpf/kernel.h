@@ -181,3 +181,10 @@ static __always_inline void count_up(__u64 *counter)
 {
 	publish(counter, *counter + 1);
 }
+
+/* The stopper of a CPU (migration/N) shows the highest real-time priority and preempts all real-time tasks
+ * (kernel/sched/core.c, sched_set_stop_task()). */
+static __always_inline bool is_stopper(struct task_struct *p)
+{
+	return !p->prio && (p->flags & PF_KTHREAD) && *(__u64 *)&p->comm[0] == 0x6f6974617267696dull; /* "migratio" */
+}

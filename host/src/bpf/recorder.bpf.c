@@ -31,7 +31,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return switched_elsewhere(b, prev, next);
 	if (b->running && b->running != prev->pid + 1)
 		wakeup_unseen(b, prev);
-	if (ordinary_left_out() && prev->prio >= MAX_RT_PRIO && next->prio >= MAX_RT_PRIO) {
+	if (ordinary_left_out() && prev->prio >= MAX_RT_PRIO && next->prio >= MAX_RT_PRIO && !waits_demoted(next)) {
 		flight_skip(b, next);
 		return 0;
 	}
@@ -51,8 +51,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		flight_stack(b, ctx, at, STACK_LATE_SWITCH, prev->pid);
 		__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
 	}
-	if (!ordinary_left_out())
-		b->switched_at = at;
+	b->switched_at = at;
 	return 0;
 }
 

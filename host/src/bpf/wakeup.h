@@ -34,9 +34,10 @@ static __always_inline struct open_timer *running_timer(struct cpu_block *b, str
 	return 0;
 }
 
-/* Records a latency; true if it is large enough to keep the evidence. `waking` 0: it never waited for the CPU. */
+/* Records a latency; true if it is large enough to keep the evidence. `waking` 0: it never waited for the CPU. `shared`: a task of
+ * its priority had the CPU meanwhile; `in_order`: for most of the time, as far as is known. */
 static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct task_struct *p, __u64 waking,
-					 __u64 expires, __u64 entry, bool shared)
+					 __u64 expires, __u64 entry, bool shared, bool in_order)
 {
 	__u64 total = at - (expires ?: waking);
 
@@ -49,7 +50,7 @@ static __always_inline bool wakeup_ended(struct cpu_block *b, __u64 at, struct t
 			hist_add(&b->hist[Q_BOTH], at, total);
 	}
 	count_up(&b->hist_seq);
-	if (total < b->threshold_ns || shared)
+	if (total < b->threshold_ns || in_order)
 		return false;
 	if (b->victim_ns)
 		lose(b, LOST_NO_BUFFER); /* one of the two victims */
@@ -109,7 +110,7 @@ static __always_inline void wakeup_on_the_way(struct cpu_block *b, __u64 at, str
 		return;
 	if (options & OPT_ACTIVATIONS)
 		activation_turns(b, at, w, p);
-	if (w->expires && wakeup_ended(b, at, p, 0, w->expires, w->entry, false))
+	if (w->expires && wakeup_ended(b, at, p, 0, w->expires, w->entry, false, false))
 		__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
 }
 
@@ -142,6 +143,7 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 		w->via |= WOKEN_OUT_OF_QUOTA;
 	if ((options & OPT_ACTIVATIONS) && !w->expires && !was_stopped && is_frozen(p))
 		w->flags |= ACT_AFTER_UNSEEN; /* its release was not seen */
+	woken_as_real_time(p, 1);
 	w->at = at;
 	if (tid == waker->pid)
 		wakeup_on_the_way(b, at, w, p);
@@ -180,7 +182,7 @@ static __noinline int wakeup_unseen(struct cpu_block *b, struct task_struct *pre
 /* A task gets a CPU that is not recorded: a later switch-in here must not count as late after that waking. */
 static __always_inline void wakeup_elsewhere(struct task_struct *next)
 {
-	struct waking *w = is_measured(next) ? find_waking(next->pid) : 0;
+	struct waking *w = is_measured(next) || waits_demoted(next) ? find_waking(next->pid) : 0;
 
 	if (!w)
 		return;
@@ -196,13 +198,6 @@ static __always_inline void wakeup_boosted(struct task_struct *p)
 
 	if (w)
 		w->at = 0;
-}
-
-/* The stopper of a CPU (migration/N) shows the highest real-time priority and preempts all real-time tasks
- * (kernel/sched/core.c, sched_set_stop_task()). */
-static __always_inline bool is_stopper(struct task_struct *p)
-{
-	return !p->prio && (p->flags & PF_KTHREAD) && *(__u64 *)&p->comm[0] == 0x6f6974617267696dull; /* "migratio" */
 }
 
 /* Null for a task that is not real-time (a deadline task has priority -1). */
@@ -316,9 +311,10 @@ static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, st
 	bool shared;
 	__s32 tid;
 
-	if (!is_measured(next))
+	if (!is_measured(next) && !waits_demoted(next))
 		return false;
 	tid = next->pid;
+	woken_as_real_time(next, 0);
 	w = find_waking(tid);
 	if (!w)
 		return false;
@@ -338,7 +334,7 @@ static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, st
 	shared = shares_priority(b, waking, next);
 	if (options & OPT_ACTIVATIONS)
 		activation_begins(b, at, w, waking, prev, next, shared);
-	return wakeup_ended(b, at, next, waking, expires, w->entry, shared);
+	return wakeup_ended(b, at, next, waking, expires, w->entry, shared, shared && !after_several(b, at, waking));
 }
 
 /* The switch that started at sched_switch is complete. */

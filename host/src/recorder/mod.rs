@@ -94,6 +94,12 @@ impl Recorder {
     /// # Errors
     /// A kernel feature that is missing or refused, in one line.
     pub fn start(options: &Options) -> Result<Recorder> {
+        Recorder::start_with(options, Vec::new)
+    }
+
+    /// As [`Recorder::start`]; `born` is asked once the programs record, before they find what each thread does then: it
+    /// returns the threads to measure that are newer than [`Options::tids`], as loading takes up to seconds.
+    pub(crate) fn start_with(options: &Options, born: impl FnOnce() -> Vec<Tid>) -> Result<Recorder> {
         let mut open = bpf_object::open("recorder", OBJECT)?;
         let targets: Vec<String> = open.progs().map(|p| tracepoint(&p.section().to_string_lossy())).collect();
         let plan = Plan::of(&Kernel::probe(targets.iter().map(String::as_str))?)?;
@@ -143,6 +149,9 @@ impl Recorder {
         recorder.links = bpf_object::attach_all(&recorder.object)?;
         clock::arm_timers_of_clocks_that_are_set();
         recorder.switch_on();
+        for tid in born() {
+            let _ = recorder.watch(tid); // one without room is found again, and reported
+        }
         if sees_the_start {
             recorder.begun = Begun::read(&bpf_object::iterate(&recorder.object, AT_START)?);
         }

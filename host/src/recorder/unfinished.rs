@@ -56,6 +56,7 @@ impl Recorder {
         self.over.all().for_each(|over| over.0.store(1, Release));
         blocks().for_each(|(_, block)| block.on.store(0, Release));
         let end = clock::mono();
+        std::thread::sleep(Duration::from_millis(1)); // programs that began before end until then
         let mut open: Vec<(Activation, State)> =
             blocks().filter_map(|(_, block)| Some((running(block, end)?, State::Runs))).collect();
         let lost_it = |slot: &&Waking| slot.is_preempted() || slot.waits_since_before();

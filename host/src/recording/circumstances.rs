@@ -20,7 +20,7 @@ pub(super) fn held_before(a: &Activation, quantity: Quantity) -> Option<String> 
         Quantity::TimerWakeup => a.timer_part().unwrap_or_default(),
         _ => Ns::ZERO,
     };
-    let waited = timer <= a.wakeup().unwrap_or_default() && a.before.tid != Tid::IDLE;
+    let waited = timer <= a.wakeup().unwrap_or_default() && a.before.tid != Tid::IDLE && !a.after_several;
     waited.then(|| a.before.thread().to_string())
 }
 

@@ -34,7 +34,7 @@ use lathunt_core::application::{State, Tasks};
 use lathunt_core::peak::Peak;
 use lathunt_core::run::{Interference, Loss};
 use lathunt_core::series::{Quantity, Series};
-use lathunt_core::time::Mono;
+use lathunt_core::time::{Mono, Tid};
 use lathunt_core::trace::activation::Activation;
 
 use crate::clock;
@@ -90,15 +90,14 @@ impl Recording {
             Some(tid) => Some(vec![tid]),
             None => settings.selection.threads()?,
         };
-        let mut recorder = Recorder::start(&settings.recorder(tids))?;
+        let born = || settings.command.map_or_else(|| threads(&settings.selection), |_| Vec::new());
+        let mut recorder = Recorder::start_with(&settings.recorder(tids), born)?;
         let begin = clock::mono();
         let mut found = Found::new();
         if settings.command.is_some() {
             recorder.forget_begun(); // it is held before its first instruction
         } else {
-            // Once more: programs started while the BPF programs were loaded.
             look(&mut found, &recorder, &settings.selection);
-            found.missed = 0;
         }
         let mut notes = recorder.notes().to_vec();
         let symbols = Symbols::read().unwrap_or_else(|error| {
@@ -390,6 +389,9 @@ impl Recording {
 
 /// Starts measuring the threads that match now.
 fn look(found: &mut Found, recorder: &Recorder, selection: &Selection) {
-    let chosen = selection.threads().ok().flatten().unwrap_or_default(); // a process may have ended since
-    found.look(chosen, |tid| recorder.watch(tid).ok());
+    found.look(threads(selection), |tid| recorder.watch(tid).ok());
+}
+
+fn threads(selection: &Selection) -> Vec<Tid> {
+    selection.threads().ok().flatten().unwrap_or_default() // a process may have ended since
 }

@@ -105,17 +105,17 @@ impl Book {
         self.wakeup(a);
         let (limit, total) = (self.limit, a.latency());
         let kept =
-            !a.shared && self.worst.entry(a.cpu).or_insert_with(|| Worst::new(limit)).would_keep(total);
+            !a.waited_in_order() && self.worst.entry(a.cpu).or_insert_with(|| Worst::new(limit)).would_keep(total);
         let thread =
             if self.of_thread.len() < self.threads { a.thread.tid } else { self.kept_as(a.thread.tid) };
         // The id of a thread that has ended may have been reused.
         let same =
             |case: &&Case| thread == OTHERS || case.activation.is_none_or(|known| known.tgid == a.tgid);
-        let own = |shared: bool, total: Ns| (!shared, total); // waits behind a task of equal priority rank below
+        let own = |in_order: bool, total: Ns| (!in_order, total); // waits behind a task of equal priority rank below
         let known = self.of_thread.get(&thread).filter(same);
         let known =
-            known.map(|case| own(case.activation.is_some_and(|known| known.shared), case.peak.total_ns));
-        let of_thread = known.is_none_or(|known| own(a.shared, total) > known);
+            known.map(|case| own(case.activation.is_some_and(|of| of.waited_in_order()), case.peak.total_ns));
+        let of_thread = known.is_none_or(|known| own(a.waited_in_order(), total) > known);
         let moment = (a.thread.tid, a.switched_in);
         if !kept && !of_thread {
             // It was among the worst when its flight record was taken, and is not any more.
@@ -176,7 +176,7 @@ impl Book {
     fn plain(&self, a: &Activation) -> Peak {
         let reason = if a.execution == Ns::ZERO && a.blocked == a.switched_in {
             "it still waited when recording ended".to_owned()
-        } else if a.shared {
+        } else if a.waited_in_order() {
             "a task of equal priority had the CPU: the order of SCHED_FIFO".to_owned()
         } else if a.latency() < self.threshold {
             format!("below the threshold of {}, from which flight records are kept", self.threshold)
