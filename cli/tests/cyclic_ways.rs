@@ -110,6 +110,21 @@ fn nothing_is_claimed_of_a_reservation_that_somebody_took_away() {
     assert!(reasons.iter().any(named), "{reasons:?}");
 }
 
+/// Until a thread of this process is real-time: the recorder is loaded before, which takes seconds on a slow machine.
+fn wait_until_it_measures(process: u32) {
+    let begun = Instant::now();
+    let is_fifo = |task: std::fs::DirEntry| {
+        let tid = task.file_name().to_string_lossy().parse().unwrap_or(0);
+        // SAFETY: no pointers.
+        tid > 0 && unsafe { libc::sched_getscheduler(tid) } == libc::SCHED_FIFO
+    };
+    let tasks = || std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    while !tasks().any(is_fifo) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "no real-time thread");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// As after exec: the name at switch-in is out of date at switch-out.
 #[test]
 #[ignore = "root"]
@@ -119,13 +134,13 @@ fn who_takes_another_name_while_it_has_the_cpu_is_blamed_by_that() {
         return;
     }
     let cpu = sched::affinity().unwrap().iter().next_back().unwrap();
-    let hog = move || {
+    let hog = move |goes: std::sync::mpsc::Receiver<()>| {
         // SAFETY: strings that end with a zero.
         let name = |name: &std::ffi::CStr| unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
         name(c"test-before");
         sched::pin(cpu).unwrap();
         sched::set_policy(Policy::Fifo, 99).unwrap();
-        std::thread::sleep(Duration::from_millis(1_500));
+        let _ = goes.recv();
         name(c"test-after");
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(40) {}
@@ -133,11 +148,16 @@ fn who_takes_another_name_while_it_has_the_cpu_is_blamed_by_that() {
     let mut said = String::new();
     // The host may take the CPU before the hog does: then once more.
     let named = (0..3).any(|_| {
-        let running = std::thread::spawn(hog);
+        let (go, goes) = std::sync::mpsc::channel();
+        let running = std::thread::spawn(move || hog(goes));
         let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
-        command.args(["cyclic", "-c", &cpu.to_string(), "-D", "4s", "-b", "20ms", "-q"]);
-        said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        command.args(["cyclic", "-c", &cpu.to_string(), "-D", "20s", "-b", "20ms", "-q"]);
+        let measuring = command.stdout(Stdio::piped()).spawn().unwrap();
+        wait_until_it_measures(measuring.id());
+        std::thread::sleep(Duration::from_millis(300));
+        go.send(()).unwrap();
         running.join().unwrap();
+        said = String::from_utf8(measuring.wait_with_output().unwrap().stdout).unwrap();
         // A timer may expire in the µs before it has its new name.
         let in_these =
             |line: &str| ["timer late while", "interrupts off in"].iter().any(|part| line.contains(part));

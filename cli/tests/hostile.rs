@@ -36,7 +36,7 @@ fn nobody(script: &str, directory: &Path) {
     assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Runs lathunt for ten seconds at most.
+/// Runs lathunt for a minute at most.
 fn lathunt(arguments: &[&str], directory: &Path, memory: Option<&Path>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lathunt"));
     command.args(arguments).current_dir(directory).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -44,7 +44,7 @@ fn lathunt(arguments: &[&str], directory: &Path, memory: Option<&Path>) -> Outpu
         command.env("LATHUNT_TRACE_DIR", memory);
     }
     let mut child = command.spawn().unwrap();
-    let patience = Instant::now() + Duration::from_secs(10);
+    let patience = Instant::now() + Duration::from_secs(60);
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > patience {
             let _ = child.kill();

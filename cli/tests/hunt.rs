@@ -187,7 +187,7 @@ fn an_interrupted_hunt_ends_at_once_with_its_summary() {
     signal(&child, libc::SIGINT);
     let status = child.wait().unwrap();
     // Well under a second on an idle machine; a busy one may take its time, but not that of the measurement.
-    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let mut verdict = String::new();
     child.stdout.take().unwrap().read_to_string(&mut verdict).unwrap();
     assert!(verdict.contains("deadline"), "{verdict}");

@@ -4,6 +4,8 @@ mod responder;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lathunt_core::peak::Peak;
@@ -46,6 +48,20 @@ fn of(peak: &Peak, label: &str) -> Ns {
         .sum()
 }
 
+/// Takes CPU 0 for 20 ms every 400 ms, for a minute at most: until the measurement is over, which may begin late.
+fn hog_until(over: &AtomicBool) {
+    // SAFETY: a string that ends with a zero.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"test-hog".as_ptr()) };
+    sched::pin(Cpu(0)).unwrap();
+    sched::set_policy(Policy::Fifo, 99).unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    while !over.load(Ordering::Relaxed) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(400));
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(20) {}
+    }
+}
+
 fn within(seen: Ns, injected: Ns) -> bool {
     seen.0.abs_diff(injected.0) <= injected.0 / 20
 }
@@ -68,20 +84,12 @@ fn a_hog_on_the_responders_cpu_a_delay_and_a_program_that_computes_are_named_wit
     // The host may take a CPU meanwhile: then once more.
     let hogged = (0..3).map(|_| {
         let _responder = Responder::start(&["-c", "0", channel]);
+        let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let hog = scope.spawn(|| {
-                // SAFETY: a string that ends with a zero.
-                unsafe { libc::prctl(libc::PR_SET_NAME, c"test-hog".as_ptr()) };
-                sched::pin(Cpu(0)).unwrap();
-                sched::set_policy(Policy::Fifo, 99).unwrap();
-                for _ in 0..8 {
-                    std::thread::sleep(Duration::from_millis(400));
-                    let begun = Instant::now();
-                    while begun.elapsed() < Duration::from_millis(20) {}
-                }
-            });
+            let hog = scope.spawn(|| hog_until(&over));
             let peak =
                 worst(place.path(), &[channel, "-c", "1"], || std::thread::sleep(Duration::from_millis(20)));
+            over.store(true, Ordering::Relaxed);
             hog.join().unwrap();
             peak
         })
@@ -165,21 +173,16 @@ fn the_responder_alone_names_the_hog_and_the_pair_of_runs_does_too() {
     let mut seen: Vec<Peak> = Vec::new();
     for _ in 0..3 {
         let mut responder = Responder::start(&["-c", "0", channel, "--record", "-o", &there]);
-        let hog = std::thread::spawn(|| {
-            // SAFETY: a string that ends with a zero.
-            unsafe { libc::prctl(libc::PR_SET_NAME, c"test-hog".as_ptr()) };
-            sched::pin(Cpu(0)).unwrap();
-            sched::set_policy(Policy::Fifo, 99).unwrap();
-            for _ in 0..12 {
-                std::thread::sleep(Duration::from_millis(400));
-                let begun = Instant::now();
-                while begun.elapsed() < Duration::from_millis(20) {}
-            }
+        let over = Arc::new(AtomicBool::new(false));
+        let hog = std::thread::spawn({
+            let over = Arc::clone(&over);
+            move || hog_until(&over)
         });
         lathunt(&["box", channel, "-q", "-D", "1s", "--wait", "20s", "-o", &boxed]);
         // SAFETY: our own child, which was not waited for.
         assert_eq!(unsafe { libc::kill(responder.0.id() as libc::pid_t, libc::SIGINT) }, 0);
         responder.0.wait().unwrap();
+        over.store(true, Ordering::Relaxed);
         hog.join().unwrap();
         lathunt(&["merge", "--pair", "-q", &boxed, &there, "-o", &both]);
         seen.extend([read(&there), read(&both)].map(|run| run.peaks.into_iter().next().unwrap()));

@@ -263,8 +263,8 @@ fn a_signal_ends_with_the_summary_and_a_kill_leaves_the_last_second() {
         match signal {
             "-KILL" => assert!(!run.complete),
             _ => {
-                // A second on an idle machine; tests share theirs with compilers.
-                assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
+                // A second on an idle machine; tests share theirs with compilers. Without the signal it would not end.
+                assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
                 assert!(run.complete && place.path().join("report.html").exists());
                 assert!(String::from_utf8_lossy(&ended.stdout).contains("run: "));
             }
@@ -345,8 +345,8 @@ fn the_tasks_of_a_control_group_of_version_2_are_found_by_either_of_its_names() 
     let group = Path::new(mount.unwrap()).join(&name);
     fs::create_dir_all(group.join("below")).unwrap();
     let place = tempfile::tempdir().unwrap();
-    let mut victim = cyclic("0", "8");
-    let mut other = cyclic("0", "8");
+    let mut victim = cyclic("0", "60");
+    let mut other = cyclic("0", "60");
     fs::write(group.join("below/cgroup.procs"), victim.id().to_string()).unwrap();
     let found: Vec<Run> = [format!("cgroup:/{name}"), format!("cgroup:{}", group.display())]
         .iter()

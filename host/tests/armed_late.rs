@@ -2,8 +2,6 @@
 
 mod cyclic_thread;
 
-use std::time::Duration;
-
 use cyclic_thread::{clock, enter, sleep_until};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::series::Quantity;
@@ -27,17 +25,19 @@ fn a_sleep_until_a_time_that_has_passed_is_late_from_the_call() {
         let options = Options { tids: Some(Vec::new()), activations, ..Options::on(cpus) };
         let mut recorder = Recorder::start(&options).unwrap_or_else(|error| panic!("{error}"));
         let (tell, told) = std::sync::mpsc::channel();
+        let (begin, begins) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
             enter(CPU, 90);
             // SAFETY: no preconditions.
             tell.send(Tid(unsafe { libc::gettid() })).unwrap();
-            std::thread::sleep(Duration::from_millis(50));
+            begins.recv().unwrap();
             for _ in 0..SLEEPS {
                 sleep_until(Mono(clock().0 - AGO));
                 sleep_until(Mono(clock().0 + 2_000_000));
             }
         });
         recorder.watch(told.recv().unwrap()).unwrap();
+        begin.send(()).unwrap();
         thread.join().unwrap();
         recorder.poll();
         let series = recorder.series();

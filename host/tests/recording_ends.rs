@@ -14,6 +14,7 @@ use lathunt_host::sched;
 use lathunt_host::testing::{lacks_bpf, may_run};
 
 const CPU: Cpu = Cpu(0);
+const TRIES: usize = 5;
 /// Their threads are on the same CPUs: together, they would wait for each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -64,10 +65,15 @@ fn what_waits_and_what_works_just_when_recording_ends_is_in_the_figures() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     // Reading what is unfinished takes some ms, in which both threads may end.
     for end_before_us in [40_000, 15_000, 8_000, 6_000, 5_000, 4_000, 3_000, 2_000, -5_000] {
-        let (waited, worked) = longest_wait_and_work(end_before_us);
-        assert!(waited > Some(Ns::from_ms(200)), "{end_before_us} us before: waited {waited:?}");
+        let is_there = || {
+            let (waited, worked) = longest_wait_and_work(end_before_us);
+            assert!(waited > Some(Ns::from_ms(200)), "{end_before_us} us before: waited {waited:?}");
+            worked > Some(Ns::from_ms(200))
+        };
         let ended = end_before_us < 3_000; // perhaps before recording did
-        assert!(ended || worked > Some(Ns::from_ms(200)), "{end_before_us} us before: worked {worked:?}");
+                                           // A host that takes the CPU ends recording later than asked.
+        let is_in_the_figures = (0..TRIES).any(|_| is_there() || ended);
+        assert!(is_in_the_figures, "{end_before_us} us before: its work is not in the figures");
     }
 }
 

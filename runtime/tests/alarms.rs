@@ -28,8 +28,8 @@ fn delay(at: u64, seen: &Cell<u64>) -> u64 {
     }
 }
 
-#[test]
-fn what_a_thread_sets_for_others_interrupts_its_own_work() {
+/// Of a start, of a release and of a thread that shares the processor: until each interrupted the work of the one that set it.
+fn delays() -> [u64; 3] {
     let delays =
         run(&Config { main_priority: 10, preemption: Preemption::Timer, ..Config::default() }, || {
             let mark = |seen: &Rc<Cell<u64>>| {
@@ -75,7 +75,14 @@ fn what_a_thread_sets_for_others_interrupts_its_own_work() {
             let shares = Builder::new("first").params(params).spawn(body).unwrap();
             [start_delay, trigger_delay, shares.join().unwrap().unwrap()]
         });
-    // The machine may be busy with others; without an interrupt it is never.
-    let delays = delays.unwrap();
-    assert!(delays.iter().all(|&ns| ns < 40 * MS), "{delays:?} ns");
+    delays.unwrap()
+}
+
+#[test]
+fn what_a_thread_sets_for_others_interrupts_its_own_work() {
+    const TRIES: usize = 5;
+    // The machine may be busy with others, now and then; without an interrupt it is never.
+    let is_late = |delays: &[u64; 3]| delays.iter().any(|&ns| ns >= 40 * MS);
+    let late: Vec<_> = (0..TRIES).map(|_| delays()).take_while(is_late).collect();
+    assert!(late.len() < TRIES, "{late:?} ns");
 }

@@ -83,35 +83,47 @@ fn both_mechanisms_preempt_a_thread_that_never_waits() {
     }
 }
 
-#[test]
-fn round_robin_shares_the_processor_and_the_cpu_times_add_up() {
+/// Tries of what the machine can spoil: a hypervisor, or other programs, take the CPU from the whole process, and the
+/// scheduler's clock goes on.
+const TRIES: usize = 10;
+
+/// CPU times of three threads with one quantum of 1 ms, and the time that passed.
+fn shares() -> ([u64; 3], u64) {
     run(&Config { main_priority: 50, ..config() }, || {
         let params = Params { policy: Policy::RoundRobin { quantum: MS }, priority: 4, ..Params::default() };
         let done = Rc::new(Cell::new(false));
-        let threads: Vec<_> = (0..3)
-            .map(|_| {
-                let done = done.clone();
-                Builder::new("share").params(params).spawn(move || {
-                    while !done.get() {
-                        std::hint::spin_loop();
-                    }
-                })
-            })
-            .map(Result::unwrap)
-            .collect();
+        let threads = [(); 3].map(|()| {
+            let done = done.clone();
+            let body = move || {
+                while !done.get() {
+                    std::hint::spin_loop();
+                }
+            };
+            Builder::new("share").params(params).spawn(body).unwrap()
+        });
         let begin = now();
         sleep(90 * MS).unwrap();
         done.set(true);
         let passed = now() - begin;
-        let cpu: Vec<_> = threads.iter().map(|thread| thread.thread().account().unwrap().cpu).collect();
-        let sum: u64 = cpu.iter().sum();
-        assert!(sum <= passed && sum > passed / 2, "{cpu:?} of {passed}");
-        assert!(cpu.iter().all(|&cpu| cpu > passed / 9), "{cpu:?} of {passed}");
+        let cpu = threads.each_ref().map(|thread| thread.thread().account().unwrap().cpu);
         for thread in threads {
             thread.join().unwrap().unwrap();
         }
+        (cpu, passed)
     })
-    .unwrap();
+    .unwrap()
+}
+
+#[test]
+fn round_robin_shares_the_processor_and_the_cpu_times_add_up() {
+    let is_shared = |(cpu, passed): &([u64; 3], u64)| {
+        let sum: u64 = cpu.iter().sum();
+        assert!(sum <= *passed && sum > passed / 2, "{cpu:?} of {passed}");
+        cpu.iter().all(|cpu| *cpu > passed / 9)
+    };
+    // Whoever runs while the process has no CPU is charged for that time.
+    let not_shared: Vec<_> = (0..TRIES).map(|_| shares()).take_while(|seen| !is_shared(seen)).collect();
+    assert!(not_shared.len() < TRIES, "{not_shared:?}");
 }
 
 /// Two threads of (CPU ms, period ms): misses of each in some time.
@@ -169,52 +181,65 @@ fn edf_meets_the_deadlines_that_fixed_priorities_miss() {
     assert!(edf.len() < 5, "{edf:?}");
 }
 
+/// How long a thread waits for a mutex whose holder, 5 ms from its end, competes with one of 60 ms between the two.
+fn waited_for_a_mutex(protocol: Protocol) -> u64 {
+    run(&Config { main_priority: 50, ..config() }, || {
+        let mutex = Rc::new(Mutex::new(protocol, ()).unwrap());
+        let (low, high) = (mutex.clone(), mutex);
+        let low = Builder::new("low").priority(10).spawn(move || {
+            let _held = low.lock().unwrap();
+            spin(5 * MS);
+        });
+        sleep(2 * MS).unwrap();
+        let high = Builder::new("high").priority(30).spawn(move || {
+            let begin = now();
+            let _held = high.lock().unwrap();
+            now() - begin
+        });
+        let middle = Builder::new("middle").priority(20).spawn(|| spin(60 * MS));
+        let waited = high.unwrap().join().unwrap().unwrap();
+        low.unwrap().join().unwrap().unwrap();
+        middle.unwrap().join().unwrap().unwrap();
+        waited
+    })
+    .unwrap()
+}
+
 #[test]
 fn inheritance_ends_an_inversion_and_no_protocol_does_not() {
     for (protocol, bounded) in
         [(Protocol::Inherit, true), (Protocol::Ceiling(30), true), (Protocol::None, false)]
     {
-        run(&Config { main_priority: 50, ..config() }, || {
-            let mutex = Rc::new(Mutex::new(protocol, ()).unwrap());
-            let (low, high) = (mutex.clone(), mutex);
-            let low = Builder::new("low").priority(10).spawn(move || {
-                let _held = low.lock().unwrap();
-                spin(5 * MS);
-            });
-            sleep(2 * MS).unwrap();
-            let high = Builder::new("high").priority(30).spawn(move || {
-                let begin = now();
-                let _held = high.lock().unwrap();
-                now() - begin
-            });
-            let middle = Builder::new("middle").priority(20).spawn(|| spin(60 * MS));
-            let waited = high.unwrap().join().unwrap().unwrap();
-            assert_eq!(waited < 40 * MS, bounded, "{protocol:?}: {waited} ns");
-            low.unwrap().join().unwrap().unwrap();
-            middle.unwrap().join().unwrap().unwrap();
-        })
-        .unwrap();
+        // The holder may be done before the other one asks, if the machine takes the CPU in between.
+        let waited = (0..TRIES).map(|_| waited_for_a_mutex(protocol));
+        let wrong: Vec<u64> = waited.take_while(|waited| (*waited < 40 * MS) != bounded).collect();
+        assert!(wrong.len() < TRIES, "{protocol:?}: {wrong:?} ns");
     }
 }
 
 #[test]
 fn a_budget_keeps_a_thread_that_never_ends_from_the_others() {
-    run(&Config { main_priority: 5, ..config() }, || {
-        let missed = Semaphore::new(0).unwrap();
-        let budget = Some(Budget { ns: 2 * MS, action: OnOverrun::Background });
-        let params = Params { priority: 40, budget, ..Params::default() };
-        let runaway = Builder::new("runaway").params(params).spawn(|| loop {
-            std::hint::spin_loop();
-        });
-        // We are less urgent, and run all the same once the budget is used up.
-        let runaway = runaway.unwrap().thread();
-        runaway.notify(Some(&missed)).unwrap();
-        let account = runaway.account().unwrap();
-        assert_eq!(account.overruns, 1);
-        assert!(account.cpu >= 2 * MS && account.cpu < 20 * MS, "{account:?}");
-        runaway.notify(None).unwrap();
-    })
-    .unwrap();
+    let used = |_| {
+        run(&Config { main_priority: 5, ..config() }, || {
+            let missed = Semaphore::new(0).unwrap();
+            let budget = Some(Budget { ns: 2 * MS, action: OnOverrun::Background });
+            let params = Params { priority: 40, budget, ..Params::default() };
+            let runaway = Builder::new("runaway").params(params).spawn(|| loop {
+                std::hint::spin_loop();
+            });
+            // We are less urgent, and run all the same once the budget is used up.
+            let runaway = runaway.unwrap().thread();
+            runaway.notify(Some(&missed)).unwrap();
+            let account = runaway.account().unwrap();
+            assert_eq!(account.overruns, 1);
+            assert!(account.cpu >= 2 * MS, "{account:?}");
+            runaway.notify(None).unwrap();
+            account.cpu
+        })
+        .unwrap()
+    };
+    let long: Vec<u64> = (0..TRIES).map(used).take_while(|cpu| *cpu >= 20 * MS).collect();
+    assert!(long.len() < TRIES, "{long:?} ns");
 }
 
 #[test]

@@ -166,7 +166,7 @@ fn a_signal_ends_the_command_and_restores() {
         arguments.extend(&behind);
         let started = command(journal.path(), &arguments).stderr(Stdio::piped()).spawn().unwrap();
         await_journal(journal.path(), 60);
-        std::thread::sleep(Duration::from_millis(200));
+        await_rest(journal.path());
         let second = isolate(journal.path(), &["apply", "-c", "1"]);
         assert!(stderr(&second).contains(&format!("pid {}", started.id())), "{}", stderr(&second));
         // SAFETY: our own child.
@@ -311,6 +311,18 @@ fn verify_that_is_asked_to_end_gives_no_verdict_that_it_has_not_watched() {
     let code = if report["verdict"] == "not_isolated" { 2 } else { 3 };
     assert_eq!(output.status.code(), Some(code), "{report:#}");
     assert_eq!(report["holds"], false, "{report:#}");
+}
+
+/// Waits until nothing is added to the journal any more: all is changed.
+fn await_rest(directory: &Path) {
+    let length = || std::fs::metadata(directory.join("knobs.journal")).map_or(0, |file| file.len());
+    let (mut last, mut since) = (length(), Instant::now());
+    while since.elapsed() < Duration::from_millis(300) {
+        std::thread::sleep(Duration::from_millis(10));
+        if length() != last {
+            (last, since) = (length(), Instant::now());
+        }
+    }
 }
 
 /// Waits until the journal has that many lines.

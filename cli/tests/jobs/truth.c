@@ -4,8 +4,9 @@
  *   truth CAUSE[+CAUSE] CYCLES
  *
  * `control` (FIFO 80) wakes up 500 times a second; each 50th job has the cause. `innocent` (FIFO 70, on the other CPU
- * where there is one) has nothing to do with it. Printed, after the last job: each job of 1 ms and more, from its
- * release to just before its next sleep, as the program itself measures it. Every thread is bounded in time. */
+ * where there is one) has nothing to do with it. Printed, after the last job: each job of 1 ms and more, with its release
+ * (CLOCK_MONOTONIC) and how long it took until just before its next sleep, as the program itself measures it. Every thread
+ * is bounded in time. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -310,7 +311,7 @@ int main(int argc, char **argv)
 	while (count)
 		pthread_join(threads[--count], NULL);
 	for (long nth = 0; nth < lates; nth++)
-		printf("late %ld %ld\n", late[nth], late_ns[nth]);
+		printf("late %ld %ld %ld\n", late[nth], release(late[nth]), late_ns[nth]);
 	unlink("truth.data");
 	return 0;
 }

@@ -326,9 +326,13 @@ fn restore_removes_the_files_of_a_load_whose_keeper_was_killed() {
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     };
-    std::thread::sleep(Duration::from_millis(300));
     let restore = || Command::new(env!("CARGO_BIN_EXE_lathunt")).arg("restore").output().unwrap();
-    let made: Vec<_> = names("/var/tmp", "lathunt-load.").difference(&before).cloned().collect();
+    let of_load = || -> Vec<_> { names("/var/tmp", "lathunt-load.").difference(&before).cloned().collect() };
+    while of_load().is_empty() && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let made = of_load();
     assert_eq!(made.len(), 1, "{made:?}");
     let _ = restore(); // refused while hunt holds the settings, and in any case:
     assert!(Path::new(&made[0]).exists(), "the load still runs");

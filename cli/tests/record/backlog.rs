@@ -2,7 +2,7 @@
 
 use lathunt_core::verdict::Outcome;
 
-use super::hidden::{recorded, some, DEADLINE};
+use super::hidden::{recorded, some, Told, DEADLINE};
 use super::truths::build;
 use super::*;
 
@@ -10,6 +10,8 @@ use super::*;
 const EXACT: [&str; 3] = ["timerfd", "sigwaits", "slept"];
 /// It does not, or not to which wait it belongs.
 const IN_DOUBT: [&str; 4] = ["epolled", "polled", "semaphore", "piped"];
+/// Runs of one program at most: a host may take the CPU between its look at the clock and its wait.
+const TRIES: usize = 4;
 
 #[test]
 #[ignore = "root: run by make test"]
@@ -21,25 +23,24 @@ fn jobs_without_a_wait_between_them_are_neither_one_late_job_nor_in_time_without
     let place = tempfile::tempdir().unwrap();
     let program = build(place.path(), "backlog");
     for mode in some(&EXACT, 2).chain(some(&IN_DOUBT, 2)) {
-        let told = recorded(&program, place.path(), &[mode]);
-        // On a busy machine a job may be late indeed.
-        if told.late == 0 {
-            assert_ne!(told.outcome, Some(Outcome::Fail), "{mode}: {:?}", told.reasons);
-            let off = told.longest.0.abs_diff(told.max.0);
-            assert!(
-                !EXACT.contains(&mode) || off * 20 <= told.max.0,
-                "{mode}: {} of {}",
-                told.longest,
-                told.max
-            );
-        }
-        let late = recorded(&program, place.path(), &[mode, "late"]);
-        assert!(late.late > 0 && late.max > DEADLINE, "{mode} itself was not late");
-        assert_ne!(late.outcome, Some(Outcome::Pass), "{mode}: {:?}", late.reasons);
-        if EXACT.contains(&mode) {
-            assert_eq!(late.outcome, Some(Outcome::Fail), "{mode}: {:?}", late.reasons);
-            let off = late.longest.0.abs_diff(late.max.0);
-            assert!(off * 20 <= late.max.0, "{mode}: {} of {}", late.longest, late.max);
-        }
+        let is_exact = EXACT.contains(&mode);
+        let is_size = |told: &Told| told.longest.0.abs_diff(told.max.0) * 20 <= told.max.0;
+        let in_time = |told: &Told| {
+            // On a busy machine a job may be late indeed.
+            let failed = told.late == 0 && told.outcome == Some(Outcome::Fail);
+            assert!(!failed, "{mode}: {:?}", told.reasons);
+            told.late > 0 || !is_exact || is_size(told)
+        };
+        let tries = (0..TRIES).map(|_| recorded(&program, place.path(), &[mode]));
+        let wrong: Vec<Told> = tries.take_while(|told| !in_time(told)).collect();
+        assert!(wrong.len() < TRIES, "{mode}: {wrong:#?}");
+        let late = |told: &Told| {
+            assert!(told.late > 0 && told.max > DEADLINE, "{mode} itself was not late");
+            assert_ne!(told.outcome, Some(Outcome::Pass), "{mode}: {:?}", told.reasons);
+            !is_exact || (told.outcome == Some(Outcome::Fail) && is_size(told))
+        };
+        let tries = (0..TRIES).map(|_| recorded(&program, place.path(), &[mode, "late"]));
+        let wrong: Vec<Told> = tries.take_while(|told| !late(told)).collect();
+        assert!(wrong.len() < TRIES, "{mode}: {wrong:#?}");
     }
 }

@@ -163,7 +163,7 @@ fn no_program_with_late_work_passes_and_what_is_seen_of_it_has_its_size() {
     }
     let place = tempfile::tempdir().unwrap();
     let program = build(place.path(), "hidden");
-    for (mode, thread) in some(&UNSEEN, 3) {
+    for (mode, thread) in some(&UNSEEN, 5) {
         let told = recorded(&program, place.path(), &[mode]);
         assert!(told.late > 0 && told.max > DEADLINE, "{mode} itself was not late");
         assert_ne!(told.outcome, Some(Outcome::Pass), "{mode}: {:?}", told.reasons);
@@ -171,7 +171,7 @@ fn no_program_with_late_work_passes_and_what_is_seen_of_it_has_its_size() {
         let named = told.reasons.iter().any(|reason| reason.starts_with(&format!("{thread}/")));
         assert!(named, "{mode}: {:?}", told.reasons);
     }
-    for mode in some(&SEEN, 3) {
+    for mode in some(&SEEN, 5) {
         let told = recorded(&program, place.path(), &[mode]);
         assert!(told.late > 0 && told.max > DEADLINE, "{mode} itself was not late");
         assert_ne!(told.outcome, Some(Outcome::Pass), "{mode}: {:?}", told.reasons);
@@ -187,9 +187,12 @@ fn no_program_with_late_work_passes_and_what_is_seen_of_it_has_its_size() {
         let wrong: Vec<Told> = told.take_while(|told| !right(told)).collect();
         assert!(wrong.len() < TRIES, "{mode}: {wrong:#?}");
     }
-    for mode in some(&GOOD, 3) {
-        let good = recorded(&program, place.path(), &[mode]);
-        assert_eq!(good.late, 0, "{mode} itself was late");
+    for mode in some(&GOOD, 4) {
+        // A host that takes the CPU makes a program late itself, which is then no longer good.
+        let tries = (0..TRIES).map(|_| recorded(&program, place.path(), &[mode]));
+        let mut late = 0;
+        let good = tries.inspect(|told| late += u64::from(told.late > 0)).find(|told| told.late == 0);
+        let good = good.unwrap_or_else(|| panic!("{mode} itself was late, {late} times"));
         assert_ne!(good.outcome, Some(Outcome::Fail), "{mode}: {:?}", good.reasons);
     }
 }
@@ -235,9 +238,12 @@ fn of_several_calls_that_wait_in_one_place_the_one_where_jobs_begin_can_be_chose
         let calls = task.other_turns.iter().filter(|other| other.call.is_some());
         let longest = calls.max_by_key(|other| other.longest_ns).unwrap();
         let choice = format!("{}@{}", longest.place, longest.call.as_deref().unwrap());
-        let told = recorded_with(&program, place.path(), &[mode], &["--activation", &choice]);
-        assert_eq!(told.outcome, Some(Outcome::Fail), "{mode}: {:?}", told.reasons);
-        let off = told.longest.0.abs_diff(told.max.0);
-        assert!(off * 20 <= told.max.0, "{mode}: {} of {}: {:?}", told.longest, told.max, told.reasons);
+        // A host may take the CPU between the program's look at the clock and its wait, and a kernel hide the worst job.
+        let told = || recorded_with(&program, place.path(), &[mode], &["--activation", &choice]);
+        let right = |told: &Told| {
+            told.outcome == Some(Outcome::Fail) && told.longest.0.abs_diff(told.max.0) * 20 <= told.max.0
+        };
+        let wrong: Vec<Told> = (0..TRIES).map(|_| told()).take_while(|told| !right(told)).collect();
+        assert!(wrong.len() < TRIES, "{mode}: {wrong:#?}");
     }
 }

@@ -19,7 +19,7 @@ fn recorded_beside_pulses(kind: &str, length: Ns) -> (Run, Vec<(Pulse, Mono, Ns)
     let place = tempfile::tempdir().unwrap();
     let victim = CyclicThread::start(Cpu(1), 80);
     let directory = place.path().to_str().unwrap();
-    let record = command(&["record", "-D", "5s", "--worst", &PEAKS.to_string(), "-o", directory, "-q"])
+    let record = command(&["record", "-D", "15s", "--worst", &PEAKS.to_string(), "-o", directory, "-q"])
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -30,6 +30,7 @@ fn recorded_beside_pulses(kind: &str, length: Ns) -> (Run, Vec<(Pulse, Mono, Ns)
         "inject", kind, "-c", "1", "--length", &asked, "--every", "50ms", "--count", "12", "--json",
     ]);
     assert!(injected.status.success(), "{}", said(&injected));
+    assert!(Command::new("kill").args(["-TERM", &record.id().to_string()]).status().unwrap().success());
     let ended = record.wait_with_output().unwrap();
     let origin = victim.origin;
     let turns = Turns::new(origin, &victim.finish());

@@ -17,7 +17,7 @@ fn writing_reset_empties_its_directory_and_takes_nothing_from_the_run() {
     }
     let place = tempfile::tempdir().unwrap();
     let (output, hist) = (place.path().join("run"), place.path().join("hist"));
-    let mut victim = cyclic("0", "9");
+    let mut victim = cyclic("0", "60");
     let mut record = command(&["record", "-q", "-c", "0", "-D", "7s", "-o"]);
     let mut record = record.arg(&output).arg("--latency-hist").arg(&hist).spawn().unwrap();
     // Loading the recorder takes its time on a slow machine.
