@@ -59,6 +59,11 @@ pub(super) fn realtime(facts: &Facts) -> (Option<bool>, Vec<String>) {
             true if patches::has_rt_full(facts) => {
                 witnesses.push((false, format!("{told}, but the option of this series is PREEMPT_RT_FULL")));
             }
+            // The build drops it (depends on ARCH_SUPPORTS_RT since Linux 5.3, kernel/Kconfig.preempt).
+            true if facts.config("ARCH_SUPPORTS_RT") == Ok("n") && !facts.is_older_than((5, 3)) => {
+                let needs = "without CONFIG_ARCH_SUPPORTS_RT=y, which the PREEMPT_RT patch sets, and Linux since 6.12 on architectures that support it: the build ignores the option";
+                witnesses.push((false, format!("{told} {needs}")));
+            }
             true if facts.config_is_partial() => {
                 let told =
                     format!("{told}, which kernels without the option ignore: check the whole configuration");
@@ -82,9 +87,11 @@ fn preemption(facts: &Facts) -> Option<String> {
         return Some(format!("{} (dynamic)", chosen(text)));
     }
     let built = |option: &str| facts.config(option).is_ok_and(|value| value == "y");
+    // An option that the build ignores is no model.
+    let is_ignored = |model: &&str| *model == "PREEMPT_RT" && realtime(facts).0 == Some(false);
     let models =
         ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT_LAZY", "PREEMPT", "PREEMPT_VOLUNTARY", "PREEMPT_NONE"];
-    models.into_iter().find(|model| built(model)).map(str::to_owned).or_else(|| {
+    models.into_iter().find(|model| built(model) && !is_ignored(model)).map(str::to_owned).or_else(|| {
         let version = facts.text("/proc/sys/kernel/version").ok()?;
         version.split_ascii_whitespace().find(|word| word.starts_with("PREEMPT")).map(str::to_owned)
     })

@@ -11,6 +11,8 @@ use super::snapshot::{Origin, Snapshot};
 pub const LONGEST_LINE: usize = 1 << 16;
 /// Number of options without a prompt from which on the configuration is complete.
 const UNCHOSEN: usize = 10;
+/// An option without a prompt: an excerpt may have the header and lack it all the same.
+const SUPPORT: &str = "ARCH_SUPPORTS_RT";
 /// Lines that may be the header of Kconfig.
 const HEADER: usize = 10;
 
@@ -99,11 +101,17 @@ impl Kconfig {
         if let Some(release) = self.release.take() {
             snapshot.files.insert("/proc/sys/kernel/osrelease".to_owned(), release);
         }
-        snapshot.config_is_partial = !self.is_headed && self.unchosen.len() < UNCHOSEN;
-        snapshot.config = Some(match snapshot.config_is_partial {
+        let is_chosen_alone = self.unchosen.len() < UNCHOSEN;
+        snapshot.config_is_partial = !self.is_headed && is_chosen_alone;
+        let lacks_support = is_chosen_alone && !self.set.contains_key(SUPPORT);
+        let mut config = match snapshot.config_is_partial {
             true => self.set.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             false => self.options(),
-        });
+        };
+        if lacks_support {
+            config.remove(SUPPORT);
+        }
+        snapshot.config = Some(config);
         Some(snapshot)
     }
 }

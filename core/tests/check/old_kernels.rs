@@ -53,6 +53,19 @@ fn a_kernel_patched_before_5_4_is_judged_by_what_it_can_have() {
     assert_eq!(realtime(config("4.19.37", "CONFIG_PREEMPT_RT=y\n")), Some(false));
     assert_eq!(realtime(config("2.6.33", "CONFIG_PREEMPT_RT=y\n")), Some(true), "its patch had that name");
     assert_eq!(realtime(Kconfig::of("CONFIG_PREEMPT_RT=y\n").snapshot().unwrap()), None);
+    // Set by hand: the build drops it where nothing sets the option that it depends on, as a whole configuration shows.
+    let whole: String = (0..12).map(|nth| format!("CONFIG_HAVE_{nth}=y\n")).collect();
+    let by_hand = |release: &str| config(release, &format!("{whole}CONFIG_PREEMPT_RT=y\n"));
+    let told = answers(&Facts::new(&by_hand("6.1.192"), Profile::Periodic, None));
+    let evidence = told.evidence.join("");
+    assert!(
+        told.realtime == Some(false) && evidence.contains("without CONFIG_ARCH_SUPPORTS_RT=y"),
+        "{evidence}"
+    );
+    assert_eq!((told.preemption, outcome(&by_hand("6.1.192"), "preempt-rt")), (None, Outcome::Bad));
+    assert_eq!(realtime(by_hand("6.18.0")), Some(false));
+    let patched = format!("{whole}CONFIG_PREEMPT_RT=y\nCONFIG_ARCH_SUPPORTS_RT=y\n");
+    assert_eq!(realtime(config("6.1.192", &patched)), Some(true));
     let newer = config("5.15.0", "CONFIG_PREEMPT_RT=y\nCONFIG_HWLAT_TRACER=y\n");
     assert_eq!((outcome(&newer, "preempt-rt"), outcome(&newer, "tracers")), (Outcome::Good, Outcome::Bad));
 }

@@ -69,7 +69,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "rcu-options",
         title: "No expedited RCU grace periods (rcu_normal)",
-        facts: &["/sys/kernel/rcu_normal", "/proc/cmdline", "/sys/kernel/realtime", "CONFIG_PREEMPT_RT", "CONFIG_PREEMPT_RT_FULL", "/proc/sys/kernel/version"],
+        facts: &["/sys/kernel/rcu_normal", "/proc/cmdline", "/sys/kernel/realtime", "CONFIG_PREEMPT_RT", "CONFIG_PREEMPT_RT_FULL", "CONFIG_ARCH_SUPPORTS_RT", "/proc/sys/kernel/version"],
         expect: Judge(rcu_options),
         severity: Medium,
         why: "expedited grace periods interrupt every CPU",
