@@ -22,7 +22,8 @@ fn parse(text: &str) -> Result<File, NotImportable> {
     let (mut ended, mut recorded) = (false, None);
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
-        let line = line.trim();
+        // Quoted in a mail, or as a comment.
+        let line = line.trim_start_matches(['>', '#', ' ', '\t']).trim_end();
         if line.starts_with("ts: ") {
             let gap =
                 sample(line).ok_or_else(|| at(number, format!("not a sample of hwlatdetect: {line}")))?;
@@ -99,6 +100,20 @@ mod tests {
         assert_eq!((one.histogram.count(), one.lost, one.lost_below_max), (3, 1, true));
         assert_eq!((one.histogram.min(), one.histogram.max()), (Some(Ns::from_us(9)), Some(Ns::from_us(48))));
         assert!(run.conditions.notes.iter().any(|note| note.contains("Latency threshold: 0us")));
+    }
+
+    #[test]
+    fn a_quoted_report_is_the_same() {
+        let run = read(REPORT, Unit::Guess).unwrap();
+        for mark in ["# ", "> ", "> > ", "#", "\t"] {
+            let quoted: String = REPORT.lines().map(|line| format!("{mark}{line}\n")).collect();
+            let told = read(&quoted, Unit::Guess).unwrap_or_else(|error| panic!("{mark:?}: {error}"));
+            assert_eq!(
+                (told.series, told.conditions.notes),
+                (run.series.clone(), run.conditions.notes.clone()),
+                "{mark:?}"
+            );
+        }
     }
 
     #[test]
