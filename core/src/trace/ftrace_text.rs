@@ -208,6 +208,24 @@ mod tests {
         assert_eq!(machine(&text(230, "clock_nanosleep", 1)), "");
     }
 
+    /// A difference would be taken for a time: events in another order, and a recording of milliseconds.
+    #[test]
+    fn texts_without_times_or_events_are_refused_by_the_name_of_their_tool() {
+        let refused = |text: &str| FtraceText::open(text.as_bytes()).unwrap_err().to_string();
+        let line = |at: u32| {
+            format!(" a 1 [000]  0.{at:06}: sched:sched_waking: comm=b pid=2 prio=120 target_cpu=000\n")
+        };
+        let times = |all: &[u32]| all.iter().map(|&at| line(at)).collect::<String>();
+        assert!(refused(&times(&[0, 17, 3397, 37])).contains("perf script --deltatime"));
+        // --reltime counts from the first event, too.
+        assert!(FtraceText::open(times(&[0, 17, 3397, 4000]).as_bytes()).is_ok());
+        let old = "# tracer: sched_switch\n  bash-3997  [001]   240.132281:   3997:120:R   + [001]  4055:120:R sleep\n  \
+                   bash-3997  [001]   240.132284:   3997:120:R ==> [001]  4055: 94:R sleep\n";
+        assert!(refused(old).contains("the tracer sched_switch of old kernels"), "{}", refused(old));
+        let last = old.lines().last().unwrap();
+        assert!(refused(last).contains("the tracer sched_switch of old kernels"), "{}", refused(last));
+    }
+
     #[test]
     fn time_that_goes_back_on_a_cpu_is_damage_and_between_cpus_is_none() {
         let line = |cpu: u32, at: u32| {

@@ -1,5 +1,7 @@
 //! Texts about latency that have no events, by the name of their tool.
 
+use super::line::cpus_in_brackets;
+
 /// Number of bytes searched.
 const SEARCHED: usize = 1 << 16;
 
@@ -58,8 +60,15 @@ pub fn named(text: &str) -> Option<String> {
         () if is_of_strace(text) => {
             Some("text of strace, which has no switches: record with `lathunt trace`, which has system calls, too (--events full)".to_owned())
         }
+        () if all(&["entries: ", "overrun: ", "read events: "]) => {
+            Some("the statistics of a buffer (trace-cmd report --stat, per_cpu/cpu*/stats), which have no events: name the trace.dat itself, or print it with `trace-cmd report` alone".to_owned())
+        }
+        () if is_profile(text) => {
+            Some("the sums of trace-cmd report --profile, which have no single events: name the trace.dat itself, or print it with `trace-cmd report` alone".to_owned())
+        }
+        () if all(&["# tracer: sched_switch"]) => Some(OLD_SWITCHES.to_owned()),
         () if text.trim_start().starts_with("cpus=") => {
-            Some("a text of trace-cmd report without an event: was the recording empty, or filtered?".to_owned())
+            Some("a text of trace-cmd report without an event: was the recording empty or filtered, or printed with --profile? Name the trace.dat itself".to_owned())
         }
         () => None,
     }
@@ -76,6 +85,35 @@ fn is_map(text: &str) -> bool {
 fn is_histogram(text: &str) -> bool {
     let is_row = |line: &&str| line.starts_with('[') && line.contains(") ") && line.trim_end().ends_with('|');
     text.lines().filter(is_row).take(2).count() == 2
+}
+
+/// `task: sleep-4055`, and below it `  Event: sched_switch:S (1) Total: 50101874 …`.
+fn is_profile(text: &str) -> bool {
+    let starts = |part: &str| text.lines().any(|line| line.starts_with(part));
+    (starts("task: ") || starts("group: ")) && starts("  Event: ")
+}
+
+/// Of the tracer sched_switch, which the events replaced.
+pub(super) const OLD_SWITCHES: &str = "text of the tracer sched_switch of old kernels (`3997:120:R ==> [001] 4055:120:R`), which has no events: record sched_switch and sched_wakeup instead (`echo 1 > events/sched/enable`, `echo nop > current_tracer`)";
+
+/// `bash-3997  [001]   240.132284:   3997:120:R ==> [001]  4055:120:R sleep`; `+` for `==>` at a waking.
+pub(super) fn is_context_switch(line: &str) -> bool {
+    let Some((head, tasks)) = line.split_once(": ") else { return false };
+    let Some((from, to)) = tasks.split_once(" ==> ").or_else(|| tasks.split_once(" + ")) else {
+        return false;
+    };
+    let to = to.trim_start();
+    let to = to.strip_prefix('[').and_then(|to| to.split_once(']')).map_or(to, |(_, to)| to);
+    let end = to.match_indices(':').nth(1).map_or(0, |(at, _)| at + 2);
+    cpus_in_brackets(head).next().is_some() && is_task(from) && to.get(..end).is_some_and(is_task)
+}
+
+/// `  3997: 94:R`: thread, priority, state.
+fn is_task(text: &str) -> bool {
+    let parts: Vec<&str> = text.split(':').map(str::trim).collect();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_state = |text: &str| text.len() == 1 && !is_number(text);
+    matches!(parts[..], [tid, prio, state] if is_number(tid) && is_number(prio) && is_state(state))
 }
 
 /// `clock_nanosleep(CLOCK_MONOTONIC, …) = 0`
@@ -124,6 +162,18 @@ mod tests {
             ("           CPU0       CPU1\nLOC:   12   13   Local timer interrupts\n", "/proc/interrupts"),
             (&"1.0 read(3, \"\", 4) = 0\n".repeat(3), "strace"),
             ("cpus=2\n", "trace-cmd report"),
+            (
+                "cpus=1\n\nKernel buffer statistics:\n\nCPU: 0\nentries: 0\noverrun: 0\ncommit overrun: 0\nread events: 5199\n",
+                "trace-cmd report --stat",
+            ),
+            (
+                "cpus=2\n\ntask: sleep-4055\n  Event: sched_switch:S (1) Total: 50101874 Avg: 50101874\n",
+                "trace-cmd report --profile",
+            ),
+            (
+                "# tracer: sched_switch\n#\n    bash-3997  [01]   240.132281:   3997:120:R   +  4055:120:R\n    bash-3997  [01]   240.132284:   3997:120:R ==>  4055:120:R\n",
+                "the tracer sched_switch of old kernels",
+            ),
         ];
         for (text, name) in tables {
             assert!(named(text).is_some_and(|named| named.contains(name)), "{name}: {:?}", named(text));

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::cut::Cut;
 use super::fields::{FieldValue, Fields};
 use super::filtered::Filtered;
+use super::foreign;
 use super::line::{self, EventLine, Line};
 use super::lines::Lines;
 use super::pieces::{fields_of, Cutter};
@@ -29,6 +30,13 @@ pub(super) fn recognise(text: &[u8]) -> Result<(), OpenError> {
     for _ in 0..LINES_TO_RECOGNISE {
         let Some((_, line)) = lines.next() else { break };
         match line::parse(&line) {
+            Some(Line::Event(_)) if foreign::is_context_switch(&line) => {
+                return Err(OpenError::Unsupported(foreign::OLD_SWITCHES.into()));
+            }
+            Some(Line::Event(first)) if first.at == 0 && is_of_perf(&line, &first) && goes_back(lines) => {
+                let what = "text of perf script --deltatime, whose times are differences: print it without that option, or name the perf.data itself";
+                return Err(OpenError::Unsupported(what.into()));
+            }
             Some(Line::Event(_)) => return Ok(()),
             Some(Line::Timeless) => {
                 let what = "its times are not seconds (clock x86-tsc, counter or uptime): record with `trace-cmd record -C mono`, or `echo mono > trace_clock`";
@@ -43,6 +51,27 @@ pub(super) fn recognise(text: &[u8]) -> Result<(), OpenError> {
     }
     let what = "not a text of ftrace: no line of an event among the first";
     Err(OpenError::Foreign(what.into()))
+}
+
+/// Whether `perf script` printed it: a blank is between name and id of the thread.
+fn is_of_perf(line: &str, event: &EventLine<'_>) -> bool {
+    !line.contains(&format!("-{} ", event.tid))
+}
+
+/// Whether the time of one of the next events is before that of the one above it. `perf script` prints events in the order of
+/// time.
+fn goes_back(mut lines: Lines<'_>) -> bool {
+    let mut last = 0;
+    for _ in 0..LINES_TO_RECOGNISE {
+        let Some((_, line)) = lines.next() else { break };
+        if let Some(Line::Event(event)) = line::parse(&line) {
+            if event.at < last {
+                return true;
+            }
+            last = event.at;
+        }
+    }
+    false
 }
 
 /// Whether it is a scheduler event without the threads that it is about: its text has an unknown form.
