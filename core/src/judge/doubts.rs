@@ -3,8 +3,10 @@
 //! A rule uses facts in the run. A fact that could not be read is not a doubt by itself: the conditions name it.
 
 mod edges;
+mod load;
 
 use super::Rules;
+use crate::cpuset::CpuSet;
 use crate::numbers::{counted, plural, theta_rounded_down};
 use crate::run::Run;
 use crate::series::{Quantity, Series};
@@ -39,9 +41,9 @@ pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
         disturbed_by_another,
         activations_missing,
         ended_early,
-        load_absent,
-        load_died,
-        load_idle,
+        load::absent,
+        load::died,
+        load::idle,
         steal,
         fibers_away,
         overheated,
@@ -131,7 +133,7 @@ fn cpu_unsampled(run: &Run, rules: &Rules) -> Vec<Doubt> {
     let mut silent: Vec<String> =
         judged(run, rules).filter(|series| !sampled(series)).map(Series::label).collect();
     let list = run.conditions.machine.cpus_measured.as_deref().unwrap_or_default();
-    if let Ok(wanted) = list.parse::<crate::cpuset::CpuSet>() {
+    if let Ok(wanted) = list.parse::<CpuSet>() {
         // Without wake-ups there is nothing to sample; an instrument samples each CPU.
         let of_tasks =
             matches!(rules.quantity, Quantity::Wakeup | Quantity::TimerWakeup | Quantity::Response);
@@ -296,8 +298,8 @@ fn not_realtime(run: &Run, rules: &Rules) -> Vec<Doubt> {
                 format!("runs at {prio}, not a real-time priority: any other program may delay it")
             }
             _ => format!(
-                "measured as an ordinary task at {prio}: not valid for real-time tasks (needs a priority \
-                 above 0 and CAP_SYS_NICE: `sudo lathunt …`, or docs/howto/without-root.md)"
+                "measured as an ordinary task at {prio}: not valid for real-time tasks ({})",
+                needs_for_realtime(run, rules)
             ),
         };
         match of.iter_mut().find(|(known, _)| *known == said && rules.quantity != Quantity::Response) {
@@ -308,38 +310,25 @@ fn not_realtime(run: &Run, rules: &Rules) -> Vec<Doubt> {
     of.into_iter().map(|(said, labels)| weak(format!("{}: {said}", labels.join(", ")))).collect()
 }
 
-fn load_absent(run: &Run, rules: &Rules) -> Vec<Doubt> {
-    let reason = match run.conditions.load.as_deref() {
-        _ if !rules.require_load => None,
-        None => Some("it is unknown whether the machine was under load"),
-        Some("none" | "") => Some("measured without load: an idle machine rarely shows its worst latencies"),
-        Some(_) => None,
+/// The missing conditions of a real-time priority, as far as the facts of the run show.
+fn needs_for_realtime(run: &Run, rules: &Rules) -> String {
+    let machine = &run.conditions.machine;
+    let cpus = |list: &Option<String>| list.as_deref().and_then(|list| list.parse::<CpuSet>().ok());
+    let all_taken = cpus(&machine.cpus_online)
+        .zip(cpus(&machine.cpus_measured))
+        .is_some_and(|(online, measured)| online.minus(&measured).is_empty());
+    let may = run.conditions.capabilities.iter().any(|one| one.name == "sched_fifo" && one.present);
+    // The loop of npt never sleeps.
+    let first = match rules.quantity == Quantity::Npt && all_taken {
+        true => "needs a CPU that is not measured, for everything else: choose the measured ones with -c",
+        false => "needs a priority above 0",
     };
-    reason.map(weak).into_iter().collect()
-}
-
-fn load_died(run: &Run, rules: &Rules) -> Vec<Doubt> {
-    let ended = run.conditions.during.load_ended_early.as_ref().filter(|_| rules.require_load);
-    ended.map(|how| weak(format!("the load ended early: {how}"))).into_iter().collect()
-}
-
-/// Minimum share of one CPU for a load.
-const LEAST_LOAD: f64 = 0.01;
-
-/// A load that only sleeps is not a load.
-fn load_idle(run: &Run, rules: &Rules) -> Vec<Doubt> {
-    let during = &run.conditions.during;
-    let asked = rules.require_load && !matches!(run.conditions.load.as_deref(), None | Some("none" | ""));
-    let Some((used, seconds)) = during.load_cpu_ns.zip(run.conditions.duration_s).filter(|_| asked) else {
-        return Vec::new();
-    };
-    let idle = used.as_secs() < seconds * LEAST_LOAD;
-    idle.then(|| {
-        let why = "measured without load: an idle machine rarely shows its worst latencies";
-        weak(format!("the load used {used} of CPU time in {seconds:.1} s: {why}"))
-    })
-    .into_iter()
-    .collect()
+    match may {
+        true => first.to_owned(),
+        false => {
+            format!("{first} and CAP_SYS_NICE: `sudo lathunt …`, or docs/howto/without-root.md")
+        }
+    }
 }
 
 /// Steal time at least as long as the worst latency: it may be its cause, and longer ones may occur.

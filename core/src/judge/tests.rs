@@ -2,6 +2,8 @@
 
 #[path = "tests/figures.rs"]
 mod figures;
+#[path = "tests/rights.rs"]
+mod rights;
 
 use super::*;
 use crate::conditions::{Conditions, CpuCount, CpuSteal};

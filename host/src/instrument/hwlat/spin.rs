@@ -58,13 +58,12 @@ struct Watched {
 /// If a CPU or the priority is refused.
 pub fn run(options: &Options, topology: &Topology) -> Result<Found> {
     let mut notes = Vec::new();
-    let fifo = topology.housekeeping(&options.cpus).is_some() && sched::may_be_realtime(PRIORITY).is_ok();
-    if !fifo {
-        notes.push(
-            "watched as ordinary threads: no CPU stays free for everything else, or FIFO is refused"
-                .to_owned(),
-        );
-    }
+    let refused = match topology.housekeeping(&options.cpus) {
+        None => Some("no CPU stays free for everything else".to_owned()),
+        Some(_) => sched::may_be_realtime(PRIORITY).err().map(|error| error.to_string()),
+    };
+    let fifo = refused.is_none();
+    notes.extend(refused.map(|why| format!("watched as ordinary threads: {why}")));
     let mut recorder = match Recorder::start(&recorder::Options::on(options.cpus.clone())) {
         Ok(recorder) => Some(recorder),
         Err(error) => {
