@@ -193,5 +193,15 @@ fn a_loop_that_was_moved_away_is_not_explained_by_its_former_cpu() {
         assert_eq!(judgement["cause"], "cannot_tell", "{gap}");
         assert_eq!(judgement["reasons"][0], "the loop was on another CPU", "{gap}");
     }
-    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("cannot be identified"), "{stderr}");
+}
+
+#[test]
+fn a_limit_that_was_kept_for_a_moment_is_no_pass() {
+    let output = lathunt(&["hwlat", "--detector", "spin", "-c", "0", "-D", "2s", "--hardlimit", "1h"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("s only: at least 30.0 s without a gap above the limit"), "{stderr}");
 }

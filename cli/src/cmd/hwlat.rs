@@ -42,8 +42,8 @@ pub struct HwlatArgs {
     /// Shortest gap to report; bare numbers are µs
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = units::microseconds)]
     threshold: Ns,
-    /// Exit with status 2 if a gap above this was not caused by the kernel, with 3 if the cause of a gap above this is unknown;
-    /// bare numbers are µs
+    /// Exit with status 2 if a gap above this was not caused by the kernel, with 3 if the cause of a gap above this is unknown,
+    /// or less than 30 s were watched (-D 60s); bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     hardlimit: Option<Ns>,
     /// CPUs to watch [default: all]
@@ -140,7 +140,8 @@ pub fn run(args: HwlatArgs) -> Result<ExitCode> {
     exit::all([out::print(&told).map_err(Into::into), saved])?;
     let judged = args.hardlimit.map_or(ExitCode::SUCCESS, |limit| verdict(&report, limit));
     let left = report.found.iter().flat_map(|found| &found.left).map(ToString::to_string);
-    let doubts: Vec<String> = early.into_iter().chain(left).collect();
+    let too_short = args.hardlimit.and_then(|_| report.watched_too_short());
+    let doubts: Vec<String> = early.into_iter().chain(left).chain(too_short).collect();
     if judged != ExitCode::SUCCESS || doubts.is_empty() {
         return Ok(judged);
     }

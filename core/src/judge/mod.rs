@@ -9,6 +9,7 @@ mod application;
 mod claimed;
 mod criteria;
 mod doubts;
+mod hwlat;
 
 pub use application::{judge_recording, Asked, Ending, Pools};
 pub use claimed::{claimed, claimed_of_recording};
