@@ -43,6 +43,9 @@ pub struct Conditions {
     pub notes: Vec<String>,
 }
 
+/// Start of the note on selected threads that slept throughout a recording: no figure shows them.
+pub const SLEPT_THROUGHOUT: &str = "slept from beginning to end, so that no job of theirs is covered: ";
+
 /// The common start of measurements on several machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

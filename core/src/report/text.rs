@@ -8,6 +8,7 @@ use super::fit::{fit, Block, EXTRA};
 use super::late::{self, Late};
 use super::late_causes;
 use super::{causes, closing, row, task_set};
+use crate::conditions::SLEPT_THROUGHOUT;
 use crate::numbers::grouped;
 use crate::on_late::OnLate;
 use crate::peak::Peak;
@@ -249,7 +250,7 @@ fn bullet(text: &str, width: usize) -> Vec<String> {
     crate::printable::hanging("  · ", text, width)
 }
 
-/// Failed calibration and losses.
+/// Failed calibration, losses, threads without a figure.
 fn warnings(run: &Run, width: usize) -> Vec<Vec<String>> {
     let mut lines = Vec::new();
     let failed: Vec<_> = run.calibration.iter().filter(|c| !c.passed).collect();
@@ -279,6 +280,8 @@ fn warnings(run: &Run, width: usize) -> Vec<Vec<String>> {
         };
         lines.push(crate::printable::hanging("  ! ", &text, width));
     }
+    let asleep = run.conditions.notes.iter().filter(|note| note.starts_with(SLEPT_THROUGHOUT));
+    lines.extend(asleep.map(|note| crate::printable::hanging("  ! ", note, width)));
     lines
 }
 

@@ -1,6 +1,7 @@
 //! Selected threads that slept from beginning to end: they have no activation, so no figure tells of them.
 
 use lathunt_core::application::Place;
+use lathunt_core::conditions::SLEPT_THROUGHOUT;
 use lathunt_core::trace::activation::Activation;
 
 use crate::recorder;
@@ -16,9 +17,7 @@ pub(super) fn note(mut asleep: Vec<Activation>) -> Option<String> {
     };
     let mut names: Vec<String> = asleep.iter().take(NAMED).map(name).collect();
     names.extend(asleep.len().checked_sub(NAMED).filter(|&more| more > 0).map(|more| format!("{more} more")));
-    (!names.is_empty()).then(|| {
-        format!("slept from beginning to end, so that no job of theirs is covered: {}", names.join("; "))
-    })
+    (!names.is_empty()).then(|| format!("{SLEPT_THROUGHOUT}{}", names.join("; ")))
 }
 
 #[cfg(test)]

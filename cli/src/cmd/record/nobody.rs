@@ -1,5 +1,6 @@
 //! Nothing was recorded of a task, or no task matches: lists the running tasks, and the option that records them.
 
+use lathunt_core::conditions::SLEPT_THROUGHOUT;
 use lathunt_core::run::Run;
 use lathunt_host::recording::running::{running, Running};
 use lathunt_host::recording::Selection;
@@ -20,10 +21,11 @@ impl Plan {
         Some(format!("no real-time task runs now, and it waits for one. {}", others(&all)))
     }
 
-    /// Prints the notes made at the end of the recording (threads that slept throughout, say), and adds them to `notes`.
+    /// Prints the notes made at the end of the recording, except those in the summary, and adds them to `notes`.
     pub(super) fn note_at_end(&self, fresh: &[String], notes: &mut Vec<String>) {
         if !self.quiet {
-            fresh.iter().for_each(|note| eprintln!("lathunt: {note}"));
+            let is_in_summary = |note: &&String| !self.json && note.starts_with(SLEPT_THROUGHOUT);
+            fresh.iter().filter(|note| !is_in_summary(note)).for_each(|note| eprintln!("lathunt: {note}"));
         }
         notes.extend_from_slice(fresh);
     }
