@@ -87,8 +87,9 @@ impl StartAt {
         }
     }
 
-    /// Time until then.
-    fn left(self) -> Option<Ns> {
+    /// Time until then; `None`: it has passed.
+    #[must_use]
+    pub fn left(self) -> Option<Ns> {
         self.ns.checked_sub(self.clock().now()).map(Ns)
     }
 

@@ -1,5 +1,8 @@
 //! The main job from outside: what it leaves behind, how it ends, what it says to nonsense.
 
+#[path = "hunt/paused.rs"]
+mod paused;
+
 use std::fs;
 use std::io::Read;
 use std::path::Path;

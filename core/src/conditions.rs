@@ -84,6 +84,9 @@ pub struct DuringMeasurement {
     /// CPU time that the load used; `None`: no load of this tool, or not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_cpu_ns: Option<Ns>,
+    /// When the load ran; `None`: no load of this tool, or not watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_over_time: Option<LoadOverTime>,
     /// Why the measurement ended early, one line each: a signal, a measuring thread that ended, a program that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended_early: Vec<String>,
@@ -96,6 +99,18 @@ pub struct DuringMeasurement {
     /// Steps of CLOCK_REALTIME during the measurement, ns; `None`: not watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_set_ns: Option<Vec<i64>>,
+}
+
+/// A load over the time of the measurement, watched in windows of a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LoadOverTime {
+    /// Windows in which its processes used at least 1 % of one CPU.
+    pub ran_ns: Ns,
+    /// Longest time at a stretch without such a window.
+    pub longest_pause_ns: Ns,
+    /// Whether it may pause by itself: a command of the user.
+    pub may_pause: bool,
 }
 
 /// Another lathunt that measured on a CPU of this measurement at the same time: each disturbs the other.

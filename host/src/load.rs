@@ -7,22 +7,24 @@
 //!
 //! Start a load before locking memory: the keeper is forked, and locked pages would be copied at once.
 
+mod activity;
 pub mod builtin;
 mod keeper;
+mod report;
 mod stress_ng;
 mod sweep;
 
-use std::fs::File;
-use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use lathunt_core::time::Ns;
+use lathunt_core::conditions::LoadOverTime;
+use lathunt_core::time::{Mono, Ns};
 
 use crate::error::{Error, Result};
 use crate::{private_directory, programs};
+use report::Report;
 
 pub use crate::programs::find_program;
 pub(crate) use keeper::{become_ordinary, hung_up, NICE};
@@ -66,8 +68,9 @@ enum Job {
 #[derive(Debug)]
 pub struct Load {
     description: String,
+    may_pause: bool,
     keeper: Option<Keeper>,
-    ended: Option<String>,
+    report: Option<Report>,
 }
 
 #[derive(Debug)]
@@ -75,8 +78,6 @@ struct Keeper {
     pid: libc::pid_t,
     directory: PathBuf,        // removed by the keeper, or by us if that was killed
     lifeline: Option<OwnedFd>, // closing it ends the load
-    report: File,              // the keeper's report, one item per line
-    heard: String,             // the part of it read so far
 }
 
 impl Load {
@@ -86,7 +87,8 @@ impl Load {
     /// If the keeper, its directory or the program cannot be started.
     pub fn start(spec: &LoadSpec, duration: Duration) -> Result<Load> {
         let Some(job) = job(spec, duration) else {
-            return Ok(Load { description: "none".to_owned(), keeper: None, ended: None });
+            let description = "none".to_owned();
+            return Ok(Load { description, may_pause: false, keeper: None, report: None });
         };
         let description = job.describe();
         let directory = private_directory()?;
@@ -97,8 +99,9 @@ impl Load {
         })?;
         let mut load = Load {
             description,
-            keeper: Some(Keeper { pid, directory, lifeline: Some(lifeline), report, heard: String::new() }),
-            ended: None,
+            may_pause: matches!(spec, LoadSpec::Command(_)),
+            keeper: Some(Keeper { pid, directory, lifeline: Some(lifeline) }),
+            report: Some(Report::new(report)),
         };
         load.await_start()?;
         Ok(load)
@@ -112,17 +115,26 @@ impl Load {
 
     /// How the load ended, if it ended by itself; `None` while it runs. Never blocks.
     pub fn ended_early(&mut self) -> Option<String> {
-        if self.ended.is_none() {
-            self.ended = self.keeper.as_mut()?.line(1);
-        }
-        self.ended.clone()
+        self.report.as_mut()?.end()
+    }
+
+    /// Reads the report of the keeper so far: every few seconds, or it stops reporting windows. Never blocks.
+    pub fn look(&mut self) {
+        self.report.iter_mut().for_each(Report::read);
+    }
+
+    /// When the load ran between `begin` and `end`, complete after [`Load::stop`]; `None`: there is none, or it cannot be
+    /// watched. Time in which the keeper itself did not run counts as a pause.
+    pub fn over_time(&mut self, begin: Mono, end: Mono) -> Option<LoadOverTime> {
+        self.look();
+        self.report.as_ref()?.over_time(begin, end, self.may_pause)
     }
 
     /// Ends the load, waits until nothing of it is left, and returns how it ended if that was early, and its CPU time.
     ///
     /// # Errors
     /// If something is still left after some seconds (a process stuck in the kernel); the error names its keeper's pid.
-    pub fn stop(mut self) -> Result<Ended> {
+    pub fn stop(&mut self) -> Result<Ended> {
         let early = self.ended_early();
         self.end().map(|cpu| Ended { early, cpu })
     }
@@ -132,7 +144,7 @@ impl Load {
         let what = format!("the load '{}'", self.description);
         let deadline = Instant::now() + Duration::from_secs(10);
         while Instant::now() < deadline {
-            match self.keeper.as_mut().and_then(|keeper| keeper.line(0)) {
+            match self.report.as_mut().and_then(Report::start) {
                 Some(line) if line == keeper::STARTED => return Ok(()),
                 Some(line) => {
                     _ = self.end()?;
@@ -148,6 +160,8 @@ impl Load {
     fn end(&mut self) -> Result<Option<Ns>> {
         let Some(mut keeper) = self.keeper.take() else { return Ok(None) };
         keeper.lifeline = None;
+        // SAFETY: kill takes plain values; the keeper is our child and not reaped yet.
+        unsafe { libc::kill(keeper.pid, libc::SIGCONT) }; // whoever stopped it, it has to end
         let deadline = Instant::now() + Duration::from_secs(15);
         loop {
             // SAFETY: plain old data, for which zeros are valid.
@@ -157,7 +171,9 @@ impl Load {
                 unsafe { libc::wait4(keeper.pid, std::ptr::null_mut(), libc::WNOHANG, &raw mut used) };
             if waited != 0 {
                 let _ = std::fs::remove_dir_all(&keeper.directory); // almost always gone already
-                return Ok((waited > 0).then(|| cpu_time(&used)));
+                self.look();
+                let own = self.report.as_ref().map_or(Ns::ZERO, Report::keeper_used);
+                return Ok((waited > 0).then(|| cpu_time(&used).saturating_sub(own)));
             }
             if Instant::now() > deadline {
                 return Err(Error::refused(
@@ -168,24 +184,6 @@ impl Load {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-    }
-}
-
-impl Keeper {
-    /// Line `number` of the keeper's report, once complete; an error message if there will be none.
-    fn line(&mut self, number: usize) -> Option<String> {
-        let mut bytes = [0; 1024];
-        loop {
-            match self.report.read(&mut bytes) {
-                Ok(0) if self.heard.lines().count() <= number => {
-                    return Some("its keeper was killed".to_owned())
-                }
-                Ok(length) if length > 0 => self.heard.push_str(&String::from_utf8_lossy(&bytes[..length])),
-                _ => break,
-            }
-        }
-        let whole = self.heard.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        whole.map(str::trim).nth(number).map(str::to_owned)
     }
 }
 
@@ -200,7 +198,7 @@ impl Drop for Load {
 pub struct Ended {
     /// How, if it ended early.
     pub early: Option<String>,
-    /// CPU time of all its processes; `None`: there was no load, or it is unknown.
+    /// CPU time of all its processes without the keeper's; `None`: there was no load, or it is unknown.
     pub cpu: Option<Ns>,
 }
 

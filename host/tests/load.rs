@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lathunt_core::time::Ns;
+use lathunt_host::clock;
 use lathunt_host::load::{Ended, Load, LoadSpec};
 
 /// Set for the copy of this test program that plays the measuring process.
@@ -90,7 +91,7 @@ fn directories(pids: &[(u32, String)]) -> Vec<PathBuf> {
 /// Not a test of its own: the measuring process of the tests below, which start it again with `ROLE` set.
 #[test]
 fn the_measuring_process_of_the_other_tests() {
-    let Ok(spec) = std::env::var(ROLE) else { return };
+    let Some(spec) = std::env::var(ROLE).ok().filter(|role| role != "watched") else { return };
     let load = Load::start(&spec.parse::<LoadSpec>().unwrap(), Duration::from_secs(60)).unwrap();
     println!("the load runs: {}", load.describe());
     std::thread::sleep(Duration::from_secs(60));
@@ -160,7 +161,7 @@ fn even_daemons_that_a_command_leaves_in_a_session_of_their_own_are_ended() {
 #[test]
 fn a_stopped_load_is_gone_and_did_not_end_early() {
     let [sleeping, working] = [LoadSpec::Command("sleep 61".into()), LoadSpec::Builtin].map(|spec| {
-        let load = Load::start(&spec, Duration::from_secs(30)).unwrap();
+        let mut load = Load::start(&spec, Duration::from_secs(30)).unwrap();
         std::thread::sleep(Duration::from_millis(300));
         let ended = load.stop().unwrap();
         assert_eq!(ended.early, None, "{spec:?}");
@@ -184,6 +185,75 @@ fn a_command_that_fails_or_ends_early_is_said_with_its_last_words() {
         let said = load.stop().unwrap().early.unwrap();
         assert!(said.starts_with(begin) && said.contains(end), "{command}: {said}");
     }
+}
+
+/// Sends `signal` to everything below this test's only keeper of `load/cpu` workers, and to the keeper if `all`.
+fn signal_builtin(signal: libc::c_int, all: bool) {
+    let of_keeper = |pid: u32| descendants(pid).iter().any(|(_, name)| name == "load/cpu");
+    let keepers: Vec<u32> = descendants(std::process::id())
+        .iter()
+        .filter(|(pid, name)| name == "load/keeper" && of_keeper(*pid))
+        .map(|(pid, _)| *pid)
+        .collect();
+    let own = keepers.iter().copied().filter(|_| all);
+    let below = keepers.iter().flat_map(|keeper| descendants(*keeper)).map(|(pid, _)| pid);
+    // SAFETY: kill takes plain values; these are descendants of this test.
+    own.chain(below.collect::<Vec<_>>())
+        .for_each(|pid| _ = unsafe { libc::kill(pid as libc::pid_t, signal) });
+}
+
+#[test]
+fn a_load_is_watched_over_the_time_and_not_only_in_sum() {
+    // In a process of its own, because it stops every builtin load of its process.
+    if std::env::var(ROLE).as_deref() != Ok("watched") {
+        let alone = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_load_is_watched_over_the_time_and_not_only_in_sum", "--nocapture"])
+            .env(ROLE, "watched")
+            .output()
+            .unwrap();
+        assert!(alone.status.success(), "{}", String::from_utf8_lossy(&alone.stderr));
+        return;
+    }
+    let seconds = |seconds| std::thread::sleep(Duration::from_secs(seconds));
+    for keeper_too in [false, true] {
+        let mut load = Load::start(&LoadSpec::Builtin, Duration::from_secs(60)).unwrap();
+        let begin = clock::mono();
+        seconds(4);
+        signal_builtin(libc::SIGSTOP, keeper_too);
+        let middle = clock::mono();
+        seconds(4);
+        let end = clock::mono();
+        let ended = load.stop().unwrap();
+        assert!(ended.early.is_none() && ended.cpu.unwrap() > Ns::from_ms(50), "{ended:?}");
+        let running = load.over_time(begin, middle).unwrap();
+        let all = load.over_time(begin, end).unwrap();
+        let says = format!("{running:?}, with the pause {all:?}");
+        // A window of a second may be cut by the stop. A stopped keeper reports one long window, of which a part counts.
+        assert!(running.ran_ns >= Ns::from_ms(2_700) && !running.may_pause, "{says}");
+        assert!(all.ran_ns <= Ns::from_ms(6_200) && all.longest_pause_ns >= Ns::from_ms(1_800), "{says}");
+        assert!(keeper_too || all.longest_pause_ns >= Ns::from_ms(2_900), "{says}");
+    }
+    for (command, least) in [("sleep 61", 3_900), ("while :; do :; done", 0)] {
+        let mut load = Load::start(&LoadSpec::Command(command.into()), Duration::from_secs(60)).unwrap();
+        seconds(1);
+        let begin = clock::mono();
+        seconds(4);
+        let end = clock::mono();
+        load.stop().unwrap();
+        let over_time = load.over_time(begin, end).unwrap();
+        let pause = over_time.longest_pause_ns;
+        assert!(
+            over_time.may_pause && (pause >= Ns::from_ms(least)) == (least > 0 || pause == Ns::ZERO),
+            "{over_time:?}"
+        );
+    }
+}
+
+#[test]
+fn a_load_that_outlives_its_owners_plan_ends_and_says_so() {
+    let mut load = Load::start(&LoadSpec::Command("exec sleep 61".into()), Duration::ZERO).unwrap();
+    wait_for("the end of its time", 30, || load.ended_early().is_some());
+    assert_eq!(load.stop().unwrap().early.as_deref(), Some("its time of 10 s was over"));
 }
 
 #[test]

@@ -37,13 +37,14 @@ pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
         records_lost,
         edges::edges_ambiguous,
     ];
-    const ABOUT_CIRCUMSTANCES: [Rule; 10] = [
+    const ABOUT_CIRCUMSTANCES: [Rule; 11] = [
         disturbed_by_another,
         activations_missing,
         ended_early,
         load::absent,
         load::died,
         load::idle,
+        load::paused,
         steal,
         fibers_away,
         overheated,

@@ -6,7 +6,7 @@ mod figures;
 mod rights;
 
 use super::*;
-use crate::conditions::{Conditions, CpuCount, CpuSteal};
+use crate::conditions::{Conditions, CpuCount, CpuSteal, LoadOverTime};
 use crate::explain::{Explanation, Kind, Segment};
 use crate::histogram::{Histogram, Layout};
 use crate::run::{Calibration, Loss};
@@ -198,7 +198,7 @@ fn samples_in_the_deadlines_own_bin_are_counted_as_a_range() {
 /// What spoils a run, words its reason must contain, and whether the measurement is void without a deadline too.
 type Case = (fn(&mut Run), &'static str, bool);
 
-const SPOILT: [Case; 26] = [
+const SPOILT: [Case; 28] = [
     (|run| run.complete = false, "cut off", true),
     (|run| run.calibration.clear(), "not calibrated", false),
     (
@@ -231,6 +231,8 @@ const SPOILT: [Case; 26] = [
     (|run| run.series[1].missed = Some(12), "CPU 1: 12 releases were missed; their latencies are not known", false),
     (|run| run.series[1].missed = None, "CPU 1: the number of missed releases is not known", false),
     (|run| run.conditions.during.load_cpu_ns = Some(Ns::from_ms(3)), "used 3.000 ms of CPU time in 20.0 s", false),
+    (|run| paused(run, 10_200, 9_000, false), "the load ran during 10.2 of 20.0 s only", false),
+    (|run| paused(run, 3_000, 9_800, true), "the load paused for 9.8 of 20.0 s at a stretch", false),
     (|run| run.conditions.during.ended_early = vec!["a thread ended".into()], "a thread ended", false),
     (|run| run.conditions.during.neighbours = vec![neighbour()], "another lathunt measures here since 2026", false),
     (|run| run.stopped("stopped after 3.3 s of 20 s".into()), "stopped after 3.3 s", true),
@@ -272,6 +274,12 @@ fn lose_records(run: &mut Run) {
     run.losses.push(Loss { counter: "ring_overrun".into(), count: 4, meaning, evidence_only: false });
 }
 
+/// A load that ran for `ran` ms, and paused for up to `pause` ms.
+fn paused(run: &mut Run, ran: u64, pause: u64, may_pause: bool) {
+    let (ran_ns, longest_pause_ns) = (Ns::from_ms(ran), Ns::from_ms(pause));
+    run.conditions.during.load_over_time = Some(LoadOverTime { ran_ns, longest_pause_ns, may_pause });
+}
+
 fn stolen(run: &mut Run, steal_ns: Ns) {
     run.conditions.during.steal = Some(vec![CpuSteal { cpu: Cpu(1), steal_ns }]);
 }
@@ -294,7 +302,9 @@ fn each_doubt_alone_makes_a_good_run_inconclusive_and_says_why() {
 
 #[test]
 fn what_does_not_touch_the_result_is_no_doubt() {
-    let harmless: [fn(&mut Run); 5] = [
+    let harmless: [fn(&mut Run); 7] = [
+        |run| paused(run, 18_100, 1_900, false), // a slow start
+        |run| paused(run, 3_000, 6_000, true),   // three bursts
         |run| stolen(run, Ns(59_999)),
         |run| run.conditions.during.thermal_throttle = Some(vec![CpuCount { cpu: Cpu(0), count: 0 }]),
         missed_within_the_deadline,

@@ -16,6 +16,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use super::activity::{Activity, UNWATCHED};
 use super::{builtin, sweep, Job};
 use crate::error::{Error, Result};
 use crate::private_directory;
@@ -66,13 +67,20 @@ fn keep(job: &Job, directory: &Path, limit: Duration, lifeline: RawFd, report: R
         Ok(_) => STARTED.to_owned(),
         Err(reason) => reason.clone(),
     };
-    let _ = report.write_all(format!("{said}\n").as_bytes()); // a full or closed pipe: the reader is gone
+    let _ = report.write_all(format!("{said}\n").as_bytes()); // a closed pipe: the reader is gone
     if let Ok(workers) = running {
         let begin = Instant::now();
-        if let Some(status) = watch(&workers, lifeline, end) {
-            let after = begin.elapsed().as_secs_f64();
-            let output = last_words(directory);
-            let _ = report.write_all(format!("{} after {after:.1} s{output}\n", describe(status)).as_bytes());
+        let ended = watch(&workers, lifeline, end, &mut report);
+        let how = match ended {
+            Some(status) => {
+                let after = begin.elapsed().as_secs_f64();
+                Some(format!("{} after {after:.1} s{}", describe(status), last_words(directory)))
+            }
+            None if hung_up(lifeline, 0) => None,
+            None => Some(format!("its time of {:.0} s was over", limit.as_secs_f64())),
+        };
+        if let Some(how) = how {
+            let _ = report.write_all(format!("{how}\n").as_bytes());
             await_hang_up(lifeline, end);
         }
     }
@@ -185,9 +193,15 @@ fn program(arguments: &[String], directory: &Path) -> std::result::Result<libc::
 pub(crate) const NICE: libc::c_int = 10;
 
 /// Waits for the lifeline, the end of time, or the end of a worker, whose status is returned.
-fn watch(workers: &[libc::pid_t], lifeline: RawFd, end: Instant) -> Option<ExitStatus> {
+fn watch(workers: &[libc::pid_t], lifeline: RawFd, end: Instant, report: &mut File) -> Option<ExitStatus> {
+    let mut activity = Activity::start();
+    if activity.is_none() {
+        let _ = writeln!(report, "{UNWATCHED}"); // a closed pipe: the reader is gone
+    }
     loop {
-        if hung_up(lifeline, 50) || Instant::now() > end {
+        let is_over = hung_up(lifeline, 50) || Instant::now() > end;
+        activity.iter_mut().for_each(|activity| activity.look(is_over, report));
+        if is_over {
             return None;
         }
         let mut status = 0;

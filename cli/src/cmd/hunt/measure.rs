@@ -72,6 +72,8 @@ pub struct Measured {
     pub interference: Vec<Interference>,
     /// Loss counters above zero.
     pub losses: Vec<Loss>,
+    /// Its start.
+    pub begun: Mono,
     /// Actual length.
     pub duration: Ns,
     /// A signal ended it early.
@@ -188,7 +190,18 @@ pub fn measure(
         losses.extend(recorder.losses());
     }
     let kept = peaks.finish();
-    Ok(Measured { series, kept, interference, losses, duration, is_stopped, left, failures, stopped_at })
+    Ok(Measured {
+        series,
+        kept,
+        interference,
+        losses,
+        begun,
+        duration,
+        is_stopped,
+        left,
+        failures,
+        stopped_at,
+    })
 }
 
 fn taken(by: recorder::Interference) -> Interference {

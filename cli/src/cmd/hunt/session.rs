@@ -132,7 +132,8 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let base = Run { calibration: calibration.clone(), ..Run::new(conditions) };
     let mut actions = late::Actions::new(&mut on_late, &mut rounds, &output);
     let measured = measure::measure(&setting, &mut recording, &mut display, &mut actions, |so_far| {
-        output.save(&partial(&base, so_far, plan))
+        load.look();
+        output.save(&partial(&base, so_far, plan));
     })?;
     let mut during = before.during(Path::new(ROOT), &cpus);
     during.load_ended_early = load.ended_early();
@@ -143,6 +144,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         }
         Err(error) => Some(error.to_string()),
     };
+    during.load_over_time = load.over_time(measured.begun, measured.begun + measured.duration);
     during.left_cpu.clone_from(&measured.left);
     during.ended_early.clone_from(&measured.failures);
     drop(recording);
@@ -239,7 +241,9 @@ fn setting(plan: &Plan, cpus: &CpuSet, conditions: &mut Conditions, display: &mu
 
 fn start_load(plan: &Plan, display: &mut Display) -> anyhow::Result<Load> {
     let Ok(spec) = plan.load.parse::<LoadSpec>();
-    let load = Load::start(&spec, Duration::from_nanos(plan.length().unwrap_or(until::LONGEST).0))?;
+    let wait = plan.start_at.and_then(StartAt::left).unwrap_or_default();
+    let length = plan.length().unwrap_or(until::LONGEST);
+    let load = Load::start(&spec, Duration::from_nanos(wait.0.saturating_add(length.0)))?;
     display.say(&format!("load: {}", load.describe()));
     Ok(load)
 }

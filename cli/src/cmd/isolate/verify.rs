@@ -47,7 +47,8 @@ pub(super) fn run(what: &Optional, how: &How) -> Result<ExitCode> {
         bail!(NONE_YET);
     }
     let half = Ns((how.duration.0 / 2).max(1_000_000_000));
-    let load = Load::start(&how.load, Duration::from_nanos(how.duration.0 * 2) + Duration::from_secs(30))?;
+    let mut load =
+        Load::start(&how.load, Duration::from_nanos(how.duration.0 * 2) + Duration::from_secs(30))?;
     let mut watched = Watched { load: load.describe(), ..Watched::default() };
     if let Some(cpus) = &what.cpus {
         talk(common.quiet, "cyclic before");

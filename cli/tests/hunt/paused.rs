@@ -1,0 +1,66 @@
+//! Hunts of which the load, the hunt itself, or its preparation is stopped.
+
+use super::*;
+
+/// Everything below `ancestor`.
+fn descendants(ancestor: u32) -> Vec<u32> {
+    let parent = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok()
+    };
+    let pids =
+        || fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
+    let children: Vec<u32> = pids().filter(|pid| parent(*pid) == Some(ancestor)).collect();
+    children.iter().flat_map(|&child| descendants(child).into_iter().chain([child])).collect()
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_load_that_paused_is_no_pass_and_one_that_lasted_is_no_doubt() {
+    if !may_run("a_load_that_paused_is_no_pass_and_one_that_lasted_is_no_doubt", lacks_root()) {
+        return;
+    }
+    for pauses in [true, false] {
+        let place = tempfile::tempdir().unwrap();
+        let child = start(&["-D", "8s", "--deadline", "60s", "-i", "200"], place.path());
+        wait_for("the measurement", Duration::from_secs(60), || {
+            place.path().join("run.lathunt.json").exists()
+        });
+        std::thread::sleep(Duration::from_secs(3));
+        let load = if pauses { descendants(child.id()) } else { Vec::new() };
+        // SAFETY: descendants of our child.
+        load.iter().for_each(|pid| _ = unsafe { libc::kill(*pid as libc::pid_t, libc::SIGSTOP) });
+        child.wait_with_output().unwrap();
+        let run = run_in(place.path());
+        let reasons = run.verdict.as_ref().map_or(&[][..], |verdict| &verdict.reasons);
+        let said = reasons.iter().find(|reason| reason.contains("load"));
+        let is_as_wanted = match pauses {
+            true => said
+                .is_some_and(|said| said.contains("the load ran during ") && said.contains("of 8.0 s only")),
+            false => said.is_none(),
+        };
+        assert!(is_as_wanted, "{pauses}: {reasons:?} {:?}", run.conditions.during);
+        wait_for("the load to be gone", Duration::from_secs(5), || {
+            load.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+        });
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_load_lasts_to_the_end_of_a_hunt_that_starts_later() {
+    if !may_run("a_load_lasts_to_the_end_of_a_hunt_that_starts_later", lacks_root()) {
+        return;
+    }
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let at = format!("@{}", now + 30);
+    let place = tempfile::tempdir().unwrap();
+    let busy = "while :; do :; done";
+    hunt(
+        &["-q", "-D", "1s", "-c", "1", "--deadline", "60s", "--load", busy, "--start-at", &at],
+        place.path(),
+    );
+    let during = run_in(place.path()).conditions.during;
+    assert_eq!(during.load_ended_early, None);
+    assert!(during.load_over_time.unwrap().ran_ns >= Ns::from_ms(900), "{during:?}");
+}
