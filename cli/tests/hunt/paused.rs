@@ -48,6 +48,29 @@ fn a_load_that_paused_is_no_pass_and_one_that_lasted_is_no_doubt() {
 
 #[test]
 #[ignore = "root: run by make test"]
+fn a_hunt_that_is_interrupted_before_it_measures_says_only_that() {
+    if !may_run("a_hunt_that_is_interrupted_before_it_measures_says_only_that", lacks_bpf()) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let mut command = lathunt();
+    command.args(["hunt", "-D", "20s", "--deadline", "60s", "-o"]).arg(place.path().join("out"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Its recorder and the calibration take longer than this.
+    wait_for("the directory", Duration::from_secs(20), || place.path().join("out").exists());
+    signal(&child, libc::SIGINT);
+    let id = child.id();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.contains("stopped by SIGINT before the measurement began"), "{said}");
+    assert!(!said.contains("load: ") && output.stdout.is_empty(), "{output:?}");
+    assert!(descendants(id).is_empty() && !place.path().join("out/run.lathunt.json").exists());
+}
+
+#[test]
+#[ignore = "root: run by make test"]
 fn a_load_lasts_to_the_end_of_a_hunt_that_starts_later() {
     if !may_run("a_load_lasts_to_the_end_of_a_hunt_that_starts_later", lacks_root()) {
         return;

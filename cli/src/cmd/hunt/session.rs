@@ -106,6 +106,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     conditions.notes.extend(rounds.as_ref().map(idle::Rounds::note));
     let limit = idle::Limit::set(plan.idle, &cpus, &mut conditions)?;
     let mut recording = start_recorder(&topology.online, &mut display);
+    still_wanted()?;
     let setting = setting(plan, &cpus, &mut conditions, &mut display);
     let calibration = match setting.policy.is_realtime() {
         true => calibrate::calibrate(&setting, &mut recording, &mut display),
@@ -114,6 +115,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
             Vec::new()
         }
     };
+    still_wanted()?;
     let setting = Setting { until, peak_floor: calibrate::peak_floor(&calibration), ..setting };
 
     let mut load = start_load(plan, &mut display)?;
@@ -128,6 +130,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let setting = Setting { begin: begin.as_ref().map(|begin| begin.mono), ..setting };
+    still_wanted()?;
     conditions.common_start = begin.map(|begin| begin.common);
     let base = Run { calibration: calibration.clone(), ..Run::new(conditions) };
     let mut actions = late::Actions::new(&mut on_late, &mut rounds, &output);
@@ -174,6 +177,17 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
         }
         None => code,
     })
+}
+
+/// Before the measurement a signal ends the command: a run without a sample would only tell of what was not done.
+fn still_wanted() -> anyhow::Result<()> {
+    match signals::stop_requested() {
+        None => Ok(()),
+        Some(signal) => anyhow::bail!(
+            "stopped by {} before the measurement began: nothing was measured",
+            signals::name(signal)
+        ),
+    }
 }
 
 fn conditions(cpus: &CpuSet, plan: &Plan) -> Conditions {
