@@ -105,7 +105,7 @@ pub struct DuringMeasurement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadOverTime {
-    /// Windows in which its processes used at least 1 % of one CPU.
+    /// Windows in which its processes used at least 1 % of one CPU, or waited for one at the end.
     pub ran_ns: Ns,
     /// Longest time at a stretch without such a window.
     pub longest_pause_ns: Ns,

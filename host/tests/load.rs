@@ -197,9 +197,10 @@ fn signal_builtin(signal: libc::c_int, all: bool) {
         .collect();
     let own = keepers.iter().copied().filter(|_| all);
     let below = keepers.iter().flat_map(|keeper| descendants(*keeper)).map(|(pid, _)| pid);
-    // SAFETY: kill takes plain values; these are descendants of this test.
-    own.chain(below.collect::<Vec<_>>())
-        .for_each(|pid| _ = unsafe { libc::kill(pid as libc::pid_t, signal) });
+    for pid in own.chain(below.collect::<Vec<_>>()) {
+        // SAFETY: kill takes plain values; these are descendants of this test.
+        unsafe { libc::kill(pid as libc::pid_t, signal) };
+    }
 }
 
 #[test]

@@ -10,8 +10,7 @@ use super::activity::{UNWATCHED, WINDOW};
 
 /// Minimum share of one CPU in a window in which the load ran.
 const LEAST_SHARE: u64 = 100;
-/// In a longer window, from a keeper that was kept from reading in time, only the CPU time used is known, unless the load
-/// still wants to run at its end.
+/// In a longer window, from a keeper that was kept from reading in time, only the CPU time used is known.
 const LONGEST_WINDOW: Ns = Ns(2_000_000_000);
 
 /// The report so far.
@@ -111,8 +110,10 @@ impl Report {
         let [end, length, used, keeper, runnable] = figures[..] else { return };
         self.keeper_used = Ns(keeper);
         let begin = Mono(end.saturating_sub(length));
+        // On a busy machine it may get less, or the keeper may come late: then it still waits for a CPU.
         let ran = match used > 0 && used >= length / LEAST_SHARE {
-            true if Ns(length) > LONGEST_WINDOW && runnable == 0 => length.min(used),
+            _ if runnable > 0 => length,
+            true if Ns(length) > LONGEST_WINDOW => length.min(used),
             true => length,
             false => return,
         };
@@ -167,9 +168,14 @@ mod tests {
     fn a_window_that_took_too_long_counts_for_the_time_used_only() {
         assert_eq!(over_time(&[(1_000, 1_000, 2_000), (8_000, 7_000, 600)], 0, 8_000), (1_600, 6_400));
         assert_eq!(over_time(&[(8_000, 8_000, 15_000)], 0, 8_000), (8_000, 0));
-        // On a busy machine the keeper comes late, and the load gets little.
-        let busy = report(&[(8_000, 8_000, 600)], 3).over_time(Mono(0), Mono(8_000 * MS), false).unwrap();
-        assert_eq!(busy.longest_pause_ns, Ns::ZERO);
+    }
+
+    #[test]
+    fn a_load_that_gets_little_of_a_busy_machine_did_not_pause() {
+        for window in [(8_000, 8_000, 600), (8_000, 1_000, 3), (8_000, 1_000, 0)] {
+            let busy = report(&[window], 3).over_time(Mono(7_500 * MS), Mono(8_000 * MS), false).unwrap();
+            assert_eq!((busy.ran_ns, busy.longest_pause_ns), (Ns::from_ms(500), Ns::ZERO));
+        }
     }
 
     #[test]
