@@ -4,10 +4,12 @@
 //! Measuring threads block all signals except the one that ends their sleep, so that none interrupts a measurement.
 
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-use crate::cpu_time;
+use lathunt_core::time::Mono;
+
 use crate::error::{Error, Result};
+use crate::{clock, cpu_time};
 
 /// Signals that request the end. The kernel's default for each is to kill, and lose the results: also SIGQUIT (Ctrl-\), the
 /// timers that survive exec (`alarm`), a limit of CPU time, and the announcement of a failing power supply.
@@ -29,6 +31,7 @@ static RT_TIME_EXCEEDED: AtomicBool = AtomicBool::new(false);
 static CPU_TIME_USED_UP: AtomicBool = AtomicBool::new(false);
 static STATUS: AtomicBool = AtomicBool::new(false);
 static STATUS_FILE: AtomicBool = AtomicBool::new(false);
+static CONTINUED: AtomicU64 = AtomicU64::new(0);
 static BUS_ERRORS_KEPT: AtomicBool = AtomicBool::new(false);
 
 /// `si_code` of a signal that the kernel sent by itself (asm-generic/siginfo.h).
@@ -152,6 +155,23 @@ pub(crate) fn for_command(signal: i32) -> i32 {
         libc::SIGINT | libc::SIGHUP | libc::SIGQUIT => signal,
         _ => libc::SIGTERM,
     }
+}
+
+/// From now on [`take_continued`] knows of SIGCONT, which the main thread takes before anything else after a stop.
+///
+/// # Errors
+/// If the kernel refuses a handler.
+pub fn watch_continued() -> Result<()> {
+    extern "C" fn on_continue(_signal: libc::c_int) {
+        CONTINUED.store(clock::mono().0, Ordering::Relaxed);
+    }
+    act(libc::SIGCONT, on_continue as *const () as libc::sighandler_t, libc::SA_RESTART)
+}
+
+/// When the last SIGCONT since the last call was taken. It may be sent to a process that is not stopped.
+#[must_use]
+pub fn take_continued() -> Option<Mono> {
+    Some(CONTINUED.swap(0, Ordering::Relaxed)).filter(|&at| at > 0).map(Mono)
 }
 
 /// Whether SIGUSR1 came since the last call.

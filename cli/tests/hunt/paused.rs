@@ -71,6 +71,33 @@ fn a_hunt_that_is_interrupted_before_it_measures_says_only_that() {
 
 #[test]
 #[ignore = "root: run by make test"]
+fn a_stop_of_the_hunt_itself_is_told_as_a_stop_however_long_it_lasts() {
+    if !may_run("a_stop_of_the_hunt_itself_is_told_as_a_stop", lacks_bpf()) {
+        return;
+    }
+    for stopped in [500, 4_000] {
+        let place = tempfile::tempdir().unwrap();
+        let child = start(&["-D", "7s", "--load", "none", "--deadline", "10ms", "-c", "1"], place.path());
+        wait_for("the measurement", Duration::from_secs(60), || {
+            place.path().join("run.lathunt.json").exists()
+        });
+        signal(&child, libc::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(stopped));
+        signal(&child, libc::SIGCONT);
+        child.wait_with_output().unwrap();
+        let run = run_in(place.path());
+        let worst = run.peaks.iter().max_by_key(|peak| peak.total_ns).unwrap();
+        assert!(worst.total_ns >= Ns::from_ms(stopped - 50), "{worst:?}");
+        // If the record lost events, when it should have been continued is not known; that it was stopped is.
+        let why = worst.explanation.as_ref().unwrap();
+        let said =
+            ["it was stopped, by a signal", "is stopped by a signal; whether it was to be continued earlier"];
+        assert!(said.iter().any(|said| why.sentence.contains(said)), "{}", why.sentence);
+    }
+}
+
+#[test]
+#[ignore = "root: run by make test"]
 fn a_load_lasts_to_the_end_of_a_hunt_that_starts_later() {
     if !may_run("a_load_lasts_to_the_end_of_a_hunt_that_starts_later", lacks_root()) {
         return;

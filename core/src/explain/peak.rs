@@ -76,10 +76,10 @@ fn victim(record: &Record, tid: Tid, begin: Mono, end: Mono) -> Thread {
 }
 
 /// Whether a waking that is not recorded ended the wait in which `tid` was at `begin`, before `waking`: the timer of that
-/// waking was armed after it.
+/// waking was armed after it. The state at `begin` may be unknown; running is all that it was not.
 fn ran_before(record: &Record, tid: Tid, begin: Mono, waking: Mono) -> bool {
     let mut lives = states(record, tid, begin, waking).into_iter();
-    lives.next().is_some_and(|first| matches!(first.state, State::Blocked(_)))
+    lives.next().is_some_and(|first| matches!(first.state, State::Blocked(_) | State::Unknown))
         && lives.any(|life| life.state == State::Running)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! [`super::critical_path`] follows blocked time to its waker, and what delayed that one.
 
+use super::causes::waited_for::STOPPED;
 use super::cpu::Context;
 use super::record::Record;
 use super::segment::{Kind, Segment};
@@ -21,7 +22,48 @@ pub fn parts(record: &Record, thread: &Thread, a: Mono, b: Mono, shares: &mut Ve
     if let Some(last) = stretches.last_mut().filter(|last| matches!(last.state, State::Blocked(_))) {
         last.state = State::Unknown;
     }
-    stretches.iter().map(|stretch| part(record, thread, stretch, shares)).collect()
+    let mut parts = Vec::new();
+    for stretch in &stretches {
+        match stretch.state {
+            State::Unknown => parts.extend(unknown(record, thread, stretch, shares)),
+            State::Blocked(_) if stretch.began_by.is_none() && was_stopped(record, stretch) => {
+                let unsaid = Stretch { state: State::Unknown, ..*stretch };
+                parts.extend(unknown(record, thread, &unsaid, shares));
+            }
+            _ => parts.push(part(record, thread, stretch, shares)),
+        }
+    }
+    parts
+}
+
+/// Whether the process of the thread was stopped in a block of which only the end is recorded.
+fn was_stopped(record: &Record, stretch: &Stretch) -> bool {
+    record.window.stopped.iter().any(|&(begin, end)| begin < stretch.end && end > stretch.begin)
+}
+
+/// A state that no event shows: the process of the thread was stopped, or nothing is known.
+fn unknown(record: &Record, thread: &Thread, stretch: &Stretch, shares: &mut Vec<Share>) -> Vec<Segment> {
+    let mut parts = Vec::new();
+    let mut from = stretch.begin;
+    for &(begin, end) in &record.window.stopped {
+        let (begin, end) = (begin.max(from), end.min(stretch.end));
+        if begin >= end {
+            continue;
+        }
+        if from < begin {
+            parts.push(part(record, thread, &Stretch { begin: from, end: begin, ..*stretch }, shares));
+        }
+        let label = format!("{thread} is stopped by a signal");
+        let mut stop = Segment::leaf(Kind::Blocked, label, begin, end.since(begin));
+        stop.inferred = true;
+        shares.push(Share::awaited(STOPPED, stretch.cpu.unwrap_or_default(), &stop));
+        parts.push(stop);
+        from = end;
+    }
+    if from < stretch.end || parts.is_empty() {
+        parts.push(part(record, thread, &Stretch { begin: from, ..*stretch }, shares));
+    }
+    parts
 }
 
 /// One state of the thread as a part of the tree.

@@ -52,6 +52,9 @@ pub struct Window {
     pub standstills: Vec<Standstill>,
     /// When recording began, if the window may begin before.
     pub began: Option<Mono>,
+    /// Times in which all threads of the process that recorded it were stopped by a signal. Their start may be too early by the
+    /// period of the loop that found them.
+    pub stopped: Vec<(Mono, Mono)>,
     /// Sleeps that something else ended before their timers, which were late.
     pub overdue: Vec<Overdue>,
 }

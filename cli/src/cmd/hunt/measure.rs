@@ -26,6 +26,8 @@ use crate::live::Display;
 use crate::until::Until;
 
 const TURN: Duration = Duration::from_millis(20);
+/// A shorter stop is in the flight records.
+const SHORTEST_STOP: Ns = Ns::from_ms(100);
 const COLLECTOR_NICE: i32 = -15;
 const SAVE_EVERY: Ns = Ns(1_000_000_000);
 /// How long to wait for frozen records after the end.
@@ -141,8 +143,13 @@ pub fn measure(
     let mut peaks = Peaks::new(victims(&cyclic, setting), setting.peaks, setting.preemption.clone());
     let mut saved = Ns::ZERO;
     let (mut is_over, mut until) = (false, setting.until);
+    let mut looked = clock::mono();
     while signals::stop_requested().is_none() && !is_over {
         std::thread::sleep(TURN);
+        // A SIGCONT after a pause of this loop ended a stop of this process.
+        let stop = signals::take_continued().filter(|&at| at.since(looked) >= SHORTEST_STOP);
+        stop.into_iter().for_each(|end| peaks.stopped(looked, end));
+        looked = clock::mono();
         collect(setting, &mut receivers, recording, &mut peaks);
         actions.look(&setting.cpus, &peaks, recording);
         let elapsed = clock::mono().since(begun);

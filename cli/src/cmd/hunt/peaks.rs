@@ -40,6 +40,7 @@ pub struct Peaks {
     waiting: Vec<(Cpu, NewPeak)>,
     last: Vec<Frozen>, // from the previous call: a report follows its freeze by microseconds, and two may share one
     standstills: Standstills,
+    stopped: Vec<(Mono, Mono)>, // times in which this process was stopped by a signal
     preemption: Option<String>,
 }
 
@@ -71,8 +72,13 @@ impl Peaks {
     ) -> Peaks {
         let book = |victim| Book { victim, worst: Worst::new(limit), last_cause: String::new() };
         let books = victims.into_iter().map(|(cpu, victim)| (cpu, book(victim))).collect();
-        let standstills = Standstills::default();
-        Peaks { books, waiting: Vec::new(), last: Vec::new(), standstills, preemption }
+        let (standstills, stopped) = (Standstills::default(), Vec::new());
+        Peaks { books, waiting: Vec::new(), last: Vec::new(), standstills, stopped, preemption }
+    }
+
+    /// Notes that this process was stopped by a signal from `begin` to `end`, for the cases explained from now on.
+    pub fn stopped(&mut self, begin: Mono, end: Mono) {
+        self.stopped.push((begin, end));
     }
 
     /// Adds a new peak of a measuring thread. `no_recorder`: reason for missing evidence.
@@ -134,6 +140,7 @@ impl Peaks {
         let (cpu, begin, end) = (frozen.cpu, peak.expected, peak.woken);
         let mut window = frozen.decode(symbols).map_err(|damage| damage.to_string())?;
         window.preemption.clone_from(&self.preemption);
+        window.stopped.clone_from(&self.stopped);
         window.standstills = self.standstills.beside(cpu, begin, end);
         Ok(explain::explain_peak(&window, &Interval { tid: victim, cpu, begin, end }))
     }

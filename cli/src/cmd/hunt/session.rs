@@ -88,6 +88,7 @@ const ROOT: &str = "/";
 /// If nothing could be measured, or the result could not be written.
 pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     signals::install()?;
+    signals::watch_continued()?;
     let mut display = Display::new(plan.quiet);
     for restored in knob::recover(&knob::default_directory())? {
         display.say(&format!("restored after a killed lathunt: {restored}"));

@@ -73,6 +73,10 @@ pub fn window(text: &str) -> Window {
             });
             continue;
         }
+        if *what == "stopped" {
+            window.stopped.push((at, Mono(us(rest[0]).0)));
+            continue;
+        }
         if *what == "from" {
             window.from_arming = true;
             continue;

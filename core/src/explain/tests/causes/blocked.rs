@@ -1,6 +1,7 @@
 //! The victim was blocked.
 
 use super::super::{expect, notation, told};
+use crate::time::Ns;
 
 #[test]
 fn a_softirq_before_the_switch_is_named_net_of_what_interrupted_it() {
@@ -276,4 +277,40 @@ fn a_thread_that_was_stopped_when_its_timer_was_due_was_not_late_by_its_timer() 
     let told = super::super::explained(&notation::window(&events.replace(":T >", ":D >")), 100, 9_040);
     let late = crate::explain::text::render(&told, crate::explain::text::Options::default());
     assert!(!late.contains("timer slack"), "{late}");
+}
+
+/// The record begins during the stop: the event that began it, and the waking on another CPU, are missing.
+const STOPPED_BEFORE_THE_RECORD: &str = "
+       5000   c1 vec+ local_timer
+       5001   c1 vec- local_timer
+       9001   c1 switch idle > rt/50@95
+       9020   c1 arm 100
+       9022   c1 switch rt/50@95:S > idle
+       9023   c1 vec+ local_timer
+       9024   c1 timer+ hrtimer_wakeup 9020
+       9025   c1 waking rt/50@95
+       9026   c1 timer-
+       9027   c1 vec- local_timer
+       9030   c1 switch idle > rt/50@95
+       9050   c1 switch rt/50@95:S > idle
+    ";
+
+#[test]
+fn a_thread_of_which_nothing_is_recorded_until_it_armed_its_timer_was_not_late_by_it() {
+    let told = super::super::explained(&notation::window(STOPPED_BEFORE_THE_RECORD), 100, 9_040);
+    let text = crate::explain::text::render(&told, crate::explain::text::Options::default());
+    assert!(!text.contains("timer slack") && told.unexplained_ns >= Ns::from_us(8_800), "{text}");
+}
+
+#[test]
+fn a_process_that_knows_of_its_stop_explains_it_without_the_events() {
+    let events = format!("110 c1 stopped 8990{STOPPED_BEFORE_THE_RECORD}");
+    let told = super::super::explained(&notation::window(&events), 100, 9_040);
+    let text = crate::explain::text::render(&told, crate::explain::text::Options::default());
+    assert_eq!(told.cause, "stopped", "{text}");
+    assert!(
+        told.sentence.contains("it was stopped, by a signal, a tracer or the freezer, for 8.88"),
+        "{text}"
+    );
+    assert!(told.tree.adds_up() && told.unexplained_ns < Ns::from_us(60), "{text}");
 }
