@@ -453,7 +453,10 @@ pub(super) mod tests {
             let text = super::super::text::summary(&run, &screen);
             let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
             let count = |what: &str| (1..=9).filter(|nth| said.contains(&format!("{what} {nth}"))).count();
-            assert!(!said.contains("Model-free bound:") && said.contains("criteria: lathunt report --text --all"), "{text}");
+            assert!(
+                !said.contains("Model-free bound:") && said.contains("criteria: lathunt report --text --all"),
+                "{text}"
+            );
             assert_eq!(count("doubt"), count("all of"), "{width}: {text}");
             assert_eq!(count("cause"), count("the end of"), "{width}: {text}");
             // Threads with their deadlines are a reason, too.

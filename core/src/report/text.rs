@@ -119,7 +119,11 @@ pub fn summary(run: &Run, screen: &Screen) -> String {
     let (fitted, omitted) = fit(blocks, room);
     lines.extend(fitted);
     if !omitted.is_empty() {
-        lines.extend(crate::printable::hanging("  … ", &format!("{}: lathunt report --text --all", omitted.join(", ")), width));
+        lines.extend(crate::printable::hanging(
+            "  … ",
+            &format!("{}: lathunt report --text --all", omitted.join(", ")),
+            width,
+        ));
     }
     lines.extend(bottom);
     let of_set = task_set::table(run);

@@ -104,8 +104,8 @@ impl Book {
         }
         self.wakeup(a);
         let (limit, total) = (self.limit, a.latency());
-        let kept =
-            !a.waited_in_order() && self.worst.entry(a.cpu).or_insert_with(|| Worst::new(limit)).would_keep(total);
+        let kept = !a.waited_in_order()
+            && self.worst.entry(a.cpu).or_insert_with(|| Worst::new(limit)).would_keep(total);
         let thread =
             if self.of_thread.len() < self.threads { a.thread.tid } else { self.kept_as(a.thread.tid) };
         // The id of a thread that has ended may have been reused.
