@@ -87,7 +87,7 @@ fn preemption(facts: &Facts) -> Option<String> {
         return Some(format!("{} (dynamic)", chosen(text)));
     }
     let built = |option: &str| facts.config(option).is_ok_and(|value| value == "y");
-    // An option that the build ignores is no model.
+    // Kconfig drops PREEMPT_RT then, and the next option that is set is the preemption model.
     let is_ignored = |model: &&str| *model == "PREEMPT_RT" && realtime(facts).0 == Some(false);
     let models =
         ["PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT_LAZY", "PREEMPT", "PREEMPT_VOLUNTARY", "PREEMPT_NONE"];

@@ -353,14 +353,20 @@ mod tests {
         assert_eq!(read(from), (from - context, 10 + CONTEXT, 1, 9_999, 0), "it was not frozen");
     }
 
-    #[test]
-    fn a_ring_that_began_meanwhile_is_read_with_the_one_before_it() {
+    /// Active since 500, and the seventh, since 100, as it was frozen.
+    fn eighth_ring() -> (Box<CpuBlock>, Chain) {
         let block = CpuBlock::zeroed();
         block.serial.store(7, Relaxed);
         block.buffer[0].begin_at.store(500, Relaxed);
         let mut chain = Chain::default();
         let header = Header { id: 7, frozen: Mono(500), begin: Mono(100), ..Header::default() };
         chain.joined(&header, header.to_bytes().to_vec());
+        (block, chain)
+    }
+
+    #[test]
+    fn a_ring_that_began_meanwhile_is_read_with_the_one_before_it() {
+        let (block, chain) = eighth_ring();
         let ids = |from| {
             let bytes = peek(Cpu(0), &block, Mono(from), Mono(900), Some(&chain));
             flight::headers(&bytes).into_iter().map(|header| header.id).collect::<Vec<_>>()
@@ -370,12 +376,7 @@ mod tests {
 
     #[test]
     fn the_ring_of_one_who_still_waits_is_as_if_its_switch_in_had_frozen_it() {
-        let block = CpuBlock::zeroed();
-        block.serial.store(7, Relaxed);
-        block.buffer[0].begin_at.store(500, Relaxed);
-        let mut chain = Chain::default();
-        let header = Header { id: 7, frozen: Mono(500), begin: Mono(100), ..Header::default() };
-        chain.joined(&header, header.to_bytes().to_vec());
+        let (block, chain) = eighth_ring();
         let victim = Victim { total: Ns(500), switched_in: Mono(900), tid: Tid(42), ..Victim::default() };
         let frozen = of_waiting(Cpu(0), &block, victim, Some(&chain)).unwrap();
         let victims: Vec<_> =

@@ -51,8 +51,8 @@ fn too_little(run: &Run, rules: &Rules) -> Option<(Ns, f64)> {
     used.filter(|(used, seconds)| is_asked(run, rules) && used.as_secs() < seconds * LEAST_LOAD)
 }
 
-/// A load that did not run for a considerable part of the measurement: stopped, throttled, or waiting for something. One
-/// that ended, or hardly ran at all, is told by the other rules.
+/// A load that did not run for a considerable part of the measurement: stopped, throttled, or waiting for something. `died`
+/// and `idle` report a load that ended or hardly ran at all.
 pub(super) fn paused(run: &Run, rules: &Rules) -> Vec<Doubt> {
     let during = &run.conditions.during;
     let over_time = during.load_over_time.filter(|_| is_asked(run, rules)).zip(run.conditions.duration_s);
