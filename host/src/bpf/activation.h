@@ -38,7 +38,13 @@ enum activation_flag {
 };
 /* State of a thread that was switched out runnable, or that waits for a CPU since before the recording (WAITED_BEFORE, start.h:
  * `saved.entry` is since when; it may have been woken). */
-enum preempted { PREEMPTED = 1, PREEMPTED_UNSEEN, SWITCHED_IN_LATER /* after the end (over.h) */, WAITED_BEFORE };
+enum preempted {
+	PREEMPTED = 1,
+	PREEMPTED_UNSEEN,
+	SWITCHED_IN_LATER, /* after the end (over.h) */
+	WAITED_BEFORE,
+	SLEPT_UNMEASURED, /* it slept, and `saved` tells where (first_block.h) */
+};
 
 /* Same fields as core/src/trace/activation.rs, which decodes it. */
 struct activation {

@@ -69,7 +69,7 @@ static __always_inline int follow_name(struct task_struct *p, const char *comm)
 		w = claim_waking(b, p->pid);
 		if (w && itself)
 			chosen_while_it_runs(b, w, p);
-		else if (w)
+		else if (w && !sleeps_unmeasured(b, bpf_ktime_get_ns(), w, p))
 			begins_at_work(b, p);
 	} else if (!chosen && w && itself && followed.by == BY_NAME)
 		give_back(w);

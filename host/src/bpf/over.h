@@ -15,7 +15,7 @@ static __noinline int switched_after_the_end(struct cpu_block *b, struct task_st
 		w->at = 0;
 	}
 	w = is_measured(next) ? find_waking(next->pid) : 0;
-	if (!w || !w->at || w->preempted)
+	if (!w || !w->at || (w->preempted && w->preempted != SLEPT_UNMEASURED))
 		return 0;
 	activation_fill(b, &w->saved, bpf_ktime_get_ns(), w, w->at, prev, next, shares_priority(b, w->at, next));
 	w->preempted = SWITCHED_IN_LATER;

@@ -4,6 +4,7 @@
  * except the waking, whose record belongs to its thread alone, and activation_turns(), in which softirqs can run: the
  * interrupts that can arrive there touch no activation. */
 #include "begun.h"
+#include "quota.h"
 
 static __always_inline void activation_waking(struct cpu_block *b, struct waking *w, struct open_timer *t,
 					      struct task_struct *waker)
@@ -143,11 +144,12 @@ static __always_inline void activation_ends(struct cpu_block *b, struct activati
 }
 
 /* Woken while it was switched out runnable: it had been preempted on its way to sleep, and its activation was over then. If
- * it blocked since, its next switch-in was missed, and the end of the activation is unknown. */
+ * it blocked since, its next switch-in was missed, and the end of the activation is unknown. Or it slept when it came to be
+ * measured: `saved` tells where (first_block.h). */
 static __noinline int activation_left(struct cpu_block *b, struct waking *w, struct task_struct *p)
 {
 	struct activation *a = open_activation(b);
-	bool unseen = w->preempted != PREEMPTED;
+	bool slept = w->preempted == SLEPT_UNMEASURED, unseen = !slept && w->preempted != PREEMPTED;
 
 	w->preempted = 0;
 	if (w->saved.blocks != (__u16)p->nvcsw)
@@ -158,6 +160,11 @@ static __noinline int activation_left(struct cpu_block *b, struct waking *w, str
 	}
 	publish(&a->stamp, 0);
 	*a = w->saved;
+	if (slept) {
+		publish(&a->stamp, b->activations + 1);
+		count_up(&b->activations);
+		return 0;
+	}
 	a->preemptions--;
 	a->flags |= ACT_STAYED;
 	activation_ends(b, a, a->out_at, p, p->policy == SCHED_DEADLINE ? w->jobs : 0, 0, false);
@@ -226,21 +233,6 @@ static __always_inline void activation_leaves(struct cpu_block *b, struct activa
 	if (b->left_faults)
 		a->fault_address = b->fault_address;
 	b->run_tid = 0;
-}
-
-/* Whether the group of a task on its run queue is out of its CPU quota. */
-static __always_inline bool is_out_of_quota(struct task_struct *p)
-{
-	return bpf_core_field_exists(p->se.cfs_rq) && bpf_core_field_exists(p->se.cfs_rq->throttle_count) &&
-	       p->se.cfs_rq->throttle_count > 0;
-}
-
-/* Whether that is why `p` leaves the CPU runnable. */
-static __always_inline bool is_throttled(struct task_struct *p)
-{
-	if (p->prio < MAX_RT_PRIO)
-		return false;
-	return bpf_core_field_exists(p->throttled) ? p->throttled : is_out_of_quota(p);
 }
 
 static __always_inline void activation_preempted(struct cpu_block *b, __u64 at, struct waking *w, struct task_struct *p)

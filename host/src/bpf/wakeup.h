@@ -123,8 +123,11 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 
 	w = find_waking(tid);
 	/* A waking of an exiting thread would take a slot that is never freed. */
-	if (!w && !(options & OPT_CHOSEN_ONLY) && !(p->flags & PF_EXITING))
+	if (!w && !(options & OPT_CHOSEN_ONLY) && !(p->flags & PF_EXITING)) {
 		w = claim_waking(b, tid);
+		if (w)
+			sleeps_unmeasured(b, at, w, p);
+	}
 	if (!w)
 		return;
 	was_stopped = w->via & LEFT_STOPPED;

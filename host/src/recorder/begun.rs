@@ -27,11 +27,15 @@ impl Begun {
         Begun(records.map(|begun| (begun.thread.tid, begun)).collect())
     }
 
-    /// Keeps `activation` if it only tells where its thread blocks.
+    /// Keeps `activation` if it only tells where its thread blocks. Of two of one block the first is kept: it was recorded in
+    /// the block itself, and has the call site.
     pub fn keep(&mut self, activation: &Activation) -> bool {
         let tells_where = activation.via == Via::Unknown && activation.waking == activation.blocked;
         if tells_where {
-            self.0.insert(activation.thread.tid, *activation);
+            let kept = self.0.entry(activation.thread.tid).or_insert(*activation);
+            if (kept.tgid, kept.blocks) != (activation.tgid, activation.blocks) {
+                *kept = *activation;
+            }
         }
         tells_where
     }
@@ -85,6 +89,7 @@ mod tests {
         assert!(Begun::read(&written[..WORDS * 8 - 1]).0.is_empty(), "cut off");
         let blocks = Activation::parse(&record(7, 300), 0).unwrap();
         assert!(begun.keep(&blocks) && !begun.keep(&woken(7, 400, 7)));
+        assert!(begun.keep(&Activation::parse(&record(7, 350), 0).unwrap()), "the same block");
         assert_eq!(begun.before(&woken(7, 400, 7)), Some(blocks));
     }
 }
