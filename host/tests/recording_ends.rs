@@ -2,10 +2,11 @@
 
 mod cyclic_thread;
 
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use cyclic_thread::{clock, enter, one_cpu, sleep_until};
+use cyclic_thread::{clock, enter, enter_first, one_cpu, sleep_until};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Mono, Ns};
@@ -154,4 +155,85 @@ fn a_thread_that_sleeps_when_recording_ends_waits_for_no_cpu() {
     let found: Vec<Option<Ns>> = (0..6).filter_map(|_| longest_wait_of_a_sleeper()).collect();
     assert!(!found.is_empty(), "never woken on its way to sleep");
     assert!(found.iter().all(|&longest| longest < Some(Ns::from_ms(200))), "{found:?}");
+}
+
+/// What a thread does when recording ends, in its eleventh job: until that job ends, soon after, and it waits for the next one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    Work,
+    Preempted,
+    /// In a wait within its job.
+    Blocked,
+}
+
+/// Evidence takes time to explain.
+fn without_evidence() -> Settings {
+    Settings { threshold: Ns::from_ms(10_000), ..Settings::on(CpuSet::from_iter([CPU, Cpu(1)])) }
+}
+
+/// Length of that job so far, when recording ends; and the activations that are missing in its thread.
+fn of_job_across_the_end(at: At, end_before: Ns) -> (Option<Ns>, u64) {
+    const JOBS: u64 = 10;
+    let selection = "comm:ends-soon".parse().unwrap();
+    let mut recording = Recording::start(Settings { selection, ..without_evidence() }).unwrap();
+    let begin = clock() + Ns::from_ms(50);
+    let until = begin + Ns::from_ms(20 * JOBS + 150);
+    let (mut answers, mut answer) = std::io::pipe().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            take_name(c"ends-soon");
+            enter(CPU, 10);
+            (0..JOBS).for_each(|job| sleep_until(begin + Ns::from_ms(20 * job)));
+            sleep_until(begin + Ns::from_ms(20 * JOBS));
+            match at {
+                At::Blocked => answers.read_exact(&mut [0]).unwrap(),
+                At::Work | At::Preempted => {
+                    while clock() < until {
+                        std::hint::spin_loop();
+                    }
+                }
+            }
+            (1..10).for_each(|job| sleep_until(until + Ns::from_ms(job)));
+        });
+        if at == At::Preempted {
+            scope.spawn(move || {
+                enter(CPU, 50);
+                sleep_until(begin + Ns::from_ms(20 * JOBS + 30));
+                while clock() < until {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let answers_in_time = scope.spawn(move || {
+            enter(Cpu(1), 20);
+            sleep_until(until);
+            answer.write_all(&[0]).unwrap();
+        });
+        enter_first(Cpu(1));
+        sleep_until(Mono(until.0 - end_before.0));
+        recording.finish();
+        answers_in_time.join().unwrap();
+    });
+    let tasks = recording.snapshot().tasks;
+    let task = tasks.iter().find(|task| task.thread.comm == "ends-soon").unwrap();
+    (task.unfinished.as_ref().map(|unfinished| unfinished.after_ns), task.not_recorded)
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_thread_that_blocks_soon_after_recording_has_ended_lacks_nothing() {
+    if !may_run("a_thread_that_blocks_soon_after_recording_has_ended", lacks_bpf().or_else(one_cpu)) {
+        return;
+    }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for at in [At::Work, At::Preempted, At::Blocked] {
+        // Reading what is unfinished takes some ms; a host that takes the CPU ends recording after the job.
+        let told = [9_000, 7_000, 5_000, 4_000, 3_000, 2_000, 1_500, 1_000, 500]
+            .map(|end_before_us| of_job_across_the_end(at, Ns::from_us(end_before_us)));
+        assert!(told.iter().any(|(length, _)| *length > Some(Ns::from_ms(100))), "{at:?}: {told:?}");
+        let is_whole = |(length, lacks): (Option<Ns>, u64)| {
+            lacks == 0 && length.is_none_or(|length| length > Ns::from_ms(100))
+        };
+        assert!(told.into_iter().all(is_whole), "{at:?}: {told:?}");
+    }
 }

@@ -76,13 +76,14 @@ static __always_inline void window_known(struct cpu_block *b, enum level level, 
 	b->window[level].open = open;
 }
 
-static __always_inline int switched_elsewhere(struct cpu_block *b, struct task_struct *prev, struct task_struct *next)
+static __always_inline int switched_elsewhere(struct cpu_block *b, struct task_struct *prev, struct task_struct *next,
+					      __u32 state)
 {
 	window_known(b, LEVEL_IRQ, false);
 	window_known(b, LEVEL_VECTOR, false);
 	b->timer[0].timer = 0;
 	if (is_over())
-		return switched_after_the_end(b, prev, next);
+		return switched_after_the_end(b, prev, next, state);
 	wakeup_elsewhere(next);
 	return 0;
 }

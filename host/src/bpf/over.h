@@ -2,12 +2,18 @@
 #pragma once
 /* What waits for a CPU when recording ends, for user space (host/src/recorder/unfinished.rs), which needs milliseconds to
  * read it: until then no waking is set, replaced or given back, and the first switch-in of each thread that waits is kept
- * beside its waking. */
+ * beside its waking. So is the number of blocks of each thread that has left a CPU since: its later ones are not lost. */
 
-static __noinline int switched_after_the_end(struct cpu_block *b, struct task_struct *prev, struct task_struct *next)
+#define AT_THE_END (1ull << 63) /* in `armed`, which no timer sets any more: its lower half is the number of blocks then */
+
+/* `state`: in which `prev` leaves the CPU. Its first switch-out since the end tells how often it had blocked until then. */
+static __noinline int switched_after_the_end(struct cpu_block *b, struct task_struct *prev, struct task_struct *next,
+					     __u32 state)
 {
 	struct waking *w = is_measured(prev) ? find_waking(prev->pid) : 0;
 
+	if (w && !(w->armed & AT_THE_END))
+		publish(&w->armed, AT_THE_END | (__u16)(prev->nvcsw - !!state));
 	if (w && w->at && w->preempted != SWITCHED_IN_LATER) {
 		/* It had this CPU already. Woken while still going to sleep, it did not wait. */
 		if (b->running != prev->pid + 1)

@@ -30,7 +30,8 @@ pub(super) struct Waking {
     woken_due: u64,
     pub waker_comm: [AtomicU64; 2],
     pub saved: [AtomicU64; WORDS],
-    armed: u64,
+    /// Once recording has ended, see `AT_THE_END` in src/bpf/over.h.
+    pub armed: AtomicU64,
     /// `armed_timer` and `jobs`.
     pub last: AtomicU64,
     slack: u64,
@@ -75,6 +76,12 @@ impl Chosen {
     pub fn slots(&self) -> &[Waking] {
         // SAFETY: the mapping holds SLOTS elements and lives as long as self; zeroed memory is a valid element.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), SLOTS) }
+    }
+
+    /// The slot of `tid`.
+    pub fn of(&self, tid: Tid) -> Option<&Waking> {
+        let slot = |probe| &self.slots()[(tid.0 as usize).wrapping_add(probe) % SLOTS];
+        (0..PROBES).map(slot).find(|slot| tid.0 > 0 && slot.tid.load(Acquire) == tid.0)
     }
 
     /// Puts `tid` into the table; false: it is there already.

@@ -59,7 +59,7 @@ pub use parity::kernel_bins;
 pub(crate) use starving::Pending;
 pub use starving::Starving;
 pub use syscalls::name as syscall_name;
-pub(crate) use unfinished::{blocks, cpu_time};
+pub(crate) use unfinished::cpu_time;
 
 use crate::bpf_object;
 use crate::clock;
@@ -225,7 +225,8 @@ impl Recorder {
 
     /// Where those slept when recording began that have not been seen since, and still exist.
     pub(crate) fn never_woke(&self) -> Vec<Activation> {
-        self.begun.unseen().filter(|begun| blocks(begun.thread.tid) == Some(begun.blocks)).copied().collect()
+        let sleeps = |begun: &&Activation| self.blocks_at_the_end(begun.thread.tid) == Some(begun.blocks);
+        self.begun.unseen().filter(sleeps).copied().collect()
     }
 
     /// The handle by which a measuring thread on `cpu` preserves evidence.

@@ -32,6 +32,8 @@ const PREEMPTED: u8 = 1;
 const LATER: u8 = 3;
 /// `WAITED_BEFORE`.
 const BEFORE: u8 = 4;
+/// As in src/bpf/over.h.
+const AT_THE_END: u64 = 1 << 63;
 
 /// A thread as /proc shows it.
 pub(super) struct Seen {
@@ -58,13 +60,19 @@ impl Recorder {
         let end = clock::mono();
         std::thread::sleep(Duration::from_millis(1)); // programs that began before end until then
         let mut open: Vec<(Activation, State)> =
-            blocks().filter_map(|(_, block)| Some((running(block, end)?, State::Runs))).collect();
+            blocks().filter_map(|(_, block)| Some((self.running(block, end)?, State::Runs))).collect();
         let lost_it = |slot: &&Waking| slot.is_preempted() || slot.waits_since_before();
         let preempted = self.chosen.slots().iter().filter(lost_it);
-        open.extend(preempted.filter_map(|slot| Some((lost_its_cpu(slot, end)?, State::Preempted))));
+        open.extend(preempted.filter_map(|slot| Some((self.lost_its_cpu(slot, end)?, State::Preempted))));
         open.extend(self.waiting(end).into_iter().map(|waiting| (waiting, State::Waits)));
         self.waiting_since_before(end);
         (end, open)
+    }
+
+    /// Number of blocks of `tid` when recording ended, modulo 2^16; `None`: it has ended. It may have blocked more often since.
+    pub(crate) fn blocks_at_the_end(&self, tid: Tid) -> Option<u16> {
+        let now = blocks(tid); // first: it is also that of the end, unless the kernel side has noted another one
+        self.chosen.of(tid).and_then(Waking::blocks_at_the_end).or(now)
     }
 
     /// Threads that were waiting when recording began and got no CPU since.
@@ -141,6 +149,31 @@ impl Recorder {
         })
     }
 
+    /// The activation that has the CPU.
+    fn running(&self, block: &CpuBlock, end: Mono) -> Option<Activation> {
+        let tid = Tid(block.run_tid.load(Acquire));
+        let ran = end.since(Mono(block.run_since.load(Relaxed)));
+        let slot = &block.activation[block.activations.load(Acquire) as usize % super::block::ACTIVATIONS];
+        let jobs = 0; // a deadline task that is on a CPU is compared without
+        let words = slot.each_ref().map(|word| word.load(Relaxed));
+        let a = self.as_if_blocked(words, end, jobs).filter(|a| tid.0 > 0 && a.thread.tid == tid)?;
+        Some(Activation { execution: a.execution + ran, ..a })
+    }
+
+    fn lost_its_cpu(&self, slot: &Waking, end: Mono) -> Option<Activation> {
+        let words = slot.saved.each_ref().map(|word| word.load(Relaxed));
+        self.as_if_blocked(words, end, slot.jobs_of(DEADLINE))
+    }
+
+    fn as_if_blocked(&self, mut words: [u64; WORDS], end: Mono, jobs: u16) -> Option<Activation> {
+        (words[0], words[5]) = (1, end.0);
+        let a = Activation::parse(&words, 0)?;
+        // Its blocks as of its switch-in, if it has ended since.
+        let blocks = self.blocks_at_the_end(a.thread.tid).unwrap_or(a.blocks);
+        let jobs = if a.policy == DEADLINE { jobs } else { 0 };
+        Some(Activation { blocks: blocks.wrapping_add(1).wrapping_add(jobs), late_sleeps: None, ..a })
+    }
+
     /// `None`: it is not waiting here.
     fn wait(&self, slot: &Waking, end: Mono) -> Option<Activation> {
         let tid = Tid(slot.tid.load(Acquire));
@@ -206,34 +239,9 @@ fn who(tid: Tid) -> Who {
     look(tid).map_or(Who { tid, prio: Prio(120), comm: Comm::new([0; 16]) }, |seen| seen.who)
 }
 
-/// Number of blocks of `tid`, modulo 2^16; `None`: it has ended.
-pub(crate) fn blocks(tid: Tid) -> Option<u16> {
+/// Number of blocks of `tid` so far, modulo 2^16; `None`: it has ended.
+fn blocks(tid: Tid) -> Option<u16> {
     look(tid).map(|seen| seen.blocks)
-}
-
-/// The activation that has the CPU.
-fn running(block: &CpuBlock, end: Mono) -> Option<Activation> {
-    let tid = Tid(block.run_tid.load(Acquire));
-    let ran = end.since(Mono(block.run_since.load(Relaxed)));
-    let slot = &block.activation[block.activations.load(Acquire) as usize % super::block::ACTIVATIONS];
-    let jobs = 0; // a deadline task that is on a CPU is compared without
-    let words = slot.each_ref().map(|word| word.load(Relaxed));
-    let a = as_if_blocked(words, end, jobs).filter(|a| tid.0 > 0 && a.thread.tid == tid)?;
-    Some(Activation { execution: a.execution + ran, ..a })
-}
-
-fn lost_its_cpu(slot: &Waking, end: Mono) -> Option<Activation> {
-    let words = slot.saved.each_ref().map(|word| word.load(Relaxed));
-    as_if_blocked(words, end, slot.jobs_of(DEADLINE))
-}
-
-fn as_if_blocked(mut words: [u64; WORDS], end: Mono, jobs: u16) -> Option<Activation> {
-    (words[0], words[5]) = (1, end.0);
-    let a = Activation::parse(&words, 0)?;
-    // Its blocks as of its switch-in, if it has ended since.
-    let blocks = look(a.thread.tid).filter(|seen| seen.tgid == a.tgid).map_or(a.blocks, |seen| seen.blocks);
-    let jobs = if a.policy == DEADLINE { jobs } else { 0 };
-    Some(Activation { blocks: blocks.wrapping_add(1).wrapping_add(jobs), late_sleeps: None, ..a })
 }
 
 /// CPU time since the thread began, from /proc/TID/schedstat; it advances at each tick and switch.
@@ -267,6 +275,12 @@ pub(super) fn look(tid: Tid) -> Option<Seen> {
 }
 
 impl Waking {
+    /// `None`: its thread has not left a CPU since recording ended.
+    fn blocks_at_the_end(&self) -> Option<u16> {
+        let noted = self.armed.load(Acquire);
+        (noted & AT_THE_END != 0).then_some(noted as u16)
+    }
+
     /// `enum preempted`.
     fn preempted(&self) -> u8 {
         self.circumstances.load(Acquire).to_le_bytes()[5]

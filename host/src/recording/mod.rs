@@ -309,7 +309,7 @@ impl Recording {
                 self.tasks.ran(who, process, policy, ran);
             }
         }
-        self.tasks.end(end, recorder::blocks);
+        self.tasks.end(end, |tid| self.recorder.blocks_at_the_end(tid));
         self.late_jobs();
         self.book.close();
         self.objects.finish();
