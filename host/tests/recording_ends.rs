@@ -237,3 +237,58 @@ fn a_thread_that_blocks_soon_after_recording_has_ended_lacks_nothing() {
         assert!(told.into_iter().all(is_whole), "{at:?}: {told:?}");
     }
 }
+
+/// A measured thread forks others while recording ends, which takes 20 ms, as one waits for a CPU.
+#[test]
+#[ignore = "root: run by make test"]
+fn a_thread_that_is_forked_after_the_end_is_not_measured() {
+    if !may_run("a_thread_that_is_forked_after_the_end", lacks_bpf().or_else(one_cpu)) {
+        return;
+    }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let selection = "comm:kept-*".parse().unwrap();
+    let mut recording = Recording::start(Settings { selection, ..without_evidence() }).unwrap();
+    let begin = clock() + Ns::from_ms(50);
+    let until = begin + Ns::from_ms(600);
+    let (born, births) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            take_name(c"kept-waiting");
+            enter(CPU, 10);
+            sleep_until(begin + Ns::from_ms(10));
+        });
+        scope.spawn(move || {
+            take_name(c"kept-working");
+            enter(CPU, 50);
+            sleep_until(begin);
+            while clock() < until {
+                std::hint::spin_loop();
+            }
+        });
+        scope.spawn(move || {
+            take_name(c"kept-forking");
+            enter(Cpu(1), 20);
+            sleep_until(begin + Ns::from_ms(80));
+            while clock() < begin + Ns::from_ms(500) {
+                sleep_until(clock() + Ns::from_ms(5));
+                let born = born.clone();
+                std::thread::spawn(move || {
+                    born.send((sched::tid(), clock())).unwrap();
+                    std::thread::sleep(std::time::Duration::from_millis(700));
+                });
+            }
+        });
+        enter_first(Cpu(1));
+        sleep_until(begin + Ns::from_ms(100));
+        recording.finish();
+    });
+    let tasks = recording.snapshot().tasks;
+    let working = tasks.iter().find(|task| task.thread.comm == "kept-working").unwrap();
+    let end = working.unfinished.as_ref().map(|last| last.since + last.after_ns).unwrap();
+    assert!(end < until, "recording ended late");
+    let is_told = |tid| tasks.iter().any(|task| task.thread.tid == tid);
+    let births: Vec<_> = births.iter().collect();
+    let (before, after): (Vec<_>, Vec<_>) = births.iter().partition(|(_, at)| *at <= end);
+    assert!(before.iter().any(|&&(tid, _)| is_told(tid)) && !after.is_empty(), "{births:?}");
+    assert!(!after.iter().any(|&&(tid, _)| is_told(tid)), "{end:?}: {births:?}");
+}

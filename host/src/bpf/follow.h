@@ -30,7 +30,7 @@ static __always_inline int follow_fork(struct task_struct *parent, struct task_s
 {
 	struct cpu_block *b = any_block();
 
-	if (b && find_waking(parent->pid) && !find_waking(child->pid))
+	if (b && !is_over() && find_waking(parent->pid) && !find_waking(child->pid))
 		claim_waking(b, child->pid);
 	return 0;
 }
