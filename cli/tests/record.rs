@@ -12,6 +12,8 @@ mod changes;
 mod composed;
 #[path = "record/ends.rs"]
 mod ends;
+#[path = "record/execs.rs"]
+mod execs;
 #[path = "record/hidden.rs"]
 mod hidden;
 #[path = "record/injected.rs"]

@@ -76,20 +76,41 @@ static __always_inline int follow_name(struct task_struct *p, const char *comm)
 	return 0;
 }
 
-/* A thread that execs takes the id of its process's first thread, which has ended. Its waking moves with it; the open
- * activation belongs to neither. If names select, follow_name() has already handled the new one. */
+/* The thread that execs has lost the id under which its activation is open: that one ends, as if it exited. */
+static __always_inline void ends_in_exec(struct cpu_block *b, __u64 at, struct task_struct *p, __u16 jobs)
+{
+	struct activation *a = open_activation(b);
+
+	a->run_ns += at - b->run_since;
+	stayed_faults(b, a, at);
+	b->run_tid = 0;
+	a->out_at = at;
+	a->blocks = p->nvcsw + jobs;
+	a->flags |= ACT_STAYED;
+	a->syscall = SYSCALL_EXITS;
+	publish(&a->stamp, b->activations + 1);
+	count_up(&b->activations);
+}
+
+/* A thread that execs takes the id of its process's first thread, which has ended. Its work from now on is an activation of
+ * the new id, without a wake-up. If names select, follow_name() has already handled the new one. */
 static __always_inline int follow_exec(struct cpu_block *b, struct task_struct *p, __s32 old_tid)
 {
-	struct waking *w = old_tid == p->pid ? 0 : find_waking(old_tid);
+	struct waking *w = old_tid == p->pid ? 0 : find_waking(old_tid), *moved;
+	__u16 jobs;
 
 	if (b && b->running == old_tid + 1)
 		b->running = p->pid + 1;
 	if (!b || is_over() || !w)
 		return 0;
+	jobs = p->policy == SCHED_DEADLINE ? w->jobs : 0;
 	give_back(w);
-	if (followed.by != BY_NAME && !find_waking(p->pid))
-		claim_waking(b, p->pid);
-	if (b->run_tid == old_tid)
-		b->run_tid = 0;
+	if (is_on(b) && b->run_tid == old_tid)
+		ends_in_exec(b, bpf_ktime_get_ns(), p, jobs);
+	moved = find_waking(p->pid);
+	if (!moved && followed.by != BY_NAME)
+		moved = claim_waking(b, p->pid);
+	if (moved)
+		chosen_while_it_runs(b, moved, p);
 	return 0;
 }
