@@ -25,7 +25,9 @@ struct clock_seen {
 	__u64 since; /* 1: known, never set */
 };
 struct clock_seen clocks_seen[CLOCKS];
-#define REAL 1 /* index of the clock that was set; TAI changes with it */
+#define REAL 1 /* indices of the clocks that are set */
+#define BOOT 2
+#define TAI 3
 
 /* Slot by expiry: the verifier forbids arithmetic on a timer's address. */
 static __always_inline struct armed *armed_slot(__u64 expires)
@@ -36,16 +38,20 @@ static __always_inline struct armed *armed_slot(__u64 expires)
 	return &armed_late[slot & (ARMED_SLOTS - 1)];
 }
 
-static __always_inline __u64 clock_set_at(__u32 which, __s64 offset, __u64 at)
+static __always_inline struct clock_seen *clock_of(__u32 which)
 {
-	struct clock_seen *clock;
+	barrier_var(which); /* keeps the compiler from dropping the mask that the verifier needs */
+	return &clocks_seen[which & (CLOCKS - 1)];
+}
 
-	barrier_var(which);
-	clock = &clocks_seen[which & (CLOCKS - 1)];
+static __always_inline void clock_seen_with(__u32 which, __s64 offset, __u64 at)
+{
+	struct clock_seen *clock = &clocks_seen[which];
+
 	if (clock->since && clock->offset == offset)
-		return clock->since;
+		return;
 	clock->offset = offset;
-	return clock->since = clock->since ? at : 1;
+	clock->since = clock->since ? at : 1;
 }
 
 /* Called from a timer's handler: the kernel has just updated this CPU's clock offsets, which otherwise may be stale.
@@ -57,15 +63,16 @@ static __always_inline __u64 due_since(struct hrtimer *timer, __u64 at, bool *ar
 	struct armed *a;
 	/* A time of CLOCK_REALTIME may be before the boot. */
 	__s64 expires = timer->node.expires - offset;
-	__u64 due = expires > 0 ? expires : 0, set, other;
+	__u64 due = expires > 0 ? expires : 0, set;
 
 	*armed = false;
-	/* Checked in every timer handler, the tick's too: a clock may be set and set back while none of its timers expires. */
-	set = clock_set_at(REAL, base->cpu_base->clock_base[REAL].offset, at);
+	/* Checked in every timer handler, the tick's too: a clock may be set and set back while none of its timers expires, and the
+	 * first of them to expire long after it was set is late all the same. */
+	clock_seen_with(REAL, base->cpu_base->clock_base[REAL].offset, at);
+	clock_seen_with(BOOT, base->cpu_base->clock_base[BOOT].offset, at);
+	clock_seen_with(TAI, base->cpu_base->clock_base[TAI].offset, at);
 	if (offset) {
-		other = clock_set_at(base->index, offset, at);
-		if (other > set)
-			set = other;
+		set = clock_of(base->index)->since;
 		if (set > due)
 			due = set;
 	}
@@ -90,7 +97,7 @@ static __always_inline __u64 armed_after(struct waking *w, struct open_timer *t)
 
 	if (a->at != t->expires || a->by == w->tid || due <= 0 || due >= (__s64)t->expires)
 		return 0;
-	if (offset && clocks_seen[REAL].since > (__u64)due)
+	if (offset && clock_of(BPF_CORE_READ(timer, base, index))->since > (__u64)due)
 		return 0; /* a step made it due */
 	return t->expires - due;
 }
@@ -275,7 +282,6 @@ static __always_inline void sleep_was_over(struct waking *w, struct task_struct 
 	__u64 due, slack = 0;
 	__s64 offset;
 	bool thawed;
-	__u32 which;
 
 	w->sleep = 0;
 	thawed = is_thawed(sleeper, p);
@@ -289,9 +295,7 @@ static __always_inline void sleep_was_over(struct waking *w, struct task_struct 
 	if (due > at || (w->expires && w->expires <= due))
 		return;
 	if (offset) {
-		which = BPF_CORE_READ(sleeper, timer.base, index);
-		barrier_var(which);
-		clock = &clocks_seen[which & (CLOCKS - 1)];
+		clock = clock_of(BPF_CORE_READ(sleeper, timer.base, index));
 		if (clock->offset != offset || clock->since > due)
 			return; /* a step made it due */
 	}
