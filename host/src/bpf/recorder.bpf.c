@@ -31,7 +31,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return switched_elsewhere(b, prev, next, preempt ? 0 : state);
 	if (b->running && b->running != prev->pid + 1)
 		wakeup_unseen(b, prev);
-	if (ordinary_left_out() && prev->prio >= MAX_RT_PRIO && next->prio >= MAX_RT_PRIO && !waits_demoted(next)) {
+	if (ordinary_left_out() && prev->prio >= MAX_RT_PRIO && next->prio >= MAX_RT_PRIO && !b->run_tid &&
+	    !waits_demoted(next)) {
 		flight_skip(b, next);
 		return 0;
 	}

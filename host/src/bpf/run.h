@@ -251,6 +251,7 @@ static __always_inline void activation_preempted(struct cpu_block *b, __u64 at, 
 	if (w) {
 		w->saved = *a;
 		w->preempted = PREEMPTED;
+		waits_as_real_time(p, 1);
 	}
 }
 

@@ -146,7 +146,7 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 		w->via |= WOKEN_OUT_OF_QUOTA;
 	if ((options & OPT_ACTIVATIONS) && !w->expires && !was_stopped && is_frozen(p))
 		w->flags |= ACT_AFTER_UNSEEN; /* its release was not seen */
-	woken_as_real_time(p, 1);
+	waits_as_real_time(p, 1);
 	w->at = at;
 	if (tid == waker->pid)
 		wakeup_on_the_way(b, at, w, p);
@@ -317,7 +317,7 @@ static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, st
 	if (!is_measured(next) && !waits_demoted(next))
 		return false;
 	tid = next->pid;
-	woken_as_real_time(next, 0);
+	waits_as_real_time(next, 0);
 	w = find_waking(tid);
 	if (!w)
 		return false;

@@ -73,24 +73,25 @@ static __always_inline struct waking *claim_waking(struct cpu_block *b, __s32 ti
 	return 0;
 }
 
-/* Threads that were woken as real-time ones and wait, by the low bits of their ids. A thread that loses its priority while it
- * waits is an ordinary one when it gets the CPU, and was late all the same. */
-__u8 woken_real_time[WAKING_SLOTS];
+/* Threads that were woken as real-time ones and wait, or that were preempted in an activation, by the low bits of their ids. A
+ * thread that loses its priority while it waits is an ordinary one when it gets the CPU: it was late all the same, or goes on
+ * with its activation, which ends when it blocks. */
+__u8 waiting_real_time[WAKING_SLOTS];
 
-static __always_inline void woken_as_real_time(struct task_struct *p, __u8 is)
+static __always_inline void waits_as_real_time(struct task_struct *p, __u8 is)
 {
 	if (!(options & (OPT_ORDINARY | OPT_CHOSEN_ONLY)))
-		woken_real_time[p->pid & (WAKING_SLOTS - 1)] = is;
+		waiting_real_time[p->pid & (WAKING_SLOTS - 1)] = is;
 }
 
-/* Whether the ordinary thread `p` waits since it was woken as a real-time one. */
+/* Whether the ordinary thread `p` waits since it was woken as a real-time one, or was preempted in an activation. */
 static __always_inline bool waits_demoted(struct task_struct *p)
 {
 	struct waking *w;
 
 	if (p->prio < MAX_RT_PRIO || options & (OPT_ORDINARY | OPT_CHOSEN_ONLY) ||
-	    !woken_real_time[p->pid & (WAKING_SLOTS - 1)])
+	    !waiting_real_time[p->pid & (WAKING_SLOTS - 1)])
 		return false;
 	w = find_waking(p->pid);
-	return w && w->at;
+	return w && (w->at || w->preempted == PREEMPTED);
 }
