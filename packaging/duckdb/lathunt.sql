@@ -8,13 +8,18 @@
 -- Each file is read once; what a view needs is taken out of it here.
 CREATE OR REPLACE TABLE raw AS
 SELECT
-    filename AS file, version, complete, conditions, series, peaks, losses, verdict, warm_up,
-    row_number() OVER (ORDER BY filename) AS run
+    filename AS file, version, complete, conditions, series, peaks, losses, verdict, warm_up, tasks,
+    row_number() OVER (ORDER BY filename) AS run,
+    -- Response times of recorded threads, one entry a thread; those of a task set are in `series`.
+    CASE WHEN task_set IS NULL THEN list_filter(list_transform(tasks, lambda task: {
+        response: list_filter(from_json(task -> 'series', '["JSON"]'), lambda one: (one ->> 'quantity') = 'response')[1],
+        judged: (task -> 'held_to') IS NULL OR (task ->> '$.held_to.deadline_ns') IS NOT NULL
+    }), lambda task: task.response IS NOT NULL) END AS responses
 FROM read_json(
     getvariable('runs'), filename = true, format = 'unstructured', maximum_object_size = 268435456,
     columns = {
         format: 'VARCHAR', version: 'INTEGER', complete: 'BOOLEAN', conditions: 'JSON', series: 'JSON[]',
-        peaks: 'JSON[]', losses: 'JSON[]', verdict: 'JSON', warm_up: 'JSON'
+        peaks: 'JSON[]', losses: 'JSON[]', verdict: 'JSON', warm_up: 'JSON', tasks: 'JSON[]', task_set: 'JSON'
     })
 WHERE format = 'lathunt-run';
 
@@ -34,12 +39,19 @@ SELECT
     TRY_CAST(conditions ->> '$.knobs.cpu_dma_latency_held_us' AS INTEGER) AS idle_limit_us,
     conditions ->> 'load' AS load,
     verdict ->> 'outcome' AS outcome,
-    verdict ->> 'quantity' AS quantity,
+    -- The judged one; of a run without a verdict, that of its first series.
+    coalesce(verdict ->> 'quantity', series[1] ->> 'quantity') AS quantity,
     TRY_CAST(verdict ->> 'deadline_ns' AS UBIGINT) AS deadline_ns,
     list_max(list_transform(
-        list_filter(series, lambda one: (one ->> 'quantity') = coalesce(verdict ->> 'quantity', series[1] ->> 'quantity')),
+        list_concat(
+            list_filter(series, lambda one: (one ->> 'quantity') = coalesce(verdict ->> 'quantity', series[1] ->> 'quantity')),
+            list_transform(
+                list_filter(responses, lambda task: task.judged AND (verdict ->> 'quantity') = 'response'),
+                lambda task: task.response)),
         lambda one: TRY_CAST(one ->> '$.histogram.max_ns' AS UBIGINT))) AS max_ns,
-    list_sum(list_transform(series, lambda one: TRY_CAST(one ->> 'lost' AS UBIGINT))) AS lost
+    list_sum(list_transform(
+        list_concat(series, list_transform(responses, lambda task: task.response)),
+        lambda one: TRY_CAST(one ->> 'lost' AS UBIGINT))) AS lost
 FROM raw;
 
 -- One row a series: one quantity on one CPU or of one thread.
@@ -54,7 +66,9 @@ SELECT
     TRY_CAST(one ->> '$.histogram.sum_ns' AS DOUBLE) / TRY_CAST(one ->> '$.histogram.count' AS UBIGINT) AS mean_ns,
     TRY_CAST(one ->> 'missed' AS UBIGINT) AS missed,
     TRY_CAST(one ->> 'lost' AS UBIGINT) AS lost
-FROM (SELECT run, unnest(series) AS one FROM raw);
+FROM (
+    SELECT run, unnest(list_concat(series, list_transform(responses, lambda task: task.response))) AS one FROM raw
+);
 
 -- One row a worst case.
 CREATE OR REPLACE TABLE peak AS
@@ -65,7 +79,8 @@ SELECT
     TRY_CAST(one ->> 'total_ns' AS UBIGINT) AS total_ns,
     one ->> '$.victim.comm' AS victim,
     one ->> 'culprit' AS culprit,
-    one ->> '$.explanation.cause' AS cause,
+    -- `hwlat` judges a gap without an explanation in parts.
+    coalesce(one ->> '$.explanation.cause', CASE WHEN (one ->> 'quantity') = 'hardware' THEN one ->> 'culprit' END) AS cause,
     one ->> '$.explanation.sentence' AS sentence,
     TRY_CAST(one ->> '$.explanation.unexplained_ns' AS UBIGINT) AS unexplained_ns,
     one ->> 'no_evidence' AS no_evidence,
@@ -89,7 +104,17 @@ SELECT
 FROM parts
 WHERE (segment -> 'children') IS NULL OR json_array_length(segment -> 'children') = 0;
 
--- One row a main cause of the worst cases of a run.
+-- One row a main cause of the worst cases of a run and one quantity: a late job and the late wake-up in it are two cases.
 CREATE OR REPLACE VIEW cause AS
-SELECT run, cause, count(*) AS cases, max(total_ns) AS worst_ns, sum(total_ns) AS total_ns
-FROM peak WHERE cause IS NOT NULL GROUP BY run, cause;
+SELECT run, quantity, cause, count(*) AS cases, max(total_ns) AS worst_ns, sum(total_ns) AS total_ns
+FROM peak WHERE cause IS NOT NULL GROUP BY run, quantity, cause;
+
+-- One row a cause of the late jobs of a recorded thread: of all of them, not only of those kept as worst cases.
+CREATE OR REPLACE VIEW late_job AS
+SELECT
+    run, task ->> '$.thread.comm' AS thread, one ->> 'cause' AS cause, TRY_CAST(one ->> 'jobs' AS UBIGINT) AS jobs,
+    TRY_CAST(one ->> 'time_ns' AS UBIGINT) AS time_ns, TRY_CAST(one ->> 'worst_ns' AS UBIGINT) AS worst_ns
+FROM (
+    SELECT run, task, unnest(from_json(task -> 'late_causes', '["JSON"]')) AS one
+    FROM (SELECT run, unnest(tasks) AS task FROM raw)
+);

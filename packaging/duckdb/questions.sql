@@ -11,7 +11,7 @@ FROM part JOIN run USING (run) WHERE driver IS NOT NULL
 GROUP BY driver, product ORDER BY most_us DESC;
 
 -- 3. Since when does a cause occur that was not there before?
-SELECT cause.cause, min(started) AS since, count(*) AS runs, max(worst_ns) / 1e3 AS worst_us, arg_min(kernel, started) AS first_kernel
+SELECT cause.cause, min(started) AS since, count(DISTINCT run) AS runs, max(worst_ns) / 1e3 AS worst_us, arg_min(kernel, started) AS first_kernel
 FROM cause JOIN run USING (run) GROUP BY cause.cause ORDER BY since DESC;
 
 -- 4. Which boards missed the deadline, and which runs cannot tell?

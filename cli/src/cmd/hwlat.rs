@@ -190,7 +190,7 @@ fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
         begin: gap.at,
         total_ns: gap.gap_ns,
         victim: Default::default(),
-        culprit: None,
+        culprit: gap.judgement.culprit(gap.gap_ns).map(str::to_owned),
         explanation: None,
         no_evidence: Some(format!(
             "{}: {}",

@@ -97,14 +97,30 @@ impl Judgement {
     /// The cause of a gap of this length; if software took a part, both parts, the larger first.
     #[must_use]
     pub fn told(&self, gap: Ns) -> String {
+        let parts = self.parts(gap);
+        match &parts[..] {
+            [_] => self.cause.name().to_owned(),
+            _ => parts.iter().map(|(time, cause)| format!("{} {time}", cause.name())).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// The cause of the larger part of a gap of this length; `None`: it cannot be told.
+    #[must_use]
+    pub fn culprit(&self, gap: Ns) -> Option<&'static str> {
+        let cause = self.parts(gap)[0].1;
+        (cause != Cause::CannotTell).then(|| cause.name())
+    }
+
+    /// The parts of a gap of this length, the larger first: at least one.
+    fn parts(&self, gap: Ns) -> Vec<(Ns, Cause)> {
         let foreign = self.foreign(gap);
         let software = Ns(gap.0 - foreign.0);
         if foreign == Ns::ZERO || software == Ns::ZERO {
-            return self.cause.name().to_owned();
+            return vec![(gap, self.cause)];
         }
-        let mut parts = [(software, Cause::Software), (foreign, self.cause)];
+        let mut parts = vec![(software, Cause::Software), (foreign, self.cause)];
         parts.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
-        parts.map(|(time, cause)| format!("{} {time}", cause.name())).join(", ")
+        parts
     }
 }
 
