@@ -279,7 +279,7 @@ fn the_windows_of_a_monitor_give_the_statement_of_the_late_samples_that_are_in_t
     refused(&["-c", "7"], "no sample of CPUs 7 since");
     refused(&["--task", "other"], "no sample of the tasks called other since");
     refused(&["--quantity", "cyclic"], "a monitor does not record it");
-    refused(&["--since", "0"], "more than nothing");
+    refused(&["--since", "0"], "above 0");
     refused(&["a.json"], "cannot be used with");
     fs::write(place.path().join("text"), "no database").unwrap();
     self::refused(place.path(), &["--database", "text"], "text");

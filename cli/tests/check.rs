@@ -25,6 +25,8 @@ fn this_machine_is_judged_and_its_snapshot_gives_the_same_findings() {
     let file = file.to_str().unwrap();
     let taken = check(&["--snapshot", file, "-D", "50ms"]);
     assert!(taken.status.success(), "{taken:?}");
+    let kept: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    assert!(kept["taken"].as_str().is_some_and(|taken| taken.starts_with("20")), "{}", kept["taken"]);
     let (live, _) = said(&check(&["-D", "50ms", "--json"]));
     let (read, _) = said(&check(&["--root", file, "--json"]));
     let outcomes = |text: &str| -> Vec<(String, String)> {

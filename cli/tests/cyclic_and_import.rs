@@ -170,6 +170,9 @@ fn cyclictest_output_becomes_a_run_file_and_anything_else_does_not() {
         let output = lathunt(&["import", bad, "-o", target]);
         assert_eq!(output.status.code(), Some(1), "{bad}");
         assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+        let known = ["cyclictest", "rtla", "jitterdebugger", "Xenomai", "rteval", "latency box"];
+        let told = known.iter().all(|program| stderr(&output).contains(program));
+        assert!(told || !bad.ends_with(".toml"), "the formats are named: {}", stderr(&output));
     }
     assert_eq!(std::fs::read_to_string(target).unwrap(), before, "a refused file leaves the old one");
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();

@@ -177,7 +177,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         (&["--deadline-policy", "2ms:1ms"], "longer than the period"),
         (&["--deadline-policy", "1ms:10ms"], "--interval 10.000 ms"),
         (&["--deadline-policy", "1ms:1ms", "-c", "0"], "cannot be used with"),
-        (&["--warm-up", "0"], "more than nothing"),
+        (&["--warm-up", "0"], "above 0"),
     ] {
         let (output, run) = cyclic(arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -21,7 +21,7 @@ fn bad_input_is_one_clear_line() {
     for (arguments, says) in [
         (vec!["--width", "2s"], "--width must be shorter"),
         (vec!["-c", "7000"], "CPU 7000"),
-        (vec!["--threshold", "0"], "more than nothing"),
+        (vec!["--threshold", "0"], "above 0"),
         (vec!["--detector", "magic"], "possible values"),
         (vec!["--detector", "spin", "--per-cpu"], "--per-cpu belongs to the kernel's tracer"),
         (vec!["-o", "/nonexistent/run"], "the directory does not exist"),

@@ -71,7 +71,7 @@ fn impossible_requests_are_one_clear_line_and_nothing_is_written() {
         (&["record", "--tasks", "fifo"][..], "name rt, all"),
         (&["record", "--tasks", "pid:0"], "not a list of process ids"),
         (&["record", "--worst", "0"], "0 is not in 1..=64"),
-        (&["record", "--threshold", "0"], "must be more than nothing"),
+        (&["record", "--threshold", "0"], "must be above 0"),
         (&["record", "-D", "abc"], "abc"),
         (&["record", "--live", "--json", "-D", "1s"], "--json"),
         (&["record", "--activation", "mark:begin", "--", "true"], "lathunt explain --between mark:begin"),
@@ -107,6 +107,9 @@ fn where_nobody_is_recorded_the_tasks_there_are_are_named_and_no_directory_stays
     fs::create_dir(&kept).unwrap();
     lathunt(&["record", "--tasks", "comm:no-such-name", "-D", "200ms", "-o", kept.to_str().unwrap()]);
     assert!(kept.exists(), "a directory of the user stays");
+    // It may not be said that the recording waits for tasks if it does not begin.
+    let refused = lathunt(&["record", "-D", "200ms", "-o", "/proc/x"]);
+    assert_eq!((refused.status.code(), said(&refused).lines().count()), (Some(1), 1), "{}", said(&refused));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 
+use crate::numbers::counted;
 use crate::printable;
 use crate::run::Interference;
 use crate::time::{Cpu, Ns};
@@ -246,7 +247,7 @@ impl Clocks {
         for one in &self.agreement {
             let steps = match one.backward {
                 0 => "never backwards".to_owned(),
-                n => format!("BACKWARDS {n} times, by up to {} ns", one.largest_step_ns.0),
+                n => format!("BACKWARDS {}, by up to {} ns", counted(n, "time"), one.largest_step_ns.0),
             };
             text.push_str(&format!(
                 "  {} CPU {} → CPU {}: {steps} in {} exchanges; offset {:+.0} ± {:.0} ns\n",
@@ -257,7 +258,11 @@ impl Clocks {
             gaps.footer(text);
         }
         for cost in self.costs.iter().filter(|cost| cost.backward > 0) {
-            text.push_str(&format!("  {}: BACKWARDS {} times on one CPU\n", cost.path, cost.backward));
+            text.push_str(&format!(
+                "  {}: BACKWARDS {} on one CPU\n",
+                cost.path,
+                counted(cost.backward, "time")
+            ));
         }
         for note in &self.notes {
             text.push_str(&format!("note: {note}\n"));

@@ -131,7 +131,7 @@ fn draw(history: &History, wanted: &[Wanted], ending: &str) -> Result<Vec<u8>> {
 /// A bare number means hours.
 pub(super) fn since(text: &str) -> Result<Ns, String> {
     match parse_duration(text, Ns(3_600_000_000_000)) {
-        Ok(Ns::ZERO) => Err("must be more than nothing".to_owned()),
+        Ok(Ns::ZERO) => Err("must be above 0".to_owned()),
         Ok(length) => Ok(length),
         Err(error) => Err(error.to_string()),
     }

@@ -221,7 +221,7 @@ fn positive(text: &str, unit: Ns) -> Result<Ns, String> {
         Some(weeks) => Ns(weeks.saturating_mul(7 * 86_400 * 1_000_000_000)),
         None => parse_duration(text, unit).map_err(|error| error.to_string())?,
     };
-    (value > Ns::ZERO).then_some(value).ok_or_else(|| "must be more than nothing".to_owned())
+    (value > Ns::ZERO).then_some(value).ok_or_else(|| "must be above 0".to_owned())
 }
 
 #[cfg(test)]

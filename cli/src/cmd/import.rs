@@ -7,6 +7,7 @@ use anyhow::{bail, Context, Result};
 use clap::Args;
 use lathunt_core::import::{self, read, Unit};
 use lathunt_core::merge;
+use lathunt_core::numbers::counted;
 use lathunt_host::restrict::{to_reading, Programs};
 
 use super::merge::named;
@@ -54,7 +55,7 @@ pub fn run(args: ImportArgs) -> Result<ExitCode> {
     let samples = run.series.iter().map(|series| series.histogram.count().saturating_add(series.lost));
     let samples = samples.fold(0, u64::saturating_add);
     let count = run.series.len();
-    eprintln!("{}: {count} series, {samples} samples", args.output.display());
+    eprintln!("{}: {count} series, {}", args.output.display(), counted(samples, "sample"));
     for note in &run.conditions.notes {
         eprintln!("note: {note}");
     }

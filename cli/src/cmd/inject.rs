@@ -72,9 +72,9 @@ pub fn run(args: InjectArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn text(report: &Report) -> String {
-    let shown = |ns: Option<Ns>| ns.map_or("-".to_owned(), |ns| format!("{:.3} us", ns.as_us()));
+    let shown = |ns: Option<Ns>| ns.map_or("-".to_owned(), |ns| format!("{:.3} µs", ns.as_us()));
     let mut text = format!(
-        "{} on CPU {}: {} of {} pulses of {:.3} us\nactual: min {}, median {}, max {}\nby {}\n",
+        "{} on CPU {}: {} of {} pulses of {:.3} µs\nactual: min {}, median {}, max {}\nby {}\n",
         report.kind,
         report.cpu,
         report.count,
@@ -141,7 +141,7 @@ mod tests {
             pulses: vec![Pulse { begin: Mono(1), end: Mono(500_021) }],
         };
         let text = text(&report);
-        assert!(text.contains("thread on CPU 1: 1 of 2 pulses of 500.000 us"), "{text}");
-        assert!(text.contains("median 500.020 us") && text.ends_with("note: stopped\n"), "{text}");
+        assert!(text.contains("thread on CPU 1: 1 of 2 pulses of 500.000 µs"), "{text}");
+        assert!(text.contains("median 500.020 µs") && text.ends_with("note: stopped\n"), "{text}");
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use lathunt_core::numbers::counted;
 use lathunt_core::printable;
 use lathunt_host::channel::daemon;
 use lathunt_host::channel::place::Place;
@@ -53,7 +54,8 @@ pub fn run(args: RestoreArgs) -> anyhow::Result<ExitCode> {
         if args.journal.is_none() {
             count += knob::forget_lost();
         }
-        out::print(&format!("{count} entries discarded, nothing restored.\n"))?;
+        let entries = if count == 1 { "entry" } else { "entries" };
+        out::print(&format!("{count} {entries} discarded, nothing restored.\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut restored = knob::recover(&directory)?;
@@ -200,7 +202,11 @@ fn list(args: &RestoreArgs, directory: &Path, of_isolate: &[PathBuf]) -> anyhow:
         unreadable += left.unreadable;
     }
     if unreadable > 0 {
-        eprintln!("lathunt: {unreadable} lines of the journal below {} cannot be read: each may be a change that is still in force", directory.display());
+        eprintln!(
+            "lathunt: {} of the journal below {} cannot be read: each may be a change that is still in force",
+            counted(unreadable as u64, "line"),
+            directory.display()
+        );
     }
     let lost = lost(args);
     let others = left_beside();

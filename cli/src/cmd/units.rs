@@ -75,7 +75,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 
 fn within(text: &str, bare_unit: Ns, longest: Ns) -> Result<Ns, String> {
     match parse_duration(text, bare_unit) {
-        Ok(Ns::ZERO) => Err("must be more than nothing".to_owned()),
+        Ok(Ns::ZERO) => Err("must be above 0".to_owned()),
         Ok(length) if length > longest => Err(format!("is longer than {longest}")),
         Ok(length) => Ok(length),
         Err(error) => Err(error.to_string()),

@@ -335,8 +335,10 @@ impl Answers {
         let listed = self.intervals.len();
         let clock = if self.trace.clock.is_empty() { "?" } else { &self.trace.clock };
         text.push_str(&cut(&format!(
-            "{}: {}, {} events, clock {clock}",
-            self.trace.path, self.trace.format, self.trace.events
+            "{}: {}, {}, clock {clock}",
+            self.trace.path,
+            self.trace.format,
+            counted(self.trace.events, "event")
         )));
         let counts = match (self.is_tracers, self.count) {
             (true, 0) => format!("{}: not in this text", self.question),

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Found, Hwlat};
+use crate::numbers::counted;
 use crate::printable;
 use crate::time::Ns;
 
@@ -38,7 +39,7 @@ fn in_short(found: &Found) -> String {
 
 fn one(text: &mut String, found: &Found) {
     let max = found.max_ns.map_or("none above the threshold".to_owned(), |max| format!("largest {max}"));
-    let _ = writeln!(text, "\n{}: {} gaps, {max}", found.detector, found.gaps);
+    let _ = writeln!(text, "\n{}: {}, {max}", found.detector, counted(found.gaps, "gap"));
     for gap in &found.worst {
         let _ = writeln!(
             text,

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use crate::numbers::counted;
 use crate::printable;
 use crate::run::Run;
 use crate::series::{Quantity, Series};
@@ -100,7 +101,7 @@ fn cases(run: &Run) -> Vec<Case> {
             (0, _) => Answer::Passes,
             (missed, most) => {
                 let by = most.map_or(String::new(), |most| format!(", by {most} at most"));
-                Answer::Fails(vec![format!("missed its deadline in {missed} jobs{by}")])
+                Answer::Fails(vec![format!("missed its deadline in {}{by}", counted(missed, "job"))])
             }
         };
         cases.push(Case { name: format!("{} within {deadline}", task.thread), answer });

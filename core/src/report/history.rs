@@ -11,7 +11,7 @@ use super::plot_view::PlotView;
 use super::scale::{Kind, Scale};
 use crate::monitor::history::{History, Row, WorstCase};
 use crate::monitor::window::{SeriesKey, Wanted};
-use crate::numbers::grouped;
+use crate::numbers::counted;
 use crate::series::Quantity;
 use crate::time::Ns;
 
@@ -41,7 +41,7 @@ pub fn plot(history: &History, quantity: Quantity, wanted: &[Wanted]) -> Option<
     Some(Plot {
         id: format!("history-{}", quantity.name().replace('+', "-")),
         title: format!("Maxima of consecutive windows: {}", quantity.name()),
-        subtitle: format!("{} windows from {origin} to {end}", history.windows.len()),
+        subtitle: format!("{} from {origin} to {end}", counted(history.windows.len() as u64, "window")),
         x: Axis {
             label: format!("time (UTC), {origin} to {end}"),
             unit: "",
@@ -73,7 +73,7 @@ pub fn page(history: &History, plots: &[Plot]) -> Result<String, askama::Error> 
         js: html::JS,
         title: "Maxima of consecutive windows",
         monitor: history.monitor.as_deref(),
-        asked: format!("{} windows {}", grouped(history.windows.len() as u64), history.asked()),
+        asked: format!("{} {}", counted(history.windows.len() as u64, "window"), history.asked()),
         plots: plots.iter().map(PlotView::of).collect(),
         cases: history.worst_cases(),
         events,

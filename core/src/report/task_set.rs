@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::numbers::counted;
 use crate::printable;
 use crate::run::Run;
 use crate::set_run::{FiberRun, ThreadRun};
@@ -85,20 +86,23 @@ fn notes(run: &Run) -> Vec<String> {
                 String::new()
             };
             lines.push(format!(
-                "MISSED: {}: {} of {} jobs, by up to {late}{part}",
-                thread.name, thread.misses, thread.jobs
+                "MISSED: {}: {} of {}, by up to {late}{part}",
+                thread.name,
+                thread.misses,
+                counted(thread.jobs, "job")
             ));
         } else if going_on > 1 {
             lines.push(format!("{}: {going_on} jobs had not ended when the run did", thread.name));
         }
         if thread.missed_releases > 0 {
             lines.push(format!(
-                "{}: {} releases passed without a job (its timer is relative)",
-                thread.name, thread.missed_releases
+                "{}: {} passed without a job (its timer is relative)",
+                thread.name,
+                counted(thread.missed_releases, "release")
             ));
         }
         if let Some(moves) = thread.migrations.filter(|moves| *moves > 0) {
-            lines.push(format!("{}: moved to another CPU {moves} times", thread.name));
+            lines.push(format!("{}: moved to another CPU {}", thread.name, counted(moves, "time")));
         }
     }
     lines.extend(run.conditions.during.ended_early.iter().map(|why| format!("ENDED EARLY: {why}")));
@@ -107,9 +111,9 @@ fn notes(run: &Run) -> Vec<String> {
     lines.extend(set.fibers.as_ref().map(fibers));
     lines.extend(set.not_analysed.iter().map(|why| format!("not analysed: {why}")));
     let total = format!(
-        "{}: {} jobs, {} missed their deadline",
+        "{}: {}, {} missed their deadline",
         run.scheduler.as_deref().unwrap_or("?"),
-        run.jobs.unwrap_or(0),
+        counted(run.jobs.unwrap_or(0), "job"),
         run.misses.unwrap_or(0)
     );
     lines.push(match run.conditions.duration_s {

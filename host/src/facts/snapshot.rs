@@ -20,6 +20,7 @@ use super::kernel;
 use crate::debugfs::DetachedMount;
 use crate::input;
 use crate::tree::Tree;
+use crate::wall;
 
 /// Largest file taken; `/proc/interrupts` of 1000 CPUs has about 2 MB.
 const LIMIT: u64 = 4 << 20;
@@ -35,6 +36,9 @@ pub fn take(root: &Path, watch: Duration) -> Snapshot {
     snapshot.config = kernel::config_text(&tree).map(|text| Kconfig::of(&text).options());
     let (at, plain): (Vec<&str>, Vec<&str>) =
         rules::files().into_iter().partition(|name| name.starts_with('@'));
+    if live {
+        snapshot.taken = wall::now_rfc3339(); // of a copy, that is not known
+    }
     let begin = Instant::now();
     plain.iter().for_each(|pattern| reader.read(pattern));
     if live {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use lathunt_core::numbers::counted;
 use lathunt_core::report::figures::fitting;
 use lathunt_core::time::Ns;
 use lathunt_host::instrument::cyclic::{Cyclic, ThreadResult};
@@ -21,7 +22,8 @@ pub(super) fn progress(cyclic: &Cyclic, until: Option<Until>, elapsed: Ns) -> St
         format!("{}: {:.0} s{}, ", until.phase("measuring"), elapsed.as_secs(), of.unwrap_or_default())
     });
     let until = until.unwrap_or_default();
-    format!("{until}{threads} threads, {count} samples, {missed} missed, max {}", shown(max))
+    let (threads, samples) = (counted(threads as u64, "thread"), counted(count, "sample"));
+    format!("{until}{threads}, {samples}, {missed} missed, max {}", shown(max))
 }
 
 fn shown(value: Option<Ns>) -> String {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{bail, Result};
+use lathunt_core::numbers::counted;
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
@@ -181,8 +182,11 @@ fn shown(chains: &[Chain]) -> String {
         let cycles = chain.levels()[0].counts().sent;
         let _ = writeln!(
             text,
-            "  {cycles} cycles, {} missed; order violated {violated} times; {lost} releases without a run",
-            chain.missed()
+            "  {}, {} missed; order violated {}; {} without a run",
+            counted(cycles, "cycle"),
+            chain.missed(),
+            counted(violated, "time"),
+            counted(lost, "release")
         );
     }
     text

@@ -210,11 +210,23 @@ fn counts(served: &Served) -> [(&'static str, u64); 7] {
     ]
 }
 
+/// The name of a counter beside its value.
+fn noun(counter: &'static str, count: u64) -> &'static str {
+    match (counter, count) {
+        ("sessions", 1) => "session",
+        ("stimuli", 1) => "stimulus",
+        ("answers", 1) => "answer",
+        _ => counter,
+    }
+}
+
 fn told(posts: &[Post]) -> String {
     let mut text = String::new();
     for post in posts {
-        let all: Vec<String> =
-            counts(&post.served)[..6].iter().map(|(what, count)| format!("{count} {what}")).collect();
+        let all: Vec<String> = counts(&post.served)[..6]
+            .iter()
+            .map(|(what, count)| format!("{count} {}", noun(what, *count)))
+            .collect();
         let cpu = Ns(post.served.cpu_ns.load(Ordering::Relaxed));
         let _ = writeln!(text, "{}: {}; {cpu} of CPU time", post.channel, all.join(", "));
     }
@@ -232,4 +244,16 @@ fn json(posts: &[Post]) -> String {
         })
         .collect();
     serde_json::json!({ "channels": channels }).to_string() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::noun;
+
+    #[test]
+    fn a_count_of_one_has_a_noun_in_the_singular() {
+        let told = [("sessions", 1), ("stimuli", 1), ("answers", 1), ("foreign", 1), ("stimuli", 2)];
+        let nouns = told.map(|(what, count)| noun(what, count));
+        assert_eq!(nouns, ["session", "stimulus", "answer", "foreign", "stimuli"]);
+    }
 }

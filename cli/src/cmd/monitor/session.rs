@@ -16,6 +16,7 @@ use lathunt_core::monitor::exceedance::Exceedances;
 use lathunt_core::monitor::export::{duration, Published};
 use lathunt_core::monitor::timepiece::{Change, ClockOffsets, Reading};
 use lathunt_core::monitor::window::{UnixMs, Window};
+use lathunt_core::numbers::counted;
 use lathunt_core::time::{Mono, Ns};
 use lathunt_host::monitor::source::{Settings, Source};
 use lathunt_host::monitor::store::{Limits, Saved, Store};
@@ -348,8 +349,8 @@ impl Monitor {
                 say(&format!("ended; windows written: {}, in {}", self.closed, self.plan.database.display()))
             }
             lost => say(&format!(
-                "ended; {lost} of {} windows are lost, {} could not be written",
-                self.closed,
+                "ended; {lost} of {} lost, {} could not be written",
+                counted(self.closed, "window"),
                 self.plan.database.display()
             )),
         }

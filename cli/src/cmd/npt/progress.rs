@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use lathunt_core::numbers::counted;
 use lathunt_host::instrument::npt::Live;
 use lathunt_host::signals;
 
@@ -32,7 +33,7 @@ impl Progress {
         let one = |lane: &Live| {
             let longest = lane.longest.map_or("none".to_owned(), |ns| ns.to_string());
             let share = 100.0 * lane.done as f64 / self.loops as f64;
-            format!("CPU {}: {share:.0} %, {} gaps, longest {longest}", lane.cpu, lane.gaps)
+            format!("CPU {}: {share:.0} %, {}, longest {longest}", lane.cpu, counted(lane.gaps, "gap"))
         };
         let line = lanes.iter().map(one).collect::<Vec<_>>().join("; ");
         match self.shown {

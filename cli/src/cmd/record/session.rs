@@ -206,7 +206,6 @@ pub(super) struct Session<'a> {
 pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     signals::install()?;
     let mut display = Display::new(plan.quiet);
-    plan.nobody_yet().iter().for_each(|told| eprintln!("lathunt: {told}"));
     let topology = Topology::read(Path::new(ROOT))?;
     let cpus = topology.select(plan.cpus.as_ref())?;
     let mut conditions = conditions(&cpus, plan);
@@ -231,6 +230,8 @@ pub fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     // Last: loading and attaching programs turns interrupts and preemption off for longer than almost anything else.
     let potential = start_potential()?;
     let output = Output::create(plan.output.as_deref(), conditions.started.as_deref())?;
+    // Now that nothing can refuse the recording any more.
+    plan.nobody_yet().iter().for_each(|told| eprintln!("lathunt: {told}"));
     conditions.notes.extend(recording.notes().iter().cloned());
     let noted = recording.notes().len();
     let before = Counters::read(Path::new(ROOT), &cpus);

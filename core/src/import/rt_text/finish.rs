@@ -3,6 +3,11 @@
 use super::super::{at, File, NotImportable, Unit};
 use super::Reader;
 
+/// A text of which no line is a result.
+const UNKNOWN: &str = "no histogram row, status line or sample of a known format: it is not the text or JSON of cyclictest or \
+    another program of rt-tests, rtla, jitterdebugger, Xenomai's latency, EVL's latmus or a latency box, nor the XML of rteval, \
+    nor a histogram of kernel events";
+
 fn too_many() -> NotImportable {
     NotImportable { line: None, what: "its counts add up to more than 2^64".to_owned() }
 }
@@ -12,7 +17,7 @@ impl Reader {
     pub(super) fn finish(mut self, unit: Unit) -> Result<File, NotImportable> {
         if self.file.threads.is_empty() {
             let what = match self.footer.is_empty() {
-                true => "neither the text nor the JSON of cyclictest: no histogram row, status line or sample",
+                true => UNKNOWN,
                 false => "the lines below a histogram of cyclictest without its rows: the number of samples is not known",
             };
             return Err(NotImportable { line: None, what: what.to_owned() });

@@ -7,6 +7,7 @@
 
 use super::super::item::Damage;
 use super::packet::Packet;
+use crate::numbers::counted;
 
 const MAGIC: u32 = 0xc1f1_dcc1;
 /// Bytes of its header, and of an entry in version 1.0; 1.1 adds instance and sequence number of the packet.
@@ -43,7 +44,8 @@ pub(super) fn missing(index: &[u8], file_len: u64, packets: &[Packet]) -> (Vec<P
         }
     }
     let damage = found.first().map(|first| {
-        let what = format!("{} packets that the index names are not in the file", found.len());
+        let packets = counted(found.len() as u64, "packet");
+        let what = format!("not in the file, although the index names them: {packets}");
         Damage::new(first.offset, what)
     });
     (found, damage)

@@ -7,6 +7,7 @@ use super::super::item::{Damage, Item, Loss, Record, Span};
 use super::super::merge;
 use super::sample::{kind, PerfRecord, Samples};
 use super::PerfData;
+use crate::numbers::counted;
 use crate::printable;
 use crate::time::{Cpu, Mono, Tid};
 
@@ -72,7 +73,7 @@ impl Lanes {
     fn tell_untimed(&mut self) {
         let more = self.untimed_losses.saturating_sub(self.timed_losses);
         if more > 0 {
-            let what = format!("{more} events were lost, and perf does not say when and where");
+            let what = format!("lost: {}; perf does not say when and where", counted(more, "event"));
             self.damage.push(Damage::general(0, what));
         }
         if self.compressed > 0 {
@@ -80,7 +81,8 @@ impl Lanes {
             self.damage.push(Damage::new(0, what));
         }
         if self.impossible > 0 {
-            let what = format!("{} events at times that no clock shows are skipped", self.impossible);
+            let what =
+                format!("skipped, at times that no clock shows: {}", counted(self.impossible, "event"));
             self.damage.push(Damage::new(0, what));
         }
     }

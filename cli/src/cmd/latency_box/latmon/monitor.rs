@@ -212,8 +212,8 @@ impl Serving<'_> {
         }
         let Request { period_us, cells } = request;
         eprintln!(
-            "{name} asks for a period of {period_us} us and {cells} cells: refused, answered as a stop (a period is \
-             {SHORTEST_PERIOD_US} us to 1 s, cells are at most 1000, measurements of one run {MOST_MEASUREMENTS})"
+            "{name} asks for a period of {period_us} µs and {cells} cells: refused, answered as a stop (a period is \
+             {SHORTEST_PERIOD_US} µs to 1 s, cells are at most 1000, measurements of one run {MOST_MEASUREMENTS})"
         );
     }
 
@@ -221,7 +221,7 @@ impl Serving<'_> {
         let channel = &self.args.channels[0];
         let number = self.finished.len() + 1;
         let name = if number == 1 { channel.to_string() } else { format!("{channel} #{number}") };
-        self.say(&format!("measuring with a period of {} us, {} cells", request.period_us, request.cells));
+        self.say(&format!("measuring with a period of {} µs, {} cells", request.period_us, request.cells));
         let place = &self.prepared.place;
         let base = open::options(self.args, name, place.cpus[0], place.priority);
         let interval = Ns::from_us(u64::from(request.period_us));

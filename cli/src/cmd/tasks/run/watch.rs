@@ -1,5 +1,6 @@
 //! Observers of a running set: progress on a terminal, the logs, the jobs around the worst one.
 
+use lathunt_core::numbers::counted;
 use lathunt_core::tasks::jobs::Job;
 use lathunt_core::tasks::outcome::Executed;
 use lathunt_core::time::{Mono, Ns};
@@ -52,8 +53,11 @@ impl Watch for Display<'_> {
         self.drawn = Some(progress.elapsed);
         let of = self.duration.map(|duration| format!(" of {:.0}", duration.as_secs())).unwrap_or_default();
         let Progress { elapsed, jobs, misses, longest } = progress;
-        let line =
-            format!("{:.0}{of} s, {jobs} jobs, {misses} late, longest response {longest}", elapsed.as_secs());
+        let line = format!(
+            "{:.0}{of} s, {}, {misses} late, longest response {longest}",
+            elapsed.as_secs(),
+            counted(*jobs, "job")
+        );
         match self.draws {
             true => eprint!("\r{line}\x1b[K"),
             false => eprintln!("{line}"),
