@@ -24,6 +24,7 @@ mod stopped;
 mod strict;
 mod trace_file;
 mod until;
+mod working;
 
 use std::process::ExitCode;
 

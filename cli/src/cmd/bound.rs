@@ -27,6 +27,7 @@ use super::history::since;
 use super::units;
 use crate::input::{contents, read_run, Loaded};
 use crate::strict::Criteria;
+use crate::working::Working;
 use crate::{exit, out};
 
 /// Estimate latencies not seen yet, as three separate results: observed, bound, extrapolated.
@@ -143,11 +144,13 @@ pub fn run(args: BoundArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     args.plot.as_deref().map(pictures::supported).transpose()?;
+    let working = Working::show("lathunt bound: fitting and testing");
     let analysed = match (&args.values, &args.database) {
         (Some(path), _) => vec![of_values(path, &args)?],
         (None, Some(path)) => vec![database::of_database(path, &args)?],
         (None, None) => of_runs(&args)?,
     };
+    drop(working);
     let answers: Vec<&Answer> = analysed.iter().map(|one| &one.answer).collect();
     let printed = match (args.json, answers.as_slice()) {
         (true, [one]) => serde_json::to_string_pretty(one)? + "\n",

@@ -15,7 +15,7 @@ use super::order_gates::{holdout_gate, order_gates, rate_gates, sequence_gates};
 use super::random::Random;
 use super::special::chi2_quantile_1;
 use super::tail::{total, Cell, Distribution, Rounding};
-use super::tail_gates::{fit_gate, resolution_gate, shape_gate, size_gate};
+use super::tail_gates::{fit_gate, resolution_gate, shape_gate, size_gate, LARGEST_SHARE};
 use super::{blocks, largest, threshold};
 use crate::numbers::{counted, plain, scientific_rounded_up, tenths_rounded_up};
 use crate::stats::clusters::INDEPENDENT;
@@ -164,16 +164,32 @@ pub fn analyse(input: &Input, request: &Request) -> Answer {
     answer.gates = order_gates(input, &blocks);
     let tail = threshold.and_then(|u| Tail::of(input, u, theta));
     match &tail {
+        Some(tail) if is_bulk(tail) => {
+            answer.gates.push(size_gate(tail, input.distribution.samples));
+            answer
+                .notes
+                .push("the threshold is not in the tail: nothing above it was fitted or tested".to_owned());
+        }
         Some(tail) => fitted(&mut answer, input, tail, &blocks, request, &mut random),
         None => {
             answer.gates.push(condition("fit", false, no_tail(input, threshold, theta)));
         }
     }
-    answer.gpd = threshold.and_then(|u| described(input, u, tail.as_ref(), request));
+    let of_tail = threshold.filter(|_| !tail.as_ref().is_some_and(is_bulk));
+    answer.gpd = of_tail.and_then(|u| described(input, u, tail.as_ref(), request));
     answer.gates.extend(mechanisms::gates(input, request.assume_no_new));
     conclude(&mut answer);
     answer
 }
+
+/// Whether a threshold given by the user has so many samples above it, and so large a share of all, that a tail above it is
+/// refused by its size, after many minutes of computing.
+fn is_bulk(tail: &Tail) -> bool {
+    total(&tail.cells) > MANY && tail.zeta > LARGEST_SHARE
+}
+
+/// Number of exceedances that are tested in some seconds.
+const MANY: u64 = 20_000;
 
 /// Why no tail is fitted over `threshold`.
 fn no_tail(input: &Input, threshold: Option<f64>, theta: Option<f64>) -> String {

@@ -227,7 +227,7 @@ pub struct Gev {
     pub nllh: f64,
     /// Number of blocks.
     pub blocks: u64,
-    /// Interval of the location at the requested confidence, two-sided.
+    /// Interval of the location at the requested confidence, two-sided; like the others open for a shape of -0.5 or below.
     pub mu_interval: Interval,
     /// Interval of the scale.
     pub sigma_interval: Interval,

@@ -4,6 +4,7 @@ use super::analyse::{conclude, level_asked, Order, Request};
 use super::answer::{Answer, Extrapolated, Gate, Gev, Observed, PathBound, FORMAT, VERSION};
 use super::gate::{condition, tested_or_not};
 use super::gev::{self, Fit, Fixed};
+use super::gpd::SHORTEST;
 use super::observed::{around, times_above};
 use super::tail::{Distribution, Rounding};
 use super::{mechanisms, order};
@@ -77,11 +78,12 @@ impl Blocks {
             let detail = format!("{blocks}, 50 are needed: measure longer");
             return (Some(condition("block maxima", false, detail)), None);
         }
-        let Some(fit) = gev::fit(&self.maxima) else {
-            return (
-                Some(condition("block maxima", false, "no distribution fits the block maxima".to_owned())),
-                None,
-            );
+        let fit = match gev::fit(&self.maxima) {
+            Ok(fit) => fit,
+            Err(why) => {
+                let detail = format!("no distribution fits the block maxima: {why}");
+                return (Some(condition("block maxima", false, detail)), None);
+            }
         };
         let p = -f64::exp_m1(self.samples_each * theta * f64::ln_1p(-level));
         let q = request.two_sided();
@@ -98,7 +100,7 @@ impl Blocks {
 }
 
 fn described(maxima: &[f64], fit: &Fit, request: &Request) -> Gev {
-    let interval = |fixed| match request.parameters {
+    let interval = |fixed| match request.parameters && fit.xi > SHORTEST {
         true => gev::interval(maxima, fit, fixed, request.two_sided()),
         false => (None, None),
     };
@@ -197,12 +199,8 @@ pub fn analyse_maxima(about: &str, maxima: &[f64], request: &Request) -> Option<
         notes: note.into_iter().collect(),
     };
     match gev::fit(maxima) {
-        Some(fit) => with_fit(&mut answer, maxima, &fit, request),
-        None => answer.gates.push(condition(
-            "fit",
-            false,
-            "no distribution fits: fewer than 5 maxima, half of them equal, or no optimum".to_owned(),
-        )),
+        Ok(fit) => with_fit(&mut answer, maxima, &fit, request),
+        Err(why) => answer.gates.push(condition("fit", false, format!("no distribution fits: {why}"))),
     }
     conclude(&mut answer);
     Some(answer)
@@ -217,7 +215,9 @@ fn with_fit(answer: &mut Answer, maxima: &[f64], fit: &Fit, request: &Request) {
         inside,
         format!("{level:.2e} per block; two decades beyond the data is {}", scientific_rounded_up(reach)),
     ));
-    answer.gates.push(condition("shape", fit.xi > -0.5, format!("xi {:.3}", fit.xi)));
+    let is_regular = fit.xi > SHORTEST;
+    let advice = if is_regular { "" } else { ": at -0.5 and below, the likelihood gives no limit" };
+    answer.gates.push(condition("shape", is_regular, format!("xi {:.3}{advice}", fit.xi)));
     let (p, drawn) = super::goodness::bootstrap_maxima(maxima, fit, request.bootstrap.min(199));
     answer.gates.push(tested_or_not(
         "fit",
@@ -225,7 +225,10 @@ fn with_fit(answer: &mut Answer, maxima: &[f64], fit: &Fit, request: &Request) {
         format!("Anderson-Darling against {drawn} bootstrap samples"),
         "no bootstrap sample could be fitted",
     ));
-    let upper = gev::interval(maxima, fit, Fixed::Level(level), request.printed()).1;
+    let upper = match is_regular {
+        true => gev::interval(maxima, fit, Fixed::Level(level), request.printed()).1,
+        false => None,
+    };
     answer.gates.push(condition("upper limit", upper.is_some(), "of the profile likelihood".to_owned()));
     answer.extrapolated.value_ns = Some(fit.level(level));
     answer.extrapolated.upper_ns = upper;

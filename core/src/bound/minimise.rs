@@ -1,5 +1,7 @@
 //! Minimisation in one and in few dimensions, without derivatives: for profiles, which always have a good start.
 
+use super::gev_likelihood::Curved;
+
 /// A minimum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Minimum<T> {
@@ -100,47 +102,33 @@ pub fn many(mut f: impl FnMut(&[f64]) -> f64, start: &[f64], step: &[f64]) -> Op
     Some(best)
 }
 
-/// A local minimum of a function with its gradient near `start` (Newton's method; the curvature is a difference of gradients).
-/// The arguments should be of the order of 1. `None` unless the gradient vanishes, to `flat`.
-#[allow(clippy::needless_range_loop)] // rows and columns of matrices
+/// A local minimum of a function with its derivatives near `start` (Newton's method). The arguments should be of the order of
+/// 1. An error, with the lowest point reached, if it does not converge.
+///
+/// It has converged if the quadratic form has its minimum less than [`NEAR`] below: a limit on the gradient would depend on the
+/// units and on the number of terms of the function.
 pub fn newton<const N: usize>(
-    mut f: impl FnMut(&[f64; N]) -> (f64, [f64; N]),
+    mut f: impl FnMut(&[f64; N]) -> Curved<N>,
     start: [f64; N],
-    flat: f64,
-) -> Option<Minimum<[f64; N]>> {
-    const STEP: f64 = 1e-5;
-    let norm = |gradient: &[f64; N]| gradient.iter().map(|g| g.abs()).fold(0.0, f64::max);
-    let (mut at, (mut value, mut gradient)) = (start, f(&start));
+) -> Result<Minimum<[f64; N]>, Minimum<[f64; N]>> {
+    let (mut at, mut here) = (start, f(&start));
     for _ in 0..60 {
-        if !value.is_finite() || norm(&gradient) < 1e-3 * flat {
+        if !here.value.is_finite() {
             break;
         }
-        let mut curvature = [[0.0; N]; N];
-        for i in 0..N {
-            let moved = |by: f64| {
-                let mut moved = at;
-                moved[i] += by;
-                moved
-            };
-            let (mut beside, mut by) = (f(&moved(STEP)).1, STEP);
-            if !norm(&beside).is_finite() {
-                (beside, by) = (f(&moved(-STEP)).1, -STEP);
-            }
-            for j in 0..N {
-                let one = 0.5 * (beside[j] - gradient[j]) / by;
-                curvature[i][j] += one;
-                curvature[j][i] += one;
-            }
+        let Some((step, lift)) = downhill(&here.curvature, &here.gradient) else { break };
+        let below: f64 = (0..N).map(|i| -0.5 * here.gradient[i] * step[i]).sum();
+        if lift == 0.0 && below < NEAR {
+            return Ok(Minimum { at, value: here.value });
         }
-        let Some(step) = downhill(&curvature, &gradient) else { break };
-        let mut shrink = 1.0 / norm(&step).max(1.0);
+        let mut shrink = 1.0 / step.iter().map(|one| one.abs()).fold(1.0, f64::max);
         let before = at;
         for _ in 0..40 {
             let mut next = at;
             (0..N).for_each(|i| next[i] += shrink * step[i]);
-            let (reached, slope) = f(&next);
-            if reached.is_finite() && reached <= value + 1e-12 * value.abs() {
-                (at, value, gradient) = (next, reached, slope);
+            let reached = f(&next);
+            if reached.value.is_finite() && reached.value <= here.value + 1e-12 * here.value.abs() {
+                (at, here) = (next, reached);
                 break;
             }
             shrink *= 0.5;
@@ -149,16 +137,20 @@ pub fn newton<const N: usize>(
             break;
         }
     }
-    (value.is_finite() && norm(&gradient) < flat).then_some(Minimum { at, value })
+    Err(Minimum { at, value: here.value })
 }
 
+/// Distance in value from a minimum that counts as none.
+const NEAR: f64 = 1e-9;
+
 /// The step to the minimum of a quadratic form, whose curvature is raised until it is positive (Levenberg and Marquardt).
-fn downhill<const N: usize>(curvature: &[[f64; N]; N], gradient: &[f64; N]) -> Option<[f64; N]> {
+/// With the lift.
+fn downhill<const N: usize>(curvature: &[[f64; N]; N], gradient: &[f64; N]) -> Option<([f64; N], f64)> {
     let largest = (0..N).map(|i| curvature[i][i].abs()).fold(f64::MIN_POSITIVE, f64::max);
     let mut lift = 0.0;
     for _ in 0..30 {
         if let Some(step) = solved(curvature, lift, gradient) {
-            return Some(step);
+            return Some((step, lift));
         }
         lift = (lift * 4.0).max(1e-6 * largest);
     }
@@ -322,13 +314,17 @@ mod tests {
         let valley = |x: &[f64]| 100.0 * (x[1] - x[0] * x[0]).powi(2) + (1.0 - x[0]).powi(2);
         let found = many(valley, &[-1.2, 1.0], &[0.5, 0.5]).unwrap();
         assert!((found.at[0] - 1.0).abs() < 1e-4, "{found:?}");
-        let slopes = |x: &[f64; 2]| {
+        let curved = |x: &[f64; 2]| {
             let (a, b) = (x[1] - x[0] * x[0], 1.0 - x[0]);
-            (100.0 * a * a + b * b, [-400.0 * x[0] * a - 2.0 * b, 200.0 * a])
+            let value = 100.0 * a * a + b * b;
+            let gradient = [-400.0 * x[0] * a - 2.0 * b, 200.0 * a];
+            let bend = 800.0 * x[0] * x[0] - 400.0 * a + 2.0;
+            Curved { value, gradient, curvature: [[bend, -400.0 * x[0]], [-400.0 * x[0], 200.0]] }
         };
-        let found = newton(slopes, [-1.2, 1.0], 1e-6).unwrap();
+        let found = newton(curved, [-1.2, 1.0]).unwrap();
         assert!((found.at[0] - 1.0).abs() < 1e-6 && (found.at[1] - 1.0).abs() < 1e-6, "{found:?}");
-        assert_eq!(newton(|x: &[f64; 1]| (x[0], [1.0]), [0.0], 1e-6), None, "it falls without end");
+        let line = |x: &[f64; 1]| Curved { value: x[0], gradient: [1.0], curvature: [[0.0]] };
+        assert!(newton(line, [0.0]).is_err(), "it falls without end");
         let edge = crossing(|x| x * x, 0.0, 0.1, 4.0, 60).unwrap();
         assert!((edge - 2.0).abs() < 1e-5, "{edge}");
         assert_eq!(crossing(|_| 0.0, 0.0, 0.1, 4.0, 60), None);

@@ -11,6 +11,7 @@ pub mod curves;
 mod exceedances;
 mod gate;
 pub mod gev;
+mod gev_likelihood;
 pub mod goodness;
 pub mod gpd;
 mod largest;

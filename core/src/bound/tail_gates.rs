@@ -13,10 +13,13 @@ use crate::numbers::tenths_rounded_up;
 /// Probability below which the largest class has too many samples.
 const CUT: f64 = 1e-3;
 
+/// Largest share of the samples above a threshold.
+pub(super) const LARGEST_SHARE: f64 = 0.050_000_1;
+
 pub(super) fn size_gate(tail: &Tail, samples: u64) -> Gate {
     let n = total(&tail.cells);
     let distinct = tail.cells.len();
-    let enough = n >= 100 && tail.zeta <= 0.0500001 && distinct >= 30;
+    let enough = n >= 100 && tail.zeta <= LARGEST_SHARE && distinct >= 30;
     let advice = match enough {
         true => String::new(),
         false if n < 100 => format!("; measure {} times as long", tenths_rounded_up(200.0 / n.max(1) as f64)),

@@ -100,7 +100,11 @@ impl Judgement {
         let parts = self.parts(gap);
         match &parts[..] {
             [_] => self.cause.name().to_owned(),
-            _ => parts.iter().map(|(time, cause)| format!("{} {time}", cause.name())).collect::<Vec<_>>().join(", "),
+            _ => parts
+                .iter()
+                .map(|(time, cause)| format!("{} {time}", cause.name()))
+                .collect::<Vec<_>>()
+                .join(", "),
         }
     }
 
