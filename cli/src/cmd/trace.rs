@@ -8,7 +8,7 @@ mod session;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{bail, Context};
 use clap::Args;
 use lathunt_core::time::Ns;
 use lathunt_host::channel::place::Place;
@@ -67,6 +67,9 @@ pub fn run(args: TraceArgs) -> anyhow::Result<ExitCode> {
         return programs::run(verb);
     }
     let session = args.session.context("no output directory: name one with -o DIR")?;
+    if let Some(option) = session.selects_programs().filter(|_| !args.user) {
+        bail!("{option} selects from instrumented programs, which are recorded with --user only; kernel events are selected with --events");
+    }
     let kernel = args.kernel_events.is_some() || args.function || !args.user;
     session::record(&Plan {
         place: Place::from_environment(),
@@ -124,6 +127,15 @@ mod tests {
             "trace --events some -o x",
         ] {
             assert!(Line::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn options_that_select_from_programs_are_refused_without_programs() {
+        for option in ["-e control:*", "--comm motion", "--pid 1"] {
+            let line = format!("trace -o /nonexistent/x {option} -D 1");
+            let said = run(Line::try_parse_from(line.split(' ')).ok().unwrap().args).unwrap_err().to_string();
+            assert!(said.starts_with(option.split(' ').next().unwrap()) && said.contains("--user"), "{said}");
         }
     }
 

@@ -165,6 +165,40 @@ fn the_newest_events_are_kept_by_bpf_and_explained_like_any_other() {
 
 #[test]
 #[ignore = "root: run by make test"]
+fn events_that_a_flight_ring_did_not_keep_are_counted_and_its_size_is_not_an_option() {
+    const TEST: &str = "events_that_a_flight_ring_did_not_keep_are_counted_and_its_size_is_not_an_option";
+    if !may_run(TEST, lathunt_host::testing::lacks_bpf()) {
+        return;
+    }
+    let out = directory();
+    // Each program is a fork, wake-ups and switches on one CPU: more than 4096 events.
+    let programs = "i=0; while [ $i -lt 1500 ]; do /bin/true; i=$((i+1)); done";
+    let arguments = [
+        "trace",
+        "--flight",
+        "--ring",
+        "64K",
+        "-o",
+        shown(out.path()),
+        "--",
+        "taskset",
+        "-c",
+        "0",
+        "sh",
+        "-c",
+        programs,
+    ];
+    let recorded = lathunt(&arguments);
+    let said = String::from_utf8_lossy(&recorded.stderr);
+    assert!(recorded.status.success() && said.contains("--ring has no effect"), "{recorded:?}");
+    let recording = &conditions(out.path())["recording"];
+    assert!(recording["overwritten"].as_u64().unwrap() > 0, "{recording}");
+    assert!(recording["notes"].to_string().contains("--ring has no effect"), "{recording}");
+    assert!(String::from_utf8_lossy(&recorded.stdout).contains("overwritten as requested"));
+}
+
+#[test]
+#[ignore = "root: run by make test"]
 fn functions_are_recorded_or_it_is_said_in_one_line_why_not() {
     if !may_trace("functions_are_recorded_or_it_is_said_in_one_line_why_not") {
         return;

@@ -203,6 +203,14 @@ fn recover_writes_what_a_program_left_when_nobody_recorded_any_more() {
     assert!((finished..=begun).contains(&(content.events() + content.discarded)));
     assert_eq!(content.numbers[&0], (0..content.events()).collect::<Vec<_>>());
     assert!(lab.trace_ok(&["status"]).contains("no session"));
+    assert_eq!(left_of(&lab), [""; 0], "a session that has ended leaves no file");
+}
+
+/// Names of the files of a session: its rules, its lock, the report of its consumer.
+fn left_of(lab: &Lab) -> Vec<String> {
+    let names = std::fs::read_dir(lab.memory()).unwrap().flatten().map(|entry| entry.file_name());
+    let names = names.filter_map(|name| name.into_string().ok());
+    names.filter(|name| name.ends_with(".status") || name.ends_with(".session")).collect()
 }
 
 fn session_file(lab: &Lab) -> std::path::PathBuf {

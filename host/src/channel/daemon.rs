@@ -139,8 +139,13 @@ pub fn stop(place: &Place) -> Result<Option<Status>> {
         std::thread::sleep(Duration::from_millis(10));
     }
     let status = last_report(&place.status());
-    let _ = fs::remove_file(place.status());
+    forget_report(place);
     Ok(status)
+}
+
+/// Removes the report of a consumer that has ended; nothing if there is none.
+pub fn forget_report(place: &Place) {
+    let _ = fs::remove_file(place.status());
 }
 
 /// The file of a session whose consumer was killed.
@@ -156,7 +161,9 @@ pub fn end_left(place: &Place) -> Option<(PathBuf, Result<String>)> {
     let path = left(place)?;
     let finish = || -> Result<String> {
         let Some(session) = Session::read(&path)? else { return Ok("it has ended".to_owned()) };
-        let status = Consumer::start(place.clone(), session)?.finish()?;
+        let finished = Consumer::start(place.clone(), session)?.finish();
+        forget_report(place);
+        let status = finished?;
         let (recorded, dir) = (status.tally.recorded, status.dir.display());
         match status.problem {
             None => Ok(format!("ended, with {recorded} events in {dir}")),

@@ -13,6 +13,7 @@ use lathunt_core::conditions::Conditions;
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::printable;
 use lathunt_core::time::Cpu;
+use lathunt_core::trace::flight;
 use lathunt_host::beneath::{Directory, Readers};
 use lathunt_host::recorder::{self, Calls, Recorder};
 use lathunt_host::topology::Topology;
@@ -113,10 +114,14 @@ impl Kernel {
             match Recorder::start(&recorder::Options { calls, ..recorder::Options::on(online.clone()) }) {
                 Ok(recorder) => {
                     record.notes.extend(recorder.notes().iter().cloned());
-                    if events == EventSet::Full {
-                        let note = "the flight recorder has its own set of events: --events full adds every system call to it, and no disk, page or network";
-                        eprintln!("lathunt: {note}");
-                        record.notes.push(note.to_owned());
+                    const OWN_SET: &str = "the flight recorder has its own set of events: --events full adds every system call to it, and no disk, page or network";
+                    const OWN_SIZE: &str = "--ring has no effect on the flight recorder of the kernel, which keeps 4096 events per CPU";
+                    let has_size = plan.session.ring.is_some() && !plan.user;
+                    for (note, applies) in [(OWN_SET, events == EventSet::Full), (OWN_SIZE, has_size)] {
+                        if applies {
+                            eprintln!("lathunt: {note}");
+                            record.notes.push(note.to_owned());
+                        }
                     }
                     let way = Way::Flight(Box::new(recorder), online);
                     return Ok(Kernel { way, directory, record, conditions });
@@ -192,6 +197,7 @@ impl Kernel {
                     losses.iter().map(|loss| format!("{} {}: {}", loss.count, loss.counter, loss.meaning)),
                 );
                 record.dropped = u64::from(!silent.is_empty());
+                record.overwritten = flight::headers(&bytes).iter().map(|ring| ring.overwritten).sum();
                 What::Flight(bytes)
             }
         };

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{bail, Context};
 use clap::{Args, Subcommand};
+use lathunt_core::numbers::counted;
 use lathunt_core::printable;
 use lathunt_host::beneath::Foreign;
 use lathunt_host::channel::consumer::{snapshot_all, Consumer, Status};
@@ -38,12 +39,25 @@ pub struct SessionArgs {
     #[arg(long)]
     pub flight: bool,
     /// Size of the ring of each thread of programs started from now on [default: 8M], and of each CPU for the kernel
-    /// [default: 16M; with --flight fixed at 4096 events]
+    /// [default: 16M; with --flight always 4096 events]
     #[arg(long, value_name = "BYTES", value_parser = ring_bytes)]
     pub ring: Option<u64>,
     /// Stop after writing this many bytes; buffered events are written as well
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub limit: Option<u64>,
+}
+
+impl SessionArgs {
+    /// An option that selects programs or their events.
+    #[must_use]
+    pub fn selects_programs(&self) -> Option<&'static str> {
+        let given = [
+            ("-e", !self.events.is_empty()),
+            ("--comm", !self.comm.is_empty()),
+            ("--pid", !self.pid.is_empty()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+    }
 }
 
 /// What to do with a session.
@@ -167,8 +181,10 @@ fn recover(place: Place, output: Option<PathBuf>) -> anyhow::Result<ExitCode> {
         },
         (None, None) => bail!("no session to continue; name the directory of the trace with -o DIR"),
     };
-    let consumer = Consumer::start(place, session)?;
-    Ok(conclude(&consumer.finish()?).into())
+    let consumer = Consumer::start(place.clone(), session)?;
+    let finished = consumer.finish();
+    daemon::forget_report(&place); // it is told here
+    Ok(conclude(&finished?).into())
 }
 
 fn show_status(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
@@ -201,11 +217,11 @@ fn show_status(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
         let state = if program.alive() { "" } else { " (dead, not yet written)" };
         let _ = writeln!(
             text,
-            "{} {}: {} events, {enabled} on, {} threads' rings{state}",
+            "{} {}: {}, {enabled} on, rings of {}{state}",
             program.pid,
             printable::line(&program.comm),
-            program.events.len(),
-            program.rings.len().saturating_sub(1)
+            counted(program.events.len() as u64, "event"),
+            counted(program.rings.len().saturating_sub(1) as u64, "thread")
         );
     }
     if let Some(report) = report {
@@ -256,7 +272,7 @@ pub fn conclude(status: &Status) -> u8 {
 }
 
 fn tally_text(tally: &Tally) -> String {
-    let mut text = format!("{} events recorded", tally.recorded);
+    let mut text = format!("{} recorded", counted(tally.recorded, "event"));
     for (count, what) in [
         (tally.discarded, "discarded (no room)"),
         (tally.unfinished, "unfinished at a program's death"),
@@ -280,7 +296,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     };
     let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
     match number {
-        Some(0) => Err("must be more than nothing".to_owned()),
+        Some(0) => Err("must be above 0".to_owned()),
         Some(number) => Ok(number),
         None => Err(format!("'{text}' is not a number of bytes; write for example 64K, 4M or 1G")),
     }
