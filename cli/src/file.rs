@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{anyhow, bail, Result};
+use lathunt_core::run::Run;
 use lathunt_host::beneath::{Directory, Foreign, Readers, Special};
 use lathunt_host::trusted::Owner;
 
@@ -60,7 +61,24 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The same without waiting for the disk, for a file that the caller knows may be overwritten: survives a kill of this
+/// [`write_atomic`] of a run; one without a sample does not take the place of an earlier run.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn write_run(path: &Path, run: &Run) -> Result<()> {
+    if run.has_samples() || special(path)?.is_some() {
+        return write_atomic(path, run.to_json().as_bytes());
+    }
+    let (directory, name) = place(path)?;
+    let there = existing(&directory, &name).map_err(|error| said(path, &error))?;
+    if there.and_then(|there| there.kind) != Some(Kind::run()) {
+        return write_atomic(path, run.to_json().as_bytes());
+    }
+    eprintln!("lathunt: no sample was taken; the earlier run {} stays", path.display());
+    Ok(())
+}
+
+/// [`write_atomic`] without waiting for the disk, for a file that the caller knows may be overwritten: survives a kill of this
 /// process, not a power failure.
 ///
 /// # Errors
@@ -128,13 +146,45 @@ fn ending(is_partial: bool) -> &'static str {
     }
 }
 
-/// Renames files of an earlier recording in `directory` to `*.old`, or to `*.partial` if the first of `names` is missing or a
-/// run that was cut off; returns the first of them. Files of even earlier recordings with these names are replaced or removed:
-/// none stays beside another recording's. Checks before that all of them are lathunt's.
+/// Renames files of an earlier recording in `directory` ([`Earlier`]); returns the first of them.
 ///
 /// # Errors
 /// One line: the file that belongs to another program, or cannot be renamed.
 pub fn set_aside(directory: &Directory, names: &[Left]) -> Result<Option<PathBuf>> {
+    earlier(directory, names)?.map(|earlier| earlier.set_aside(directory)).transpose()
+}
+
+/// Files of an earlier recording, each with its new name, and those of even earlier ones with such a name.
+pub struct Earlier {
+    there: Vec<(OsString, OsString)>,
+    stale: Vec<OsString>,
+}
+
+impl Earlier {
+    /// Renames them to `*.old`, or to `*.partial` if the first is missing or a run that was cut off; returns the first. Files of
+    /// even earlier recordings with these names are replaced or removed: none stays beside another recording's.
+    ///
+    /// # Errors
+    /// One line: the file that cannot be renamed.
+    pub fn set_aside(self, directory: &Directory) -> Result<PathBuf> {
+        let Earlier { there, mut stale } = self;
+        let at = |name: &OsStr| directory.path().join(name);
+        for (name, kept) in &there {
+            directory.rename(name, kept).map_err(|error| said(&at(name), &error))?;
+            stale.retain(|stale| stale != kept);
+        }
+        for kept in &stale {
+            directory.remove(kept).map_err(|error| said(&at(kept), &error))?;
+        }
+        Ok(there.first().map_or_else(|| directory.path().to_owned(), |(_, kept)| at(kept)))
+    }
+}
+
+/// The files of an earlier recording in `directory`, all of which are lathunt's; `None`: there are none.
+///
+/// # Errors
+/// One line: the file that belongs to another program.
+pub fn earlier(directory: &Directory, names: &[Left]) -> Result<Option<Earlier>> {
     let at = |name: &OsStr| directory.path().join(name);
     let found = |name: &OsStr| existing(directory, name).map_err(|error| said(&at(name), &error));
     let first = names.first().map(|(name, _)| found(OsStr::new(name))).transpose()?.flatten();
@@ -155,17 +205,7 @@ pub fn set_aside(directory: &Directory, names: &[Left]) -> Result<Option<PathBuf
             }
         }
     }
-    if there.is_empty() {
-        return Ok(None);
-    }
-    for (name, kept) in &there {
-        directory.rename(name, kept).map_err(|error| said(&at(name), &error))?;
-        stale.retain(|stale| stale != kept);
-    }
-    for kept in &stale {
-        directory.remove(kept).map_err(|error| said(&at(kept), &error))?;
-    }
-    Ok(there.first().map(|(_, kept)| at(kept)))
+    Ok((!there.is_empty()).then_some(Earlier { there, stale }))
 }
 
 fn forced() -> bool {
@@ -248,11 +288,19 @@ fn may_replace(
     Ok(Some(kept))
 }
 
+fn is_in_a_directory(path: &Path) -> bool {
+    path.parent().is_some_and(|parent| parent.as_os_str().is_empty() || parent.is_dir())
+}
+
 /// `cannot write PATH: ERROR`, and what to do.
 pub fn said(path: &Path, error: &std::io::Error) -> anyhow::Error {
     let hint = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "; free some space or name another place with -o"
+        }
+        // /proc and others refuse a new file this way, although the directory is there.
+        ErrorKind::NotFound if is_in_a_directory(path) => {
+            "; its directory takes no files: name another place with -o"
         }
         ErrorKind::NotFound => "; the directory does not exist",
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "; name another place with -o",

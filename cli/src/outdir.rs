@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
 use lathunt_core::report::{blocking, html, tasks, text, worst};
@@ -36,11 +37,22 @@ const MOST_LATE: u32 = 10_000;
 /// The output directory.
 pub struct Output {
     directory: Directory,
+    earlier: Mutex<Before>,
+}
+
+/// An earlier run in the directory.
+enum Before {
+    /// It is still in its place, because there is no newer result yet.
+    There(file::Earlier),
+    /// It is now this file.
+    Renamed(PathBuf),
+    /// There was none, or the user knows where it is.
+    None,
 }
 
 impl Output {
-    /// Creates `wanted`, or `lathunt-DATE-TIME` after the time `started` (RFC 3339), and checks that it is writable. An
-    /// existing run is set aside with its companion files ([`file::set_aside`]).
+    /// Creates `wanted`, or `lathunt-DATE-TIME` after the time `started` (RFC 3339), and checks that it is writable. The first
+    /// result sets an existing run aside with its companion files ([`file::Earlier`]).
     ///
     /// # Errors
     /// One line: the directory, and the reason.
@@ -68,10 +80,30 @@ impl Output {
         // An earlier run is not lost, and its evidence does not stay beside the new run's.
         let further = runs.iter().map(|name| -> file::Left { (name, |kind| *kind == Kind::run()) });
         let files: Vec<file::Left> = FILES.into_iter().chain(further).collect();
-        if let Some(old) = file::set_aside(&directory, &files)? {
-            eprintln!("lathunt: an earlier run was there: it is now {}", old.display());
+        let earlier = file::earlier(&directory, &files)?.map_or(Before::None, Before::There);
+        Ok(Output { directory, earlier: Mutex::new(earlier) })
+    }
+
+    /// Sets an earlier run aside, the first time.
+    fn begin(&self) -> anyhow::Result<()> {
+        let mut before = self.before();
+        if let Before::There(earlier) = std::mem::replace(&mut *before, Before::None) {
+            *before = Before::Renamed(earlier.set_aside(&self.directory)?);
         }
-        Ok(Output { directory })
+        Ok(())
+    }
+
+    fn before(&self) -> std::sync::MutexGuard<'_, Before> {
+        self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells once where the earlier run is now; not while a live view is drawn.
+    fn tell_of_earlier(&self) {
+        let mut before = self.before();
+        if let Before::Renamed(old) = &*before {
+            eprintln!("lathunt: an earlier run was there: it is now {}", old.display());
+            *before = Before::None;
+        }
     }
 
     /// The capability needed to write into it, for root in a directory of the user who called sudo.
@@ -86,14 +118,16 @@ impl Output {
         self.directory.path().join(name)
     }
 
-    /// Saves an unfinished run. A failure does not end the measurement: the final save reports it.
+    /// Saves an unfinished run that has samples. A failure does not end the measurement: the final save reports it.
     pub fn save(&self, run: &Run) {
         self.save_as(file::RUN_FILE, run);
     }
 
     /// The same for one of several runs ([`Output::create_for`]).
     pub fn save_as(&self, name: &str, run: &Run) {
-        let _ = self.directory.replace(OsStr::new(name), run.to_json().as_bytes(), Readers::Umask, false);
+        if run.has_samples() && self.begin().is_ok() {
+            let _ = self.directory.replace(OsStr::new(name), run.to_json().as_bytes(), Readers::Umask, false);
+        }
     }
 
     /// Writes one of several runs.
@@ -101,15 +135,25 @@ impl Output {
     /// # Errors
     /// One line: the file, and the reason.
     pub fn put(&self, name: &str, run: &Run) -> anyhow::Result<()> {
+        self.begin()?;
+        self.tell_of_earlier();
         file::put(&self.directory, name, run.to_json().as_bytes(), Readers::Umask)
     }
 
     /// Writes a finished run, its report and its flight records; the most important first, in case the disk is full. The
-    /// flight records and symbols contain kernel addresses: only this user may read them.
+    /// flight records and symbols contain kernel addresses: only this user may read them. A run without a sample does not take
+    /// the place of an earlier one.
     ///
     /// # Errors
     /// One line: the file, and the reason.
     pub fn write(&self, run: &Run, flight: &[u8]) -> anyhow::Result<()> {
+        if self.keeps_earlier() && !run.has_samples() {
+            let place = self.directory.path().display();
+            eprintln!("lathunt: no sample was taken; the earlier run in {place} stays");
+            return Ok(());
+        }
+        self.begin()?;
+        self.tell_of_earlier();
         let put = |name, bytes: &[u8], readers| file::put(&self.directory, name, bytes, readers);
         put(file::RUN_FILE, run.to_json().as_bytes(), Readers::Umask)?;
         put(REPORT_FILE, html::report(run)?.as_bytes(), Readers::Umask)?;
@@ -121,6 +165,11 @@ impl Output {
             }
         }
         Ok(())
+    }
+
+    /// Whether the files in the directory are those of an earlier run.
+    fn keeps_earlier(&self) -> bool {
+        matches!(&*self.before(), Before::There(_))
     }
 
     /// Saves `flight` and the JSON of its late case in a new directory `late-N`; returns its path.
@@ -152,7 +201,7 @@ impl Output {
         let (report, file) = (self.path(REPORT_FILE), self.path(file::RUN_FILE));
         // Only those that were written.
         let paths = [("report", report), ("run", file)].map(|(what, path)| (what, path.exists(), path));
-        let paths = paths.iter().filter(|(_, there, _)| *there);
+        let paths = paths.iter().filter(|(_, there, _)| *there && !self.keeps_earlier());
         let paths: Vec<(&str, String)> =
             paths.map(|(what, _, path)| (*what, path.to_string_lossy().into_owned())).collect();
         let paths: Vec<(&str, &str)> = paths.iter().map(|(what, path)| (*what, path.as_str())).collect();
@@ -213,6 +262,11 @@ fn name_of(started: &str) -> String {
 mod tests {
     use std::fs;
 
+    use lathunt_core::conditions::Conditions;
+    use lathunt_core::histogram::{Histogram, Layout};
+    use lathunt_core::series::{Quantity, Series};
+    use lathunt_core::time::Ns;
+
     use super::*;
 
     #[test]
@@ -242,7 +296,20 @@ mod tests {
         {
             fs::write(place.path().join(name), content).unwrap();
         }
-        Output::create(Some(place.path()), None).unwrap();
+        let ours = || {
+            let mut histogram = Histogram::new(Layout::LATENCY);
+            histogram.record(Ns(1));
+            let series = vec![Series::new(Quantity::Cyclic, None, histogram)];
+            Run { series, ..Run::new(Conditions::default()) }
+        };
+        let output = Output::create(Some(place.path()), None).unwrap();
+        // Stopped before the first sample: the earlier result stays in its place.
+        output.save(&Run::new(Conditions::default()));
+        output.write(&Run::new(Conditions::default()), &[]).unwrap();
+        assert_eq!(fs::read_to_string(place.path().join(FLIGHT_FILE)).unwrap(), flight);
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 3);
+        output.save(&ours());
+        fs::remove_file(place.path().join(file::RUN_FILE)).unwrap();
         let mut names: Vec<_> = fs::read_dir(place.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -255,7 +322,7 @@ mod tests {
             fs::write(place.path().join(file::RUN_FILE), "{\"format\":\"lathunt-run\",\"complete\":false}")
                 .unwrap();
             flight.iter().for_each(|flight| fs::write(place.path().join(FLIGHT_FILE), flight).unwrap());
-            Output::create(Some(place.path()), None).unwrap();
+            Output::create(Some(place.path()), None).unwrap().save(&ours());
             assert_eq!(place.path().join("flight.bin.partial").exists(), flight.is_some());
             assert!(place.path().join("run.lathunt.json.partial").exists());
             assert_eq!(

@@ -196,6 +196,31 @@ fn an_earlier_run_survives_a_write_that_fails() {
 }
 
 #[test]
+fn an_earlier_run_stays_in_its_place_until_a_newer_one_has_a_sample() {
+    let place = place();
+    let before = fs::read(place.path().join("a.json")).unwrap();
+    let output = shell("cyclic -D 100ms -i 10s -p 0 --no-mlock -o a.json", "", place.path());
+    assert!(said(&output).contains("no sample was taken; the earlier run a.json stays"), "{}", said(&output));
+    assert!(
+        fs::read(place.path().join("a.json")).unwrap() == before && !place.path().join("a.json.old").exists()
+    );
+    shell("cyclic -D 100ms -p 0 --no-mlock -o a.json", "", place.path());
+    assert_eq!(fs::read(place.path().join("a.json.old")).unwrap(), before);
+}
+
+#[test]
+fn a_directory_that_takes_no_files_is_told_from_one_that_does_not_exist() {
+    for (words, expected) in [
+        ("cyclic -D 100ms -p 0 -o /proc/x", "its directory takes no files: name another place"),
+        ("cyclic -D 100ms -p 0 -o /nonexistent/x", "the directory does not exist"),
+    ] {
+        let output = shell(words, "", place().path());
+        assert_eq!((output.status.code(), said(&output).lines().count()), (Some(1), 1), "{}", said(&output));
+        assert!(said(&output).contains(expected), "{}", said(&output));
+    }
+}
+
+#[test]
 #[ignore = "needs root"]
 fn a_trace_of_the_kernel_on_a_full_disk_stays_readable_or_leaves_nothing() {
     let name = "a_trace_of_the_kernel_on_a_full_disk_stays_readable_or_leaves_nothing";

@@ -304,6 +304,16 @@ impl Run {
         !self.complete && self.conditions.during.ended_early.is_empty()
     }
 
+    /// Whether something was measured: a sample was taken, also if it was lost or only missed, or a thread was seen.
+    #[must_use]
+    pub fn has_samples(&self) -> bool {
+        let silent = |series: &Series| {
+            series.histogram.count() == 0 && series.lost == 0 && series.missed.unwrap_or(0) == 0
+        };
+        let others = self.penalty.is_some() || !self.path_analysis.is_empty() || !self.tasks.is_empty();
+        others || !self.series.iter().all(silent)
+    }
+
     /// The series of `quantity`, in order.
     pub fn of(&self, quantity: Quantity) -> impl Iterator<Item = &Series> {
         self.series.iter().filter(move |series| series.quantity == quantity)

@@ -29,7 +29,7 @@ use lathunt_host::{pm_qos, signals};
 
 use super::on_late::OnLateArgs;
 use super::units::{interval, microseconds, seconds, whole_microseconds};
-use crate::file::{target, write_atomic, RUN_FILE};
+use crate::file::{target, write_run, RUN_FILE};
 use crate::on_late::OnLate;
 use crate::start_at::StartAt;
 use crate::strict::Strict;
@@ -201,7 +201,7 @@ pub fn run(args: CyclicArgs, watch: &mut Attach<'_>) -> Result<ExitCode> {
     let said = broke.into_iter().chain(evidence.unwrap_or_default());
     let printed = print(&args, &run, &results, said);
     // A failure to write the file does not suppress stdout, nor the reverse.
-    let saved = file.map_or(Ok(()), |file| write_atomic(&file, run.to_json().as_bytes()));
+    let saved = file.map_or(Ok(()), |file| write_run(&file, &run));
     exit::all([printed, saved])?;
     Ok(code)
 }
