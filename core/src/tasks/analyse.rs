@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::global::{self, Global};
 use super::load::{loads, protocols, Load, Loads};
 use super::set::{Protocol, TaskSet, Warning};
 use super::{blocking, edf, fixed, sound};
@@ -52,8 +53,10 @@ pub struct Edf {
 pub struct Analysis {
     /// Threads in file order.
     pub rows: Vec<Row>,
-    /// Under EDF.
+    /// Under EDF on one processor each.
     pub edf: Edf,
+    /// Under global EDF, if the threads share several CPUs.
+    pub global: Option<Global>,
     /// Assumptions and omissions, those of the reader first.
     pub warnings: Vec<Warning>,
 }
@@ -68,6 +71,7 @@ pub fn analyse(set: &TaskSet, costs: Costs) -> Analysis {
     let protocols = protocols(set, &found.threads);
     let groups = processors(&found, &mut warnings);
     across_processors(&mut found.threads, &groups, &mut warnings);
+    let global = global::of(&found.threads.iter().map(|load| costed(load, costs)).collect::<Vec<_>>());
     let mut rows: Vec<Option<Row>> = vec![None; found.threads.len()];
     let mut edf = Edf { schedulable: true, utilisation: 0.0, unknown: 0, fails_at: None };
     for group in groups {
@@ -82,7 +86,7 @@ pub fn analyse(set: &TaskSet, costs: Costs) -> Analysis {
         edf.unknown += verdict.unknown;
         edf.fails_at = edf.fails_at.into_iter().chain(verdict.fails_at).min();
     }
-    Analysis { rows: rows.into_iter().flatten().collect(), edf, warnings }
+    Analysis { rows: rows.into_iter().flatten().collect(), edf, global, warnings }
 }
 
 fn costed(load: &Load, costs: Costs) -> Load {

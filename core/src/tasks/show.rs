@@ -59,6 +59,9 @@ pub fn json(analysis: &Analysis, margins: Option<&[Margin]>) -> Value {
     if !edf.is_empty() {
         document["edf_responses"] = edf.into();
     }
+    if let Some(global) = analysis.global {
+        document["global_edf"] = json!({ "cpus": global.cpus, "schedulable": global.schedulable });
+    }
     if let Some(margins) = margins {
         let margin = |margin: &Margin| {
             json!({
@@ -115,5 +118,14 @@ pub fn text(analysis: &Analysis, margins: Option<&[Margin]>) -> String {
         }
     };
     let _ = writeln!(text, "EDF: {verdict}; utilisation {of_all}");
+    if let Some(global) = analysis.global {
+        let verdict =
+            if global.schedulable { "every deadline is met" } else { "not shown to be schedulable" };
+        let _ = writeln!(
+            text,
+            "global EDF on {} CPUs: {verdict}, by the sum and the largest of the densities (Goossens, Funk, Baruah 2003)",
+            global.cpus
+        );
+    }
     text
 }
