@@ -343,8 +343,9 @@ impl<'s> Search<'s> {
                 open.into_iter().take(paired::MOST_NAMED).map(|tid| self.name(tid)).collect();
             self.found.begin_threads.extend(names);
         }
-        self.found.silent =
-            self.silences.found(end).map(|silence| silence.told(&self.comm(silence.moved.0))).collect();
+        let unrecorded = self.silences.unrecorded().map(|of| of.told(&self.comm(of.moved.0)));
+        let silent = self.silences.found(end).map(|silence| silence.told(&self.comm(silence.moved.0)));
+        self.found.silent = unrecorded.into_iter().chain(silent).collect();
         self.name_kept();
         self.drop_shortest();
         self.found.mappings = self.mappings.into_known();

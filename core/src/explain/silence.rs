@@ -1,9 +1,10 @@
-//! CPUs whose events end long before those of the others.
+//! CPUs whose events end long before those of the others, and CPUs without any event.
 //!
 //! A stream truncated between two packets looks complete: only LTTng's index would show more. But a thread that
-//! migrates to a CPU is switched in there, which is an event. CPUs that are only idle until the end are normal, and so
-//! are traces of some CPUs only.
+//! migrates to a CPU is switched in there, which is an event. CPUs that are only idle until the end are normal. A trace of some
+//! CPUs only looks complete, too: a thread that runs on another CPU seems to wait for all that time.
 
+use crate::cpuset::CpuSet;
 use crate::hash::HashMap;
 use crate::time::{Cpu, Mono, Ns, Tid};
 
@@ -32,6 +33,16 @@ pub(in crate::explain) struct Silences {
     waiting: HashMap<Cpu, (Tid, Mono)>,
     /// The CPU for which a thread is in `waiting`: a thread is on one CPU only.
     place: HashMap<Tid, Cpu>,
+    /// The first thread that was moved to each CPU before the first event of that, and when.
+    given: HashMap<Cpu, (Tid, Mono)>,
+}
+
+/// CPUs without any event, to which threads were moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::explain) struct Unrecorded {
+    pub cpus: CpuSet,
+    /// The first thread that was moved there, and when.
+    pub moved: (Tid, Mono),
 }
 
 impl Silences {
@@ -54,6 +65,9 @@ impl Silences {
             self.waiting.remove(&before);
         }
         let last = self.last_of(to);
+        if last == Mono(0) && (to.0 as usize) < MOST_CPUS {
+            self.given.entry(to).or_insert((tid, at));
+        }
         let known = self.waiting.get(&to);
         if (to.0 as usize) < MOST_CPUS && known.is_none_or(|(_, since)| *since <= last) {
             self.place.insert(tid, to);
@@ -65,6 +79,13 @@ impl Silences {
 
     fn last_of(&self, cpu: Cpu) -> Mono {
         self.last.get(cpu.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// The CPUs without any event that threads were moved to; `None`: there are none.
+    pub fn unrecorded(&self) -> Option<Unrecorded> {
+        let never = || self.given.iter().filter(|(cpu, _)| self.last_of(**cpu) == Mono(0));
+        let moved = never().map(|(_, moved)| *moved).min_by_key(|(tid, at)| (*at, *tid))?;
+        Some(Unrecorded { cpus: never().map(|(cpu, _)| *cpu).collect(), moved })
     }
 
     /// Silences that last until the `end` of the trace.
@@ -92,6 +113,18 @@ impl Silence {
     }
 }
 
+impl Unrecorded {
+    /// The text; `comm` is the name of the thread.
+    pub fn told(&self, comm: &str) -> String {
+        let Unrecorded { cpus, moved: (tid, at) } = self;
+        let of = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+        format!(
+            "no event of {of} {cpus} is in the trace, although threads were moved there, first {comm}/{tid} at {at}: a thread that \
+             runs there seems to wait for a CPU, and its wake-ups and waits may be missing or too long"
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +135,13 @@ mod tests {
     }
 
     fn told(events: &[(u32, u64)], moves: &[(i32, u32, u64)]) -> Vec<(u32, i32)> {
+        read(events, moves)
+            .found(Mono(1_000_000_000))
+            .map(|silence| (silence.cpu.0, silence.moved.0 .0))
+            .collect()
+    }
+
+    fn read(events: &[(u32, u64)], moves: &[(i32, u32, u64)]) -> Silences {
         let events = events.iter().map(|&(cpu, at)| (at, What::Event(cpu)));
         let mut all: Vec<(u64, What)> =
             events.chain(moves.iter().map(|&(tid, to, at)| (at, What::Moved(tid, to)))).collect();
@@ -114,7 +154,26 @@ mod tests {
                 What::Moved(tid, to) => silences.moved(Tid(tid), Cpu(to), ms(at)),
             }
         }
-        silences.found(ms(1000)).map(|silence| (silence.cpu.0, silence.moved.0 .0)).collect()
+        silences
+    }
+
+    #[test]
+    fn cpus_without_any_event_are_told_only_if_a_thread_was_moved_there() {
+        let only = |moves: &[(i32, u32, u64)]| read(&[(0, 1), (0, 990)], moves).unrecorded();
+        let found = only(&[(51, 3, 400), (50, 1, 300), (50, 0, 310)]).unwrap();
+        assert_eq!(
+            (found.cpus.to_string(), found.moved.0),
+            ("1,3".to_owned(), Tid(50)),
+            "also if it came back"
+        );
+        assert!(found.told("a").starts_with("no event of CPUs 1,3 is in the trace"));
+        assert_eq!(only(&[]), None);
+        assert_eq!(only(&[(50, 0, 300)]), None);
+        assert_eq!(
+            read(&[(0, 1), (1, 301)], &[(50, 1, 300)]).unrecorded(),
+            None,
+            "its first event comes later"
+        );
     }
 
     #[test]

@@ -362,7 +362,10 @@ impl Reader {
         threads.sort_by_key(|thread| (std::cmp::Reverse(thread.run_ns), thread.tid));
         let comms: HashMap<Tid, &str> = threads.iter().map(|thread| (thread.tid, &*thread.comm)).collect();
         let comm = |silence: &Silence| comms.get(&silence.moved.0).copied().unwrap_or_default();
-        let silent = silent.iter().map(|silence| silence.told(comm(silence))).collect();
+        let unrecorded = self.silences.unrecorded();
+        let unrecorded = unrecorded.map(|of| of.told(comms.get(&of.moved.0).copied().unwrap_or_default()));
+        let silent =
+            unrecorded.into_iter().chain(silent.iter().map(|silence| silence.told(comm(silence)))).collect();
         let lines = self.lines.iter().map(|(&line, sums)| Interrupter {
             name: line.name(&self.strings),
             count: sums.count,
