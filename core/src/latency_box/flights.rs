@@ -22,7 +22,7 @@ pub struct Flight {
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// 0: empty or being written; else twice the sequence number, plus one if answered.
+    /// 0: empty; else twice the sequence number, plus one if answered or not yet sent.
     state: AtomicU64,
     due: AtomicU64,
     sent: AtomicU64,
@@ -80,7 +80,8 @@ impl Flights {
     /// The first half of [`Flights::depart`], to be called before reading the clock: the slot may not be in the cache.
     pub fn claim(&self, sequence: u64) -> Option<Flight> {
         let slot = self.slot(sequence);
-        let before = slot.state.swap(0, Ordering::AcqRel);
+        // As if answered: an answer to the former stimulus finds its slot reused.
+        let before = slot.state.swap(sequence * 2 + 1, Ordering::AcqRel);
         (before != 0 && before.is_multiple_of(2)).then(|| Self::read(slot))
     }
 
@@ -172,6 +173,18 @@ mod tests {
         let mut open: Vec<u64> = flights.open().map(|flight| flight.due).collect();
         open.sort_unstable();
         assert_eq!(open, [3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn an_answer_while_its_slot_is_reused_is_that_of_an_abandoned_stimulus() {
+        let flights = Flights::new(2);
+        assert_eq!(flights.claim(1), None);
+        assert_eq!((flights.is_open(1), flights.open().count()), (false, 0), "not sent yet");
+        flights.launch(1, &flight(1));
+        assert_eq!(flights.claim(3), Some(flight(1)));
+        assert_eq!(flights.land(1), Landing::GivenUp, "before the next one is sent");
+        flights.launch(3, &flight(3));
+        assert_eq!((flights.land(1), flights.land(3)), (Landing::GivenUp, Landing::First(flight(3))));
     }
 
     #[test]
