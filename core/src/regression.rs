@@ -6,6 +6,9 @@
 //! each would be from the other run with its share of all units; the p-value is the probability of at least the
 //! observed number.
 //!
+//! A figure within the limit proves nothing if the run is so short that it would seldom have shown even a clear excess: then
+//! the result is undecided.
+//!
 //! Units are seconds if exceedances are rare, because they come in bursts; else samples, assumed to be independent.
 
 use std::borrow::Cow;
@@ -240,7 +243,9 @@ fn one(pair: &Pair, limit: Limit, alpha: f64) -> Finding {
         return finding;
     };
     if value <= allowed {
-        (finding.outcome, finding.detail) = match hidden_beyond(run, allowed, limit.figure) {
+        let hidden = hidden_beyond(run, allowed, limit.figure);
+        let why = hidden.or_else(|| too_short(reference, run, (level, allowed), (limit.figure, alpha)));
+        (finding.outcome, finding.detail) = match why {
             Some(why) => (Outcome::Undecided, why),
             None => (Outcome::Within, String::new()),
         };
@@ -315,6 +320,31 @@ fn hidden_beyond(run: &Series, allowed: Ns, figure: Figure) -> Option<String> {
         false => {
             format!("missed {}, with unknown latencies", counted(run.missed.unwrap_or(0), "activation"))
         }
+    })
+}
+
+/// A larger figure in this many times as many units as in the reference is a clear excess.
+const CLEAR: f64 = 30.0;
+
+/// Why a figure within the limit shows nothing: a run of so few units would seldom have shown even a clear excess.
+fn too_short(
+    reference: &Series,
+    run: &Series,
+    (level, allowed): (Ns, Ns),
+    (figure, alpha): (Figure, f64),
+) -> Option<String> {
+    let (of_reference, of_run, unit) = beyond(reference, run, level, allowed);
+    let (units, units_of_reference) = (of_run.units as f64, of_reference.units as f64);
+    // Even if all units of the run were above, and none of the reference.
+    let never = (units / (units + units_of_reference)).powf(units) > alpha;
+    // At 95 %, a tenth of the reference's units suffices. Quantiles have a minimum number of samples.
+    let rate = CLEAR * (of_reference.beyond + 1) as f64 / (units_of_reference + 1.0);
+    let unseen = figure == Figure::Max && (1.0 - rate.min(1.0)).powf(units) > alpha;
+    (never || unseen).then(|| {
+        format!(
+            "{} {unit}, of the reference {}: too few to show even a clear excess, measure longer",
+            of_run.units, of_reference.units
+        )
     })
 }
 

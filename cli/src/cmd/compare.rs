@@ -23,7 +23,7 @@ use crate::input::{read_run, Loaded};
 /// not fail the run.
 ///
 /// Exit status: 0 compared, and no figure is worse than allowed; 1 a run cannot be read; 2 a figure is worse; 3 undecided: a
-/// run is too short, incomplete, itself inconclusive, or has lost samples that may be larger.
+/// run is too short to show even a clear excess, incomplete, itself inconclusive, or has lost samples that may be larger.
 #[derive(Debug, clap::Args)]
 pub struct CompareArgs {
     /// Run files, or directories that hold run.lathunt.json

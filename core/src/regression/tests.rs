@@ -126,6 +126,33 @@ fn what_is_too_short_or_hidden_is_not_within() {
 }
 
 #[test]
+fn a_run_too_short_to_show_a_clear_excess_is_not_within() {
+    let of = |reference: (u32, u32), run: (u32, u32), limit: &str| {
+        let of = |(seconds, per): (u32, u32)| series(seconds, per, |_, nth| Ns(10_000 + u64::from(nth)));
+        let (mut reference, mut run) = (of(reference), of(run));
+        if reference.seconds.len() == 1 {
+            reference.seconds.clear();
+            run.seconds.clear();
+        }
+        let found = finding(&reference, &run, limit);
+        (found.outcome, found.detail)
+    };
+    // As imported, without seconds: in 10 samples nothing of 1 in 100,000 is seen.
+    let (outcome, detail) = of((1, 100_000), (1, 10), "max +10%");
+    assert_eq!(outcome, Outcome::Undecided);
+    assert_eq!(
+        detail,
+        "10 samples, of the reference 100000: too few to show even a clear excess, measure longer"
+    );
+    assert_eq!(of((1, 100_000), (1, 10_000), "max +10%").0, Outcome::Within, "a tenth");
+    assert_eq!(of((60, 100), (60, 100), "max +10%").0, Outcome::Within);
+    assert_eq!(of((60, 100), (6, 100), "max +10%").0, Outcome::Within);
+    assert_eq!(of((60, 100), (3, 100), "max +10%").0, Outcome::Undecided);
+    assert_eq!(of((4, 100), (4, 100), "max +10%").0, Outcome::Undecided, "all 4 of 8 have p = 1/16");
+    assert_eq!(of((1, 100_000), (1, 100), "median +10%").0, Outcome::Within, "half of 100 are above it");
+}
+
+#[test]
 fn threads_that_share_a_cpu_are_compared_together() {
     let run = |second: Ns| {
         let mut run = Run::new(Conditions::default());
