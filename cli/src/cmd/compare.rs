@@ -173,9 +173,12 @@ fn figure_line(finding: &Finding) -> String {
         p if p < 1e-4 => ", p < 0.0001".to_owned(),
         p => format!(", p = {p:.4}"),
     });
+    // Nothing is above a maximum as displayed.
+    let [value_shown, reference] =
+        [value, reference].map(|ns| if figure == "max" { ns.rounded_up() } else { ns });
     let limit = match value > allowed {
         true => format!("above {allowed}"),
         false => format!("within {allowed}"),
     };
-    format!("{sign} {label}: {figure} {value} is {limit} (A: {reference}): {detail}{by_chance}")
+    format!("{sign} {label}: {figure} {value_shown} is {limit} (A: {reference}): {detail}{by_chance}")
 }

@@ -198,7 +198,7 @@ fn row_lines(row: &Row, width: usize) -> Vec<String> {
             or_dash(f.min_ns),
             or_dash(f.median_ns),
             or_dash(f.p99_9_ns),
-            or_dash(f.max_ns),
+            or_dash(f.max_ns.map(Ns::rounded_up)), // nothing is above the maximum as displayed
             f.missed.map_or("?".to_owned(), grouped),
         ];
         lines.push(cells(label, &letter(i), values, width));

@@ -245,7 +245,7 @@ fn largest_told(run: &Run) -> Option<(Quantity, Ns)> {
 #[must_use]
 pub fn largest(run: &Run) -> String {
     match largest_of(run) {
-        Some((quantity, max)) => format!("largest {} latency {max}", quantity.name()),
+        Some((quantity, max)) => format!("largest {} latency {}", quantity.name(), max.rounded_up()),
         None => "no sample was taken".to_owned(),
     }
 }
