@@ -3,11 +3,12 @@
 //! A rule uses facts in the run. A fact that could not be read is not a doubt by itself: the conditions name it.
 
 mod edges;
+mod gaps;
 mod load;
 
 use super::Rules;
 use crate::cpuset::CpuSet;
-use crate::numbers::{counted, plural, theta_rounded_down};
+use crate::numbers::{counted, theta_rounded_down};
 use crate::run::Run;
 use crate::series::{Quantity, Series};
 use crate::stats::activations::is_from_due;
@@ -39,7 +40,7 @@ pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
     ];
     const ABOUT_CIRCUMSTANCES: [Rule; 11] = [
         disturbed_by_another,
-        activations_missing,
+        gaps::activations_missing,
         ended_early,
         load::absent,
         load::died,
@@ -261,28 +262,6 @@ fn longer(run: &Run, taken: u64, needed: u64) -> String {
         }
         _ => String::new(),
     }
-}
-
-/// A CPU with far fewer samples than due was stalled or started late: its worst case is not known.
-fn activations_missing(run: &Run, rules: &Rules) -> Vec<Doubt> {
-    let Some(seconds) = run.conditions.duration_s else { return Vec::new() };
-    judged(run, rules)
-        .filter_map(|series| {
-            let interval = series.interval_ns.filter(|interval| interval.0 > 0)?;
-            let due = (seconds * 1e9 / interval.0 as f64).floor();
-            let taken = series.samples_bounded();
-            let short = taken > 0 && (taken as f64) < due * rules.least_share;
-            short.then(|| {
-                weak(format!(
-                    "{}: {} of {due} expected {} ({} counted as missed)",
-                    series.label(),
-                    counted(taken, "sample"),
-                    plural(due as u64, "activation"),
-                    series.missed.map_or("an unknown number".to_owned(), |missed| missed.to_string())
-                ))
-            })
-        })
-        .collect()
 }
 
 /// Latencies of a SCHED_OTHER thread are no evidence for real-time threads. Series of one priority share a reason.
