@@ -6,7 +6,8 @@
 //! alone. A histogram without its line of maxima, or with samples above its maximum, is refused. A thread without
 //! samples, a table of rows without header and footer, and samples with missing numbers (which may be the largest) are
 //! not a complete run. Several runs of cyclictest in one text are merged; other results
-//! are refused where there is more than one. Values are the lower edges of the printed ones.
+//! are refused where there is more than one. Values are the lower edges of the printed ones; [`Series::rounded_down_ns`] has the
+//! width.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -321,6 +322,7 @@ impl File {
             Series::new(thread.quantity.unwrap_or(self.quantity), thread.cpu.map(Cpu), histogram);
         series.lost = lost;
         series.lost_below_max = lost > 0 && thread.is_bounded();
+        series.rounded_down_ns = (self.unit > 1 && series.histogram.count() > 0).then_some(Ns(self.unit));
         series.missed = thread.missed.or_else(|| self.none_missed(thread).then_some(0));
         series.interval_ns = thread.interval_us.map(Ns::from_us);
         // Other quantities are per CPU.

@@ -140,6 +140,7 @@ fn add(all: &mut Vec<Series>, series: &Series, name: &str) -> Result<(), CannotM
         (first.interval_ns, first.missed, first.lost) = (series.interval_ns, series.missed, series.lost);
         first.counts = series.counts;
         (first.lost_below_max, first.lost_within_ns) = (series.lost_below_max, series.lost_within_ns);
+        first.rounded_down_ns = series.rounded_down_ns;
         all.push(first);
         return Ok(());
     };

@@ -104,6 +104,9 @@ pub struct Series {
     /// Upper limit of the lost samples, derived from the events recorded around them; `None`: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_within_ns: Option<Ns>,
+    /// The values were rounded down to multiples of this by another program: each may have been longer by less than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounded_down_ns: Option<Ns>,
     /// Channel of a series of round trips (`udp:127.0.0.1:7777`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
@@ -134,6 +137,7 @@ impl Series {
             lost: 0,
             lost_below_max: false,
             lost_within_ns: None,
+            rounded_down_ns: None,
             channel: None,
             counts: None,
             session: None,
@@ -148,12 +152,19 @@ impl Series {
         replayed.or_else(|| (self.missed == Some(0)).then_some(&self.histogram))
     }
 
+    /// Upper limit of the largest sample; above it if the values were rounded down. `None` without samples.
+    #[must_use]
+    pub fn max_at_most(&self) -> Option<Ns> {
+        let rounded = self.rounded_down_ns.map_or(0, |step| step.0.saturating_sub(1));
+        self.histogram.max().map(|max| Ns(max.0.saturating_add(rounded)))
+    }
+
     /// Upper limit of the lost samples, 0 if none was lost; `None`: not known.
     #[must_use]
     pub fn lost_at_most(&self) -> Option<Ns> {
         match self.lost {
             0 => Some(Ns::ZERO),
-            _ if self.lost_below_max => self.histogram.max(),
+            _ if self.lost_below_max => self.max_at_most(),
             _ => self.lost_within_ns,
         }
     }

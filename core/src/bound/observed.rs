@@ -70,11 +70,11 @@ pub(super) fn observed(
     request: &Request,
 ) -> Observed {
     let all = &input.distribution;
-    let level = request.deadline.unwrap_or(all.max);
+    let level = request.deadline.unwrap_or(all.most);
     let may_exceed = |cell: &&Cell| if cell.is_exact() { cell.lo > level } else { cell.hi - 1e-9 > level };
     let classes = matches!(all.grid, Rounding::Classes(_));
     let may = |cell: &&Cell| if classes { cell.hi - 1.0 > level } else { may_exceed(cell) };
-    let seen = if all.max <= level { 0 } else { all.cells.iter().filter(may).map(|c| c.count).sum::<u64>() };
+    let seen = if all.most <= level { 0 } else { all.cells.iter().filter(may).map(|c| c.count).sum::<u64>() };
     // Of the maxima themselves: their blocks are shorter than those of the gates.
     let maxima = match &input.order {
         Order::Maxima { values, .. } => values,
@@ -84,7 +84,7 @@ pub(super) fn observed(
     let [theta, lower] =
         [theta, lower].map(|theta| clusters::at_level(theta, maxima, level, seen, all.samples));
     // Lost samples below the largest one may be above a lower level.
-    let (below, unknown) = match level < all.max {
+    let (below, unknown) = match level < all.most {
         true => (0, input.unknown.saturating_add(input.bounded)),
         false => (input.bounded, input.unknown),
     };
@@ -111,6 +111,10 @@ pub(super) fn observed(
         0 => reason,
         1 => format!("{reason}; 1 of those above was lost or missed; its latency is unknown"),
         n => format!("{reason}; {n} of those above were lost or missed; their latencies are unknown"),
+    };
+    let reason = match all.max <= level && level < all.most {
+        true => format!("{reason}; the values were rounded down: the largest may be above"),
+        false => reason,
     };
     Observed {
         samples,

@@ -8,7 +8,7 @@ use super::analyse::{Input, Order, Request};
 use super::answer::{Answer, Extrapolated, Observed, Term, FORMAT, VERSION};
 use super::mechanisms;
 use super::of_path::path_bound;
-use super::tail::Distribution;
+use super::tail::{not_below, Distribution};
 use crate::histogram::Histogram;
 use crate::judge::criteria;
 use crate::numbers::{counted, plural};
@@ -143,9 +143,12 @@ pub fn input(runs: &[&Run], quantity: Quantity, cpus: Option<&[Cpu]>) -> Result<
             Err(reason) => why = Some(reason),
         }
     }
-    let distribution =
+    let mut distribution =
         all.as_ref().and_then(Distribution::of_histogram).ok_or(NoInput::NoSample(quantity.name()))?;
-    let is_bounded = |most: Option<Ns>| most.is_some_and(|most| most.0 as f64 <= distribution.max);
+    let most =
+        runs.iter().flat_map(|run| run.of(quantity).filter(wanted)).filter_map(Series::max_at_most).max();
+    distribution.most = distribution.max.max(most.map_or(0.0, |most| not_below(i128::from(most.0))));
+    let is_bounded = |most: Option<Ns>| most.is_some_and(|most| most.0 as f64 <= distribution.most);
     let sum = |bounded: bool| {
         let those = lost.iter().filter(|(_, most)| is_bounded(*most) == bounded);
         those.fold(0u64, |sum, (lost, _)| sum.saturating_add(*lost))

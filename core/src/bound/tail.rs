@@ -85,8 +85,10 @@ pub struct Distribution {
     pub cells: Vec<Cell>,
     /// Number of all samples.
     pub samples: u64,
-    /// The largest sample, exact.
+    /// The largest sample, as it was recorded.
     pub max: f64,
+    /// Its upper limit: above `max` if the values were rounded down.
+    pub most: f64,
 }
 
 impl Distribution {
@@ -104,7 +106,8 @@ impl Distribution {
                 _ => cells.push(cell),
             }
         }
-        Some(Distribution { grid, cells, samples: values.len() as u64, max })
+        let most = if grid == Rounding::Exact { max } else { grid.cell(max).hi };
+        Some(Distribution { grid, cells, samples: values.len() as u64, max, most })
     }
 
     /// Distribution of a histogram in ns; `None` if it is empty.
@@ -115,11 +118,13 @@ impl Distribution {
             hi: hi.0 as f64 + 1.0,
             count,
         });
+        let max = not_below(i128::from(histogram.max()?.0));
         Some(Distribution {
             grid: Rounding::Classes(histogram.layout()),
             cells: cells.collect(),
             samples: histogram.count(),
-            max: not_below(i128::from(histogram.max()?.0)),
+            max,
+            most: max,
         })
     }
 
@@ -194,6 +199,7 @@ mod tests {
         let rounded = Distribution::of_values(&[1.2, 1.7, 3.4], Rounding::Width(0.5)).unwrap();
         assert_eq!(rounded.cells[1], Cell { lo: 1.5, hi: 2.0, count: 1 });
         assert_eq!(total(&rounded.excesses(1.5)), 2);
+        assert_eq!((rounded.max, rounded.most, all.most), (3.4, 3.5, 5.0));
     }
 
     #[test]

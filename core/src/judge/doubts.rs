@@ -61,6 +61,7 @@ pub(super) fn all(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
     doubts.extend(samples_lost(run, deadline, rules));
     doubts.extend(claim_too_weak(run, deadline, rules));
     doubts.extend(releases_missed(run, deadline, rules));
+    doubts.extend(gaps::rounded_down(run, deadline, rules));
     doubts.extend(of(&ABOUT_CIRCUMSTANCES));
     doubts
 }

@@ -23,6 +23,7 @@ impl Series {
         let below_max = |one: &Series| one.lost == 0 || one.lost_below_max;
         let below_max = below_max(self) && below_max(other);
         self.histogram.merge(&other.histogram)?;
+        self.rounded_down_ns = self.rounded_down_ns.max(other.rounded_down_ns);
         self.replayed = replayed;
         self.missed = self.missed.zip(other.missed).map(|(all, more)| all.saturating_add(more));
         self.lost = self.lost.saturating_add(other.lost);

@@ -1,4 +1,4 @@
-//! Activations that a run does not account for.
+//! Activations that a run does not account for, and values that are known rounded only.
 
 use super::{judged, weak, Doubt};
 use crate::judge::Rules;
@@ -49,12 +49,31 @@ pub(super) fn activations_missing(run: &Run, rules: &Rules) -> Vec<Doubt> {
         .collect()
 }
 
+/// The largest value of another program, rounded down to the deadline or just below it, may be above it.
+pub(super) fn rounded_down(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> {
+    let doubt = |series: &Series| {
+        let (deadline, step) = deadline.zip(series.rounded_down_ns)?;
+        let (max, most) = series.histogram.max().zip(series.max_at_most())?;
+        (max <= deadline && most > deadline).then(|| {
+            weak(format!(
+                "{}: the largest value, {max}, is rounded down to a multiple of {step}, and may be above the deadline",
+                series.label()
+            ))
+        })
+    };
+    rules.limited(run).filter_map(doubt).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bound::{analyse, of_run};
     use crate::conditions::Conditions;
     use crate::histogram::{Histogram, Layout};
+    use crate::import::{read, Unit};
+    use crate::judge::judge;
     use crate::time::Cpu;
+    use crate::verdict::Outcome;
 
     /// A run of `seconds` with one series for each (period in ms, samples, missed activations).
     fn run(seconds: f64, all: &[(u64, u64, u64)]) -> Run {
@@ -95,5 +114,37 @@ mod tests {
             series: Vec::new(),
         }];
         assert!(activations_missing(&merged, &Rules::instrument(Quantity::Cyclic)).is_empty());
+    }
+
+    #[test]
+    fn a_largest_value_that_was_rounded_down_to_the_deadline_may_be_above_it() {
+        let text =
+            "T: 0 ( 1000) P:80 I:1000 C:  40000 Min:      2 Act:    5 Avg:    5 Max:      85\n# Histogram\n\
+                    000002 000999\n000005 039000\n000085 000001\n# Total: 000040000\n# Min Latencies: 00002\n\
+                    # Avg Latencies: 00005\n# Max Latencies: 00085\n# Histogram Overflows: 00000\n";
+        let us = read(text, Unit::Us).unwrap();
+        let series = &us.series[0];
+        assert_eq!((series.histogram.max(), series.max_at_most()), (Some(Ns(85_000)), Some(Ns(85_999))));
+        let judged = |run: &Run, ns| judge(run, Some(Ns(ns)), &Rules::instrument(Quantity::Cyclic));
+        let at = judged(&us, 85_000);
+        assert_eq!(at.outcome, Some(Outcome::Inconclusive), "{:?}", at.reasons);
+        assert!(at.reasons[0].contains("is rounded down to a multiple of 1.0 µs"), "{:?}", at.reasons);
+        assert_eq!(judged(&us, 85_998).outcome, Some(Outcome::Inconclusive));
+        let above = judged(&us, 85_999);
+        assert_eq!(above.outcome, Some(Outcome::Pass), "{:?}", above.reasons);
+        assert!(above.reasons[0].contains("none above 86.0 µs"), "{:?}", above.reasons);
+        assert_eq!(judged(&us, 84_999).outcome, Some(Outcome::Fail));
+        let observed = |deadline: Option<f64>| {
+            let input = of_run::input(&[&us], Quantity::Cyclic, None).unwrap();
+            let request = analyse::Request { deadline, bootstrap: 9, ..analyse::Request::default() };
+            let observed = analyse::analyse(&input, &request).observed;
+            (observed.max_ns, observed.level_ns, observed.above)
+        };
+        assert_eq!(observed(Some(85_000.0)), (85_000.0, 85_000.0, 1), "it may be above");
+        assert_eq!(observed(None), (85_000.0, 85_999.0, 0));
+        assert_eq!(observed(Some(85_999.0)).2, 0);
+        let exact = read(text, Unit::Ns).unwrap();
+        assert_eq!(exact.series[0].max_at_most(), Some(Ns(85)), "whole ns are exact");
+        assert_eq!(judged(&exact, 85).outcome, Some(Outcome::Pass));
     }
 }
