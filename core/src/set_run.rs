@@ -104,8 +104,8 @@ pub struct ThreadRun {
     pub response_max_ns: Option<Ns>,
     /// Worst response time by analysis; `None`: unbounded, undecided, or not applicable.
     pub analysed_ns: Option<Ns>,
-    /// Worst response time by analysis with the execution times of this run instead of the stated work, the latency of
-    /// its highest-priority thread, and two switches per job.
+    /// Worst response time by analysis with the execution times of this run instead of the stated work, the largest lateness
+    /// of a timer, and the switches of each job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accounted_ns: Option<Ns>,
     /// From the nominal release to the first instruction of the job.

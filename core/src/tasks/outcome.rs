@@ -38,6 +38,8 @@ pub struct Executed {
     pub ns_per_loop: Option<f64>,
     /// CPU time of one switch.
     pub switch: Option<Ns>,
+    /// Largest lateness of a timer of this run, measured by a thread that no thread of the set delays; `None`: not measured.
+    pub timer_late: Option<Ns>,
     /// Jobs around the worst one, for the chart; threads by index.
     pub stretch: Vec<ChartJob>,
     /// For fibers: the OS thread that they share.
@@ -219,13 +221,11 @@ fn analysed(plan: &Plan, set: &TaskSet, costs: Costs) -> (Vec<Option<Ns>>, Optio
     (responses, (open && !why.is_empty()).then(|| why.join("; ")))
 }
 
-/// The analysis with measured execution times (if longer than stated), the latency of the highest-priority thread,
-/// which delays all, and two switches per job: does this explain a response time above the analysed one?
+/// The analysis with measured execution times (if longer than stated), the lateness of a timer, which delays all, and switches:
+/// does this explain a response time above the analysed one? The start delay of a thread is part of that, and explains nothing.
 fn analysed_as_measured(plan: &Plan, executed: &Executed) -> (Vec<Option<Ns>>, Option<String>) {
     let mut set = plan.set.clone();
-    let figures = |done: &Done| done.figures.as_ref().and_then(Figures::release).map(|one| one.max_ns);
-    let urgent = executed.threads.iter().min_by_key(|done| kernel_prio(done.rule));
-    let latency = urgent.and_then(figures).unwrap_or_default();
+    let latency = executed.timer_late.unwrap_or_default();
     for (at, task) in set.tasks.iter_mut().enumerate() {
         let stated = plan.program.threads.iter().find(|thread| thread.task == at).and_then(|one| one.budget);
         let of_task = executed.threads.iter().filter(|done| done.task == at);
@@ -394,3 +394,6 @@ pub fn scheduling(rule: Rule) -> String {
         Rule::FiberEdf(None) => "EDF, no deadline".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

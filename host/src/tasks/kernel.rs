@@ -199,6 +199,7 @@ pub(super) fn run(
         speeds: options.speeds.each.clone(),
         ns_per_loop: Some(options.speeds.ns_per_loop),
         switch: options.switch,
+        timer_late: shared.timer_late(),
         stretch: Vec::new(),
         fibers: None,
         fiber_trace: None,

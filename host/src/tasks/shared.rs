@@ -24,6 +24,8 @@ pub(super) struct Shared {
     pub cpus: CpuSet,
     pub end: AtomicU64, // u64::MAX: unknown
     pub zero: AtomicU64,
+    /// Largest lateness of the supervisor's sleeps, ns; 0: not measured.
+    pub late: AtomicU64,
     pub alive: AtomicUsize,
     /// Threads that wait for a release by another one. The releasing thread counts down.
     pub waiting: Arc<AtomicUsize>,
@@ -67,6 +69,7 @@ impl Shared {
             cpus: options.cpus.clone(),
             end: AtomicU64::new(u64::MAX),
             zero: AtomicU64::new(0),
+            late: AtomicU64::new(0),
             alive: AtomicUsize::new(0),
             waiting: Arc::default(),
             tids: StdMutex::default(),
@@ -95,6 +98,11 @@ impl Shared {
     /// The common start.
     pub fn zero(&self) -> Mono {
         Mono(self.zero.load(Ordering::Acquire))
+    }
+
+    /// Largest lateness of a timer of a thread that no thread of the set delays; `None`: not measured.
+    pub fn timer_late(&self) -> Option<Ns> {
+        Some(Ns(self.late.load(Ordering::Acquire))).filter(|late| *late > Ns::ZERO)
     }
 
     pub fn alive(&self) -> usize {

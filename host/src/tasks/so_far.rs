@@ -64,6 +64,7 @@ impl SoFar<'_> {
             speeds: self.options.speeds.each.clone(),
             ns_per_loop: Some(self.options.speeds.ns_per_loop),
             switch: self.options.switch,
+            timer_late: None,
             stretch: Vec::new(),
             fibers: self.fibers.clone(),
             fiber_trace: None,

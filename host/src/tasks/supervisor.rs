@@ -33,13 +33,20 @@ pub(super) fn watch(shared: &Arc<Shared>, planned: Option<Mono>, housekeeping: O
         Some(cpus) => sched::set_affinity(cpus).is_ok() && sched::set_policy(sched::Policy::Fifo, 99).is_ok(),
         None => policy::set(RESERVED).is_ok(),
     };
+    // On a CPU without threads of the set, its sleeps show how late timers are.
+    let is_undelayed = is_above && housekeeping.is_some();
     if !is_above {
         // If even that is refused, it checks as an ordinary thread.
         let _ = sched::set_policy(sched::Policy::Fifo, 99);
     }
     while shared.alive() > 0 && !look(shared, planned) {
         let left = planned.map_or(TURN, |planned| planned.since(clock::mono()).min(TURN));
-        std::thread::sleep(Duration::from_nanos(left.0.max(10_000)));
+        let left = Ns(left.0.max(10_000));
+        let due = clock::mono() + left;
+        std::thread::sleep(Duration::from_nanos(left.0));
+        if is_undelayed {
+            shared.late.fetch_max(clock::mono().since(due).0, Ordering::AcqRel);
+        }
     }
     let last = clock::mono() + LAST;
     while shared.alive() > 0 && clock::mono() < last {

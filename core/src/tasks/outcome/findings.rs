@@ -1,6 +1,6 @@
 //! A measured response time above the analysed one: which assumption of the analysis may be violated?
 //!
-//! Measured executions and timer latencies are included in a second analysis: what they explain is not a finding.
+//! Measured executions and the lateness of timers are included in a second analysis: what they explain is not a finding.
 //! Otherwise each candidate is a figure of this run. None is blamed by elimination.
 
 use super::super::program::Rule;
@@ -24,7 +24,7 @@ pub(super) fn accounted(threads: &[ThreadRun]) -> Option<String> {
         .collect();
     (!told.is_empty()).then(|| {
         format!(
-            "above the analysis by no more than the execution times, the latency and the switches of this run account for: {}",
+            "above the analysis by no more than the execution times, late timers and the switches of this run account for: {}",
             told.join(", ")
         )
     })
@@ -101,7 +101,7 @@ fn finding(
     };
     let accounted = thread.accounted_ns.filter(|accounted| *accounted > Ns::ZERO);
     let accounted = accounted
-        .map(|ns| format!(" ({ns} with the execution times, the latency and the switches of this run)"));
+        .map(|ns| format!(" ({ns} with the execution times, late timers and the switches of this run)"));
     let accounted = accounted.unwrap_or_default();
     Some(format!(
         "{}: {measured} measured, {analysed} analysed{accounted}, {excess} more; {seen}",

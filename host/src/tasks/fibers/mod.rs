@@ -111,6 +111,7 @@ pub(super) fn run(
         speeds: options.speeds.each.clone(),
         ns_per_loop: Some(options.speeds.ns_per_loop),
         switch: fibers.preemption_late_ns.or(options.switch),
+        timer_late: Some(fibers.late_longest_ns),
         stretch: Vec::new(),
         fibers: Some(fibers),
         fiber_trace,
