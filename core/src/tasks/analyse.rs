@@ -14,7 +14,8 @@ use crate::time::{Cpu, Ns};
 /// Overheads to add, measured or assumed by the caller; 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
-    /// One context switch; each job pays two, and two for each sleep inside.
+    /// One context switch; each job pays two, and two for each sleep inside and for each lock that may have to wait: to the
+    /// holder and back.
     pub switch: Ns,
 }
 
@@ -90,9 +91,15 @@ pub fn analyse(set: &TaskSet, costs: Costs) -> Analysis {
 }
 
 fn costed(load: &Load, costs: Costs) -> Load {
-    let switches = load.suspensions.saturating_add(1).saturating_mul(2);
-    let wcet = load.wcet.0.saturating_add(costs.switch.0.saturating_mul(switches));
-    Load { wcet: Ns(wcet), ..load.clone() }
+    let with = |time: Ns, pairs: u64| {
+        Ns(time.0.saturating_add(costs.switch.0.saturating_mul(pairs.saturating_mul(2))))
+    };
+    let mut costed = load.clone();
+    costed.wcet = with(load.wcet, load.suspensions.saturating_add(load.locks).saturating_add(1));
+    for section in &mut costed.sections {
+        section.length = with(section.length, section.locks);
+    }
+    costed
 }
 
 /// Indices of the threads of each processor.
@@ -182,8 +189,7 @@ fn fixed_rows(
 ) -> Vec<Row> {
     let blocked = blocking::fixed(threads, protocols);
     // The unknown demand of a thread makes all lower-priority threads unknown.
-    let is_known =
-        |load: &Load| load.unknown.is_none() && load.waits_inside.is_none() && load.period.is_some();
+    let is_known = |load: &Load| load.unknown.is_none() && load.not_fixed.is_none() && load.period.is_some();
     let worst_unknown = threads.iter().filter(|load| !is_known(load)).map(|load| load.level).max();
     let mut order: Vec<usize> = (0..threads.len()).filter(|at| is_known(&threads[*at])).collect();
     order.retain(|at| worst_unknown.is_none_or(|level| threads[*at].level > level));
@@ -277,7 +283,7 @@ fn edf_of(
         say("edf-undecided", &format!("EDF is not decided: {why}"));
         return not_decided();
     }
-    let is_by_kernel = |load: &Load| load.waits_inside.is_some() && !load.sections.is_empty();
+    let is_by_kernel = |load: &Load| load.not_fixed.is_some() && !load.sections.is_empty();
     if protocols.values().any(|protocol| *protocol != Protocol::Ceiling) || threads.iter().any(is_by_kernel) {
         say("edf-assumes-srp", "the verdict for EDF counts with the stack resource policy for every mutex");
     }

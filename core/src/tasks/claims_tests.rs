@@ -4,8 +4,19 @@ use super::analyse::{analyse, Analysis, Costs};
 use super::set::TaskSet;
 use crate::time::Ns;
 
-/// The analysis of tasks (name, members, period of its timer or 0) with mutexes m and n of this protocol.
+/// The analysis of tasks (name, members, period of its timer or 0) with mutexes m and n of this protocol; on CPU 0 without "cpus".
 fn analysed(tasks: &[(&str, &str, u32)], protocol: &str) -> Analysis {
+    let bound = |members: &str| match members.contains("\"cpus\"") {
+        true => members.to_owned(),
+        false => format!("\"cpus\": [0], {members}"),
+    };
+    let bound: Vec<String> = tasks.iter().map(|(_, members, _)| bound(members)).collect();
+    let tasks =
+        tasks.iter().zip(&bound).map(|((name, _, period), members)| (*name, members.as_str(), *period));
+    analysed_as_given(&tasks.collect::<Vec<_>>(), protocol, Costs::default())
+}
+
+fn analysed_as_given(tasks: &[(&str, &str, u32)], protocol: &str, costs: Costs) -> Analysis {
     let timer = |period: u32| match period {
         0 => String::new(),
         _ => format!(", \"timer\": {{\"ref\": \"unique\", \"period\": {period}}}"),
@@ -13,11 +24,12 @@ fn analysed(tasks: &[(&str, &str, u32)], protocol: &str) -> Analysis {
     let task = |(name, members, period): &(&str, &str, u32)| {
         format!("\"{name}\": {{\"policy\": \"SCHED_FIFO\", {members}{}}}", timer(*period))
             .replace("\"policy\": \"SCHED_FIFO\", \"policy\"", "\"policy\"")
+            .replace("\"policy\": \"SCHED_FIFO\", \"cpus\": [0], \"policy\"", "\"cpus\": [0], \"policy\"")
     };
     let mutex = |name| format!("\"{name}\": {{\"type\": \"mutex\", \"protocol\": \"{protocol}\"}}");
     let tasks = tasks.iter().map(task).collect::<Vec<_>>().join(", ");
     let text = format!("{{\"resources\": {{{}, {}}}, \"tasks\": {{{tasks}}}}}", mutex("m"), mutex("n"));
-    analyse(&TaskSet::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}")), Costs::default())
+    analyse(&TaskSet::from_json(&text).unwrap_or_else(|error| panic!("{error}\n{text}")), costs)
 }
 
 fn responses(analysis: &Analysis) -> Vec<Option<u64>> {
@@ -167,6 +179,7 @@ fn a_ceiling_inside_a_mutex_with_inheritance_does_not_pass_the_priority_on() {
                     "unlock2": "n", "unlock": "m", "timer": {{"ref": "unique", "period": 1000}}}}}},
                 "resources": {{"m": {{"type": "mutex", "protocol": "{m}"}}, "n": {{"type": "mutex", "protocol": "{n}"}}}}}}"#
         );
+        let text = text.replace("\"policy\":", "\"cpus\": [0], \"policy\":");
         let found = analyse(&TaskSet::from_json(&text).unwrap(), Costs::default());
         (responses(&found), says(&found, "does not inherit the priority"))
     };
@@ -222,7 +235,7 @@ fn mutexes_of_threads_that_several_cpus_may_run_have_no_bound_of_one_processor()
             .chain([&between])
             .map(|(name, members, period)| (*name, members.as_str(), *period))
             .collect();
-        analysed(&all, protocol)
+        analysed_as_given(&all, protocol, Costs::default())
     };
     let (both, one) = ("\"cpus\": [0, 1],", "\"cpus\": [1],");
     for protocol in ["inherit", "ceiling"] {
@@ -232,6 +245,92 @@ fn mutexes_of_threads_that_several_cpus_may_run_have_no_bound_of_one_processor()
             assert!(!found.edf.schedulable);
         }
         assert!(responses(&of(one, one, protocol)).iter().all(Option::is_some));
+    }
+}
+
+/// Into h, to the holder, back to h: two switches for each lock that may have to wait.
+#[test]
+fn a_lock_that_may_have_to_wait_costs_two_switches() {
+    let of = |h: &str, m: &str| {
+        let high = format!("\"cpus\": [0], \"priority\": 50, {h}");
+        let low = "\"cpus\": [0], \"priority\": 10, \"lock\": \"m\", \"run\": 3000, \"unlock\": \"m\"";
+        let costs = Costs { switch: Ns::from_ms(1) };
+        responses(&analysed_as_given(&[("h", &high, 100_000), ("l", low, 100_000)], m, costs))
+    };
+    let section = "\"lock\": \"m\", \"run\": 1000, \"unlock\": \"m\"";
+    // 1 + 2 + 2 + 3 of l; a legal schedule takes 7 until the end of h: 1, 1, 3, 1, 1.
+    assert_eq!(of(section, "inherit"), [Some(8_000), Some(3_000 + 4_000 + 5_000)]);
+    assert_eq!(of(section, "ceiling")[0], Some(6_000), "no lock waits");
+    let other = section.replace("\"m\"", "\"n\"");
+    assert_eq!(of(&other, "inherit")[0], Some(3_000), "it shares no mutex");
+    let twice = "\"phases\": {\"p\": {\"loop\": 2, \"lock\": \"m\", \"run\": 500, \"unlock\": \"m\"}, \"q\": {\"timer\": \
+                 {\"ref\": \"unique\", \"period\": 100000}}}";
+    let high = format!("\"cpus\": [0], \"priority\": 50, {twice}");
+    let low = "\"cpus\": [0], \"priority\": 10, \"lock\": \"m\", \"run\": 3000, \"unlock\": \"m\"";
+    let costs = Costs { switch: Ns::from_ms(1) };
+    let found = analysed_as_given(&[("h", &high, 0), ("l", low, 100_000)], "inherit", costs);
+    assert_eq!(responses(&found)[0], Some(1_000 + 2_000 + 4_000 + 3_000));
+    // The holder of m waits for n inside: its section, for which h waits, has two more switches.
+    let nested =
+        "\"cpus\": [0], \"priority\": 20, \"lock\": \"m\", \"run\": 1000, \"lock1\": \"n\", \"run1\": 1000, \
+                  \"unlock1\": \"n\", \"unlock\": \"m\"";
+    let inner = low.replace("\"m\"", "\"n\"");
+    let high = format!("\"cpus\": [0], \"priority\": 50, {section}");
+    let tasks = [("h", high.as_str(), 100_000), ("m", nested, 100_000), ("l", &inner, 100_000)];
+    let found = analysed_as_given(&tasks, "inherit", costs);
+    assert_eq!(found.rows[0].blocking, Ns::from_ms(2 + 2 + 3));
+}
+
+#[test]
+fn a_task_whose_phases_differ_in_priority_has_no_response_nor_have_those_below_its_highest() {
+    let timer = |period: u32| format!("\"timer\": {{\"ref\": \"unique\", \"period\": {period}}}");
+    let of = |a: &str, b: &str| {
+        let phases = format!(
+            "\"priority\": 10, \"phases\": {{\"a\": {{{a} \"run\": 1, {}}}, \"b\": {{{b} \"run\": 9, {}}}}}",
+            timer(500),
+            timer(500)
+        );
+        analysed(
+            &[
+                ("top", "\"priority\": 95, \"run\": 2", 100),
+                ("high", "\"priority\": 50, \"run\": 1", 100),
+                ("low", &phases, 0),
+            ],
+            "inherit",
+        )
+    };
+    assert_eq!(responses(&of("", "")), [Some(2), Some(3), Some(12)]);
+    let raised = of("", "\"priority\": 90,");
+    assert_eq!(responses(&raised), [Some(2), None, None], "low runs 9 at 90, in each second job");
+    assert!(says(&raised, "its phases differ in policy or priority"), "{:?}", raised.warnings);
+    assert_eq!(responses(&of("\"priority\": 5,", "")), [Some(2), Some(3), Some(12)], "it stays at 5");
+    assert_eq!(responses(&of("\"priority\": 90,", "\"priority\": 90,")), [Some(2), Some(12), Some(11)]);
+    let policy = of("", "\"policy\": \"SCHED_OTHER\",");
+    assert_eq!(responses(&policy), [Some(2), Some(3), None]);
+    let cpus = of("\"cpus\": [0],", "\"cpus\": [1],");
+    assert_eq!(responses(&cpus), [Some(2), Some(3), Some(12)], "as if all shared one CPU");
+    assert!(says(&cpus, "not every thread is bound to one CPU"), "{:?}", cpus.warnings);
+    // Of a task with one phase, its scheduling is in the phase.
+    let phase = format!("\"phases\": {{\"a\": {{\"priority\": 90, \"run\": 9, {}}}}}", timer(500));
+    let found = analysed(&[("mid", "\"priority\": 20, \"run\": 1", 100), ("hog", &phase, 0)], "inherit");
+    assert_eq!(responses(&found), [Some(10), Some(9)]);
+}
+
+/// Between 50 and 95, `x` may prolong the section that `low` executes at 10.
+#[test]
+fn a_section_of_a_task_whose_phases_differ_in_priority_is_unbounded() {
+    let timer = "\"timer\": {\"ref\": \"unique\", \"period\": 1000}";
+    let low = format!(
+        "\"priority\": 10, \"phases\": {{\"a\": {{{M}, {timer}}}, \"b\": {{\"priority\": 90, \"run\": 1, {timer}}}}}"
+    );
+    let top = format!("\"priority\": 95, {M}");
+    for protocol in ["none", "inherit"] {
+        let found = analysed(
+            &[("top", &top, 1_000), ("x", "\"priority\": 92, \"run\": 5", 1_000), ("low", &low, 0)],
+            protocol,
+        );
+        assert_eq!(responses(&found), [None, None, None], "{protocol}");
+        assert!(says(&found, "while it may run at the priority of another phase"), "{:?}", found.warnings);
     }
 }
 

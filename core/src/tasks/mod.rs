@@ -22,6 +22,7 @@ pub mod jobs;
 pub mod json;
 pub mod load;
 pub mod outcome;
+mod phases;
 pub mod program;
 mod read;
 mod reserved;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::analyse::{analyse, Costs};
 use super::fiber_trace::{FiberTrace, FIRST_FIBER};
 use super::jobs::Figures;
-use super::load::loads;
+use super::load::{loads, Load};
 use super::program::{Program, Rule, Scheduler};
 use super::set::{TaskSet, Warning};
 use crate::application::{AppliedDeadline, Period, Span, Task};
@@ -179,10 +179,11 @@ fn analysed(plan: &Plan, set: &TaskSet, costs: Costs) -> (Vec<Option<Ns>>, Optio
             "SCHED_OTHER shares the CPU with every other program: no response is bounded".to_owned(),
         );
     }
-    let levels: Vec<i64> = loads(set).threads.iter().map(|load| load.level).collect();
+    let loads = loads(set).threads;
     let mut shared: BTreeMap<i32, i64> = BTreeMap::new();
-    let mut own = rules().zip(levels).filter(|(rule, _)| rule.priority() > 0);
-    let same = |(rule, level): (Rule, i64)| *shared.entry(rule.priority()).or_insert(level) == level;
+    let is_one = |(rule, load): &(Rule, &Load)| rule.priority() > 0 && load.not_fixed.is_none();
+    let mut own = rules().zip(&loads).filter(is_one).map(|(rule, load)| (rule.priority(), load.level));
+    let same = |(priority, level)| *shared.entry(priority).or_insert(level) == level;
     if !own.all(same) {
         return none(
             "more levels than priorities: threads that the analysis tells apart share one".to_owned(),

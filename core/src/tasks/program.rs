@@ -333,6 +333,7 @@ fn thread(
             cpus: placed(&phase.sched.cpus)?,
         });
     }
+    let first = task.phases.first().map(|phase| &phase.sched.cpus).filter(|cpus| cpus.is_some());
     let periods = timer_periods(task);
     let stated = task.period.or(task.sched.dl_period);
     let stated_deadline = task.deadline.or(task.sched.dl_deadline);
@@ -343,7 +344,7 @@ fn thread(
         name: task.name.clone(),
         task: at,
         rule,
-        cpus: placed(&task.sched.cpus)?,
+        cpus: placed(first.unwrap_or(&task.sched.cpus))?,
         delay: task.delay,
         loops: task.loops,
         phases,

@@ -3,14 +3,20 @@
 //! bandwidth server, Abeni & Buttazzo 1998; kernel/sched/deadline.c, `update_dl_entity`, `dl_check_constrained_dl`). No
 //! analysis here includes either.
 
-use super::set::Task;
+use super::set::Sched;
 use crate::time::Ns;
 
-/// Why a job of `task` may not fit into its reservation; `None`: it does, or the file has none.
-pub(super) fn too_small(task: &Task, wcet: Ns, released_every: Option<Ns>) -> Option<String> {
-    let runtime = task.sched.dl_runtime?;
+/// Why a job may not fit into the reservation of `sched`, in a task with this stated `period`; `None`: it does, or the
+/// file has none.
+pub(super) fn too_small(
+    sched: &Sched,
+    period: Option<Ns>,
+    wcet: Ns,
+    released_every: Option<Ns>,
+) -> Option<String> {
+    let runtime = sched.dl_runtime?;
     // As in rt-app, the period defaults to the runtime.
-    let every = task.sched.dl_period.or(task.period).unwrap_or(runtime);
+    let every = sched.dl_period.or(period).unwrap_or(runtime);
     if wcet > runtime {
         return Some(format!(
             "a job needs {wcet}, more than its dl-runtime of {runtime}: the kernel stops it until its next period"

@@ -41,6 +41,7 @@ fn case(random: &mut Random) -> Case {
             mutex: mutex.to_string(),
             start: Ns(*start),
             length: Ns(*length),
+            locks: 0,
             within: Vec::new(), // matters without ceilings only
             unbounded: None,
         };
@@ -54,10 +55,11 @@ fn case(random: &mut Random) -> Case {
             level: random.below(6) as i64,
             time_shares: false,
             suspensions: 0,
+            locks: 0,
             sections: sections.iter().map(as_section).collect(),
             cpus: None,
             unknown: None,
-            waits_inside: None,
+            not_fixed: None,
         });
         let level = case.loads[number as usize].level;
         case.threads.push(Thread { wcet, deadline, level, sections, releases });

@@ -21,7 +21,8 @@ use crate::{exit, out};
 /// of its timer. If the file has no real-time priorities, they are assigned deadline-monotonically. An unbounded response is
 /// reported as "not bounded" (null). If every thread is bound to one CPU, the analysis is done per CPU, else as if all shared one,
 /// which is also valid for several CPUs, except for mutexes: their users have no response then. SCHED_DEADLINE threads have none
-/// if they lock a mutex, sleep inside a job, or do not fit into their reservation.
+/// if they lock a mutex, sleep inside a job, or do not fit into their reservation; nor have threads whose phases differ in policy or
+/// priority, or threads below the highest of these.
 ///
 /// Exit status: 0 every deadline is met under fixed priorities; 1 error; 2 a response exceeds its deadline; 3 no response
 /// exceeds its deadline, but one is not bounded.
@@ -30,7 +31,7 @@ pub struct AnalyseArgs {
     /// Task set in rt-app's JSON; - is stdin
     #[arg(value_name = "SET.json")]
     set: PathBuf,
-    /// Cost of one context switch; each job is charged two; bare numbers are µs [default: 0]
+    /// Cost of one context switch; each job is charged two, and two for each sleep and each lock that may wait; bare numbers are µs [default: 0]
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     switch_cost: Option<Ns>,
     /// Also print by how much the work of each task can grow

@@ -2,6 +2,7 @@
 
 use super::{CannotRun, Program, Step, Thread};
 use crate::tasks::load::{loads, Load};
+use crate::tasks::phases;
 use crate::tasks::set::{Phase, Policy, Protocol, Sched, Task, TaskSet, Warning};
 use crate::time::Ns;
 
@@ -146,7 +147,10 @@ impl<'a> Plan<'a> {
 
     /// The policy of a task.
     pub fn rule(&self, at: usize, task: &Task, load: Option<&Load>) -> Result<Rule, CannotRun> {
-        let rule = self.by_file(task, &task.sched, first_policy(task))?;
+        let course = phases::course(task, self.set);
+        // A scheduler of the whole set ignores the phases: one priority, the highest, is that of all of them.
+        let sched = if self.scheduler == Scheduler::File { &course.first } else { &course.sched };
+        let rule = self.by_file(task, sched)?;
         let level = load.map(|load| load.level);
         let assigned = level.and_then(|level| self.priorities.iter().find(|(known, _)| *known == level));
         // A template of `fork` has no level: it ranks below all others.
@@ -167,28 +171,12 @@ impl<'a> Plan<'a> {
 
     /// The policy from a phase on; with one scheduler for the whole set, phases do not change it.
     pub fn of_phase(&self, task: &Task, phase: &Phase) -> Result<Option<Rule>, CannotRun> {
-        let own = &phase.sched;
-        let changes = own.policy.is_some()
-            || own.priority.is_some()
-            || own.dl_runtime.is_some()
-            || own.dl_period.is_some()
-            || own.dl_deadline.is_some();
-        if !changes || self.scheduler != Scheduler::File {
-            return Ok(None);
-        }
-        let merged = Sched {
-            policy: own.policy.or(task.sched.policy),
-            priority: own.priority.or(task.sched.priority.filter(|_| own.policy.is_none())),
-            dl_runtime: own.dl_runtime.or(task.sched.dl_runtime),
-            dl_period: own.dl_period.or(task.sched.dl_period),
-            dl_deadline: own.dl_deadline.or(task.sched.dl_deadline),
-            ..Sched::default()
-        };
-        self.by_file(task, &merged, merged.policy).map(Some)
+        let merged = phases::merged(task, &phase.sched).filter(|_| self.scheduler == Scheduler::File);
+        merged.map(|sched| self.by_file(task, &sched)).transpose()
     }
 
-    fn by_file(&self, task: &Task, sched: &Sched, policy: Option<Policy>) -> Result<Rule, CannotRun> {
-        let policy = policy.unwrap_or(self.set.global.default_policy);
+    fn by_file(&self, task: &Task, sched: &Sched) -> Result<Rule, CannotRun> {
+        let policy = sched.policy.unwrap_or(self.set.global.default_policy);
         let realtime = sched.priority.unwrap_or(10).clamp(1, 99);
         match policy {
             Policy::Fifo => Ok(Rule::Fifo(realtime)),
@@ -206,10 +194,6 @@ impl<'a> Plan<'a> {
             fair => Ok(Rule::Fair(fair, sched.priority.unwrap_or(0).clamp(-20, 19))),
         }
     }
-}
-
-fn first_policy(task: &Task) -> Option<Policy> {
-    task.sched.policy.or(task.phases.first().and_then(|phase| phase.sched.policy))
 }
 
 fn nice(rule: Rule) -> i32 {

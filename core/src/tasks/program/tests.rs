@@ -31,6 +31,21 @@ fn priorities_are_deadline_monotonic_where_the_file_has_none_and_else_its_own() 
 }
 
 #[test]
+fn a_task_starts_with_the_scheduling_of_its_first_phase() {
+    let text = r#"{"tasks": {"hog": {"phases": {
+        "a": {"policy": "SCHED_FIFO", "priority": 90, "cpus": [2], "cputime": 9, "timer": {"ref": "t", "period": 500}},
+        "b": {"cputime": 1, "timer": {"ref": "t", "period": 500}}}}}}"#;
+    let (program, _) = program(text, Scheduler::File).unwrap();
+    let thread = &program.threads[0];
+    assert_eq!((thread.rule, thread.cpus.clone()), (Rule::Fifo(90), Some(cpus("2"))));
+    // One scheduler for all: its highest priority, which the analysis takes too.
+    assert_eq!(rules(text, Scheduler::RoundRobin), [Rule::RoundRobin(90)]);
+    let raised = text.replace(r#""b": {"#, r#""b": {"policy": "SCHED_FIFO", "priority": 95, "#);
+    assert_eq!(rules(&raised, Scheduler::File), [Rule::Fifo(90)]);
+    assert_eq!(rules(&raised, Scheduler::Fifo), [Rule::Fifo(95)]);
+}
+
+#[test]
 fn more_levels_than_priorities_share_some_in_order() {
     let task = |at: u32| {
         let period = 1_000 + at;
