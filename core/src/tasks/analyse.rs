@@ -118,7 +118,7 @@ fn processors(found: &Loads, warnings: &mut Vec<Warning>) -> Vec<Vec<usize>> {
     let locks = found.threads.iter().filter(|load| !load.sections.is_empty()).count();
     let text = match (is_bound, locks) {
         (true, _) => "not every thread is bound to one CPU: analysed as if all shared one processor",
-        (_, 2..) => "no thread is bound to a CPU: analysed on one processor; on several, a job may wait for each of its mutexes again",
+        (_, 2..) => "no thread is bound to a CPU: analysed as if all shared one processor; for a response of threads that share a mutex, bind all to one (\"cpus\", or -c)",
         _ => return vec![(0..found.threads.len()).collect()],
     };
     warnings.push(Warning { name: "one-processor", place: String::new(), text: text.to_owned() });
@@ -128,14 +128,12 @@ fn processors(found: &Loads, warnings: &mut Vec<Warning>) -> Vec<Vec<usize>> {
 /// Where a thread runs: a CPU, or a thread that several may run.
 type Place = (u32, Option<usize>);
 
-/// The CPU of each thread, as far as mutexes are concerned; without any affinity in the file all share one. A thread of several
-/// CPUs is on none with another thread: while it holds a mutex, others may run, and each lock may wait again.
+/// The CPU of each thread, as far as mutexes are concerned. A thread of several CPUs is on none with another thread: while it
+/// holds a mutex, others may run, and each lock may wait again.
 fn places(threads: &[Load]) -> Vec<Place> {
-    let is_bound = threads.iter().any(|load| load.cpus.is_some());
     let place = |(at, load): (usize, &Load)| match &load.cpus {
         Some(cpus) if cpus.len() == 1 => (cpus.iter().next().unwrap_or_default().0, None),
-        _ if is_bound => (0, Some(at)),
-        _ => (0, None),
+        _ => (0, Some(at)),
     };
     threads.iter().enumerate().map(place).collect()
 }

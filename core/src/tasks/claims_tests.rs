@@ -239,12 +239,33 @@ fn mutexes_of_threads_that_several_cpus_may_run_have_no_bound_of_one_processor()
     };
     let (both, one) = ("\"cpus\": [0, 1],", "\"cpus\": [1],");
     for protocol in ["inherit", "ceiling"] {
-        for (h, l) in [(both, both), (both, one), (one, both), ("", one)] {
+        for (h, l) in [(both, both), (both, one), (one, both), ("", one), ("", "")] {
             let found = of(h, l, protocol);
             assert_eq!(responses(&found), [None; 4], "{protocol} {h} {l}: {:?}", found.warnings);
             assert!(!found.edf.schedulable);
         }
         assert!(responses(&of(one, one, protocol)).iter().all(Option::is_some));
+    }
+}
+
+#[test]
+fn without_any_affinity_the_users_of_a_shared_mutex_have_no_response() {
+    let user = |priority: u32| format!("\"priority\": {priority}, {M}");
+    let plain = ("x", "\"priority\": 60, \"run\": 5", 1_000);
+    for protocol in ["none", "inherit", "ceiling"] {
+        let found = analysed_as_given(
+            &[("a", &user(50), 1_000), ("b", &user(10), 1_000), plain],
+            protocol,
+            Costs::default(),
+        );
+        assert_eq!(responses(&found), [None, None, Some(5)], "{protocol}");
+        assert!(
+            says(&found, "bind all to one (\"cpus\", or -c)") && !found.edf.schedulable,
+            "{:?}",
+            found.warnings
+        );
+        let alone = analysed_as_given(&[("a", &user(50), 1_000), plain], protocol, Costs::default());
+        assert_eq!(responses(&alone), [Some(25), Some(5)], "nobody else uses it");
     }
 }
 

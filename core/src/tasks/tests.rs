@@ -211,7 +211,7 @@ fn edf_is_told_from_fixed_priorities_and_a_failure_has_its_place() {
 
 /// Three tasks; the least and the most urgent share a mutex for 4 of 5 and 1 of 2 µs.
 fn shared(global: &str) -> String {
-    let timer = |period: u32| format!("\"timer\": {{\"ref\": \"unique\", \"period\": {period}}}");
+    let timer = |us: u32| format!("\"cpus\": [0], \"timer\": {{\"ref\": \"unique\", \"period\": {us}}}");
     let task = |name: &str, priority: u32, events: &str, period: u32| {
         format!("\"{name}\": {{\"priority\": {priority}, \"loop\": -1, {events}, {}}}", timer(period))
     };
@@ -240,7 +240,7 @@ fn blocking_is_that_of_the_section_and_without_a_protocol_nothing_is_claimed() {
 fn blocking_passes_through_a_mutex_that_is_locked_inside_another() {
     let task = |name: &str, priority: u32, events: &str, period: u32| {
         format!(
-            "\"{name}\": {{\"priority\": {priority}, {events}, \
+            "\"{name}\": {{\"priority\": {priority}, \"cpus\": [0], {events}, \
              \"timer\": {{\"ref\": \"unique\", \"period\": {period}}}}}"
         )
     };
@@ -337,8 +337,8 @@ fn a_holder_that_waits_and_a_second_timer_leave_nothing_to_claim() {
     let unique = timer("unique");
     let set = |low: &str| {
         format!(
-            "{{\"tasks\": {{\"high\": {{\"priority\": 9, \"run\": 1, \"lock\": \"m\", \"run1\": 1, \"unlock\": \"m\",
-             {unique}}}, \"low\": {{\"priority\": 1, {low}}}}},
+            "{{\"tasks\": {{\"high\": {{\"priority\": 9, \"cpus\": [0], \"run\": 1, \"lock\": \"m\", \"run1\": 1, \"unlock\": \"m\",
+             {unique}}}, \"low\": {{\"priority\": 1, \"cpus\": [0], {low}}}}},
              \"global\": {{\"default_policy\": \"SCHED_FIFO\", \"pi_enabled\": true}}}}"
         )
     };
@@ -392,7 +392,7 @@ fn a_set_with_too_many_critical_sections_is_not_decided_and_does_not_take_hours(
     let section = |n| format!(r#""lock{n}": "m{n}", "cputime{n}": 1, "unlock{n}": "m{n}", "#);
     let sections: String = (0..50).map(section).collect();
     let timer = r#""timer": {"ref": "unique", "period": 100000000}"#;
-    let task = format!(r#""instance": 700, "policy": "SCHED_FIFO", {sections}{timer}"#);
+    let task = format!(r#""instance": 700, "policy": "SCHED_FIFO", "cpus": [0], {sections}{timer}"#);
     let text = format!(r#"{{"tasks": {{"a": {{{task}}}}}}}"#);
     let found = analyse(&read(&text), Costs::default());
     assert!(found.rows.iter().all(|row| !row.schedulable) && !found.edf.schedulable, "not decided");

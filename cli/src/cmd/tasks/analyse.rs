@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{bail, Result};
+use lathunt_core::cpuset::CpuSet;
 use lathunt_core::printable;
 use lathunt_core::tasks::analyse::{analyse, margins, Costs};
 use lathunt_core::tasks::show;
@@ -31,6 +32,9 @@ pub struct AnalyseArgs {
     /// Task set in rt-app's JSON; - is stdin
     #[arg(value_name = "SET.json")]
     set: PathBuf,
+    /// CPUs of threads without CPUs in the file, as of a run: with one, users of a shared mutex have responses [default: any]
+    #[arg(short, long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
     /// Cost of one context switch; each job is charged two, and two for each sleep and each lock that may wait; bare numbers are µs [default: 0]
     #[arg(long, value_name = "TIME", value_parser = units::microseconds)]
     switch_cost: Option<Ns>,
@@ -51,7 +55,10 @@ const MOST_SENSITIVE: usize = 200;
 /// If the set cannot be read.
 pub fn run(args: &AnalyseArgs) -> Result<ExitCode> {
     to_reading(&[], Programs::None)?;
-    let set = read(&args.set)?;
+    let mut set = read(&args.set)?;
+    for task in &mut set.tasks {
+        task.sched.cpus = task.sched.cpus.take().or_else(|| args.cpus.clone());
+    }
     let costs = Costs { switch: args.switch_cost.unwrap_or_default() };
     let analysis = analyse(&set, costs);
     warn(&analysis.warnings);
