@@ -198,6 +198,7 @@ impl FromFile {
         self.more_runs += status.more_runs + u32::from(others > 0);
         self.cycles = status.cycles.map(|cycles| cycles.saturating_add(others));
         (self.tid, self.priority, self.interval_us) = (status.tid, status.priority, status.interval_us);
+        self.cpu = status.cpu;
         (self.min, self.avg, self.max) = (status.min, status.avg, status.max);
         self.quantity = status.quantity;
     }

@@ -183,6 +183,9 @@ impl Reader {
     fn status(&mut self, (number, line): Line<'_>) -> Result<(), NotImportable> {
         let (index, figures, wide) = status::parse(number, line)?;
         self.wide |= wide;
+        if figures.cpu.is_some() {
+            self.file.tool = "jitterdebugger";
+        }
         self.narrow |= width_of(line, "Act:").is_some_and(|width| (5..8).contains(&width));
         self.thread(index, number)?;
         self.status.add(index, figures);
@@ -328,5 +331,33 @@ mod tests {
         }
         let error = read("# Max Latencies: 00090 00096\n", Unit::Guess).unwrap_err();
         assert!(error.what.contains("without its rows"), "{error}");
+    }
+
+    /// `grep '^#'` of a histogram keeps the lines below it, and the number of samples with them.
+    #[test]
+    fn the_lines_below_a_histogram_are_a_summary_of_it() {
+        let text = "# Histogram\n# Total: 000000298 000000299\n# Min Latencies: 00005 00006\n\
+                    # Avg Latencies: 00023 00026\n# Max Latencies: 00081 00485\n# Histogram Overflows: 00000 00002\n";
+        let run = read(text, Unit::Guess).unwrap();
+        let figures = |index: usize| {
+            let series = &run.series[index];
+            (series.histogram.count() + series.lost, series.histogram.min(), series.histogram.max())
+        };
+        assert_eq!(figures(0), (298, Some(Ns::from_us(5)), Some(Ns::from_us(81))));
+        assert_eq!(
+            figures(1),
+            (301, Some(Ns::from_us(6)), Some(Ns::from_us(485))),
+            "the overflows are beside the rows"
+        );
+        assert!(run.complete, "no sample is above the maximum");
+        let with_sum = text.replace("299\n", "299 000000597\n");
+        assert_eq!(read(&with_sum, Unit::Guess).unwrap().series, run.series, "of -H");
+        let without = |label: &str| -> String {
+            text.lines().filter(|line| !line.contains(label)).map(|line| format!("{line}\n")).collect()
+        };
+        for label in ["Total", "Min", "Max", "Overflows"] {
+            assert!(read(&without(label), Unit::Guess).is_err(), "{label}");
+        }
+        assert!(read(&text.replace("299\n", "299 000000598\n"), Unit::Guess).is_err());
     }
 }

@@ -3,6 +3,10 @@
 //! The screen repeats them with growing figures: the last line of a run has the totals. A log may contain several runs,
 //! appended or interleaved. The last lines of all runs are merged, so that the largest latency is kept and no sample is
 //! counted twice. The first screen also lists threads without a sample and tid: such lines belong to no run.
+//!
+//! jitterdebugger's lines name the CPU and have an average with decimals: `T: 0 ( 1599) A: 0 C:    593447 Min:         2
+//! Avg:    2.97 Max:        59`. Its first versions print the maximum before the average, and the sum of the latencies as
+//! `C:` (display_stats in jitterdebugger.c): the number of samples is unknown then.
 
 use std::collections::BTreeMap;
 
@@ -112,14 +116,14 @@ pub(super) fn parse(number: usize, line: &str) -> Result<(usize, FromFile, bool)
     let index = fields.value("T:")? as usize;
     let tid = fields.value("(")?;
     fields.close()?;
+    if fields.follows("A:") {
+        return Ok((index, fields.of_jitterdebugger(tid)?, false));
+    }
     let [priority, interval_us] = [fields.value_before("P:", "I:")?, fields.value_before("I:", "C:")?];
     let cycles = fields.value("C:")?;
     let [min, _, avg, max] =
         [fields.value("Min:")?, fields.value("Act:")?, fields.value("Avg:")?, fields.value("Max:")?];
-    fields.end()?;
-    if cycles > 0 && max < min {
-        return Err(at(number, format!("the maximum is {max}, but the minimum is {min}: {line}")));
-    }
+    fields.end(cycles, min, max)?;
     // 5 columns in µs, 8 in ns; a latency of seconds fills 7 in µs
     let wide = ["Act:", "Avg:"].iter().all(|label| width_of(line, label).is_some_and(|width| width >= 8));
     let figures = FromFile {
@@ -163,10 +167,53 @@ impl Fields<'_> {
         Ok(value)
     }
 
+    /// Whether the next field has this label.
+    fn follows(&self, label: &str) -> bool {
+        self.rest.trim_start_matches(' ').starts_with(label)
+    }
+
+    /// The fields of jitterdebugger after the bracket.
+    fn of_jitterdebugger(mut self, tid: u64) -> Result<FromFile, NotImportable> {
+        let [cpu, cycles, min] = [self.value("A:")?, self.value("C:")?, self.value("Min:")?];
+        if self.follows("Max:") {
+            let what = "this version of jitterdebugger prints the sum of the latencies as C: import its JSON";
+            return Err(at(self.number, format!("{what}: {}", self.line)));
+        }
+        let avg = self.decimal("Avg:")?;
+        let max = self.value("Max:")?;
+        self.end(cycles, min, max)?;
+        Ok(FromFile {
+            tid: i32::try_from(tid).ok(),
+            cpu: u32::try_from(cpu).ok(),
+            cycles: Some(cycles),
+            min: Some(min).filter(|_| cycles > 0),
+            avg: Some(avg).filter(|_| cycles > 0),
+            max: Some(max).filter(|_| cycles > 0),
+            ..FromFile::default()
+        })
+    }
+
+    /// `2.97`; without a sample `-nan`.
+    fn decimal(&mut self, label: &str) -> Result<f64, NotImportable> {
+        let rest =
+            self.rest.trim_start_matches(' ').strip_prefix(label).map(|text| text.trim_start_matches(' '));
+        let (word, rest) = rest.and_then(|text| text.split_once(' ')).unwrap_or_default();
+        self.rest = rest;
+        let digits = word.replacen('.', "", 1);
+        let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        match (is_number, word) {
+            (true, _) => Ok(word.parse().unwrap_or(0.0)),
+            (false, "-nan" | "nan") => Ok(0.0),
+            _ => {
+                Err(at(self.number, format!("a status line without a number after '{label}': {}", self.line)))
+            }
+        }
+    }
+
     /// A field that other programs of rt-tests omit; then `next` follows: cyclicdeadline has no priority, signaltest no
     /// interval.
     fn value_before(&mut self, label: &str, next: &str) -> Result<Option<u64>, NotImportable> {
-        match self.rest.trim_start_matches(' ').starts_with(next) {
+        match self.follows(next) {
             true => Ok(None),
             false => self.value(label).map(Some),
         }
@@ -180,12 +227,16 @@ impl Fields<'_> {
         Ok(())
     }
 
-    /// Only the number of SMIs may follow.
-    fn end(&mut self) -> Result<(), NotImportable> {
-        if self.rest.trim_start_matches(' ').starts_with("SMI:") {
+    /// Only the number of SMIs may follow, and the figures must agree.
+    fn end(&mut self, cycles: u64, min: u64, max: u64) -> Result<(), NotImportable> {
+        if self.follows("SMI:") {
             self.value("SMI:")?;
         }
         match self.rest.trim() {
+            "" if cycles > 0 && max < min => {
+                let what = format!("the maximum is {max}, but the minimum is {min}: {}", self.line);
+                Err(at(self.number, what))
+            }
             "" => Ok(()),
             more => Err(at(
                 self.number,
@@ -206,7 +257,7 @@ pub(super) fn width_of(line: &str, label: &str) -> Option<usize> {
 mod tests {
     use super::super::{read, Unit};
     use super::*;
-    use crate::time::Ns;
+    use crate::time::{Cpu, Ns};
 
     #[test]
     fn lines_of_other_programs_of_rt_tests_lack_a_field() {
@@ -217,6 +268,27 @@ mod tests {
         let deadline = read("T: 0 (29745) I:1000 C:    500 Min:     30 Act:   82 Avg:  347 Max:    7886\n");
         assert_eq!(deadline.quantity, Quantity::Cyclic);
         assert_eq!(deadline.thread.and_then(|thread| thread.prio), None);
+    }
+
+    #[test]
+    fn the_lines_of_jitterdebugger_name_their_cpu() {
+        let text = "affinity: 2-3 = 2 [0xC]\n\
+                    T: 0 ( 1599) A: 2 C:    593447 Min:         2 Avg:    2.97 Max:        59 \n\
+                    T: 1 ( 1600) A: 3 C:    593440 Min:         1 Avg:    2.08 Max:        26 \n";
+        let run = read(text, Unit::Guess).unwrap();
+        let figures = |index: usize| {
+            let series = &run.series[index];
+            (series.cpu, series.histogram.count() + series.lost, series.histogram.max(), series.missed)
+        };
+        assert_eq!(figures(0), (Some(Cpu(2)), 593_447, Some(Ns::from_us(59)), None));
+        assert_eq!(figures(1), (Some(Cpu(3)), 593_440, Some(Ns::from_us(26)), None));
+        assert!(run.conditions.notes[0].contains("jitterdebugger"), "{:?}", run.conditions.notes);
+        assert!(run.complete, "no sample is above the maximum");
+        let old = "T: 0 ( 1599) A: 2 C:   1762537 Min:         2 Max:        59 Avg:    2.97 \n";
+        assert!(read(old, Unit::Guess).unwrap_err().what.contains("the sum of the latencies"));
+        for (good, bad) in [("   2.97", "   2,97"), ("59 ", "5.9 "), ("59 ", " 1 "), ("   2.97", " 2.9.7")] {
+            assert!(read(&text.replacen(good, bad, 1), Unit::Guess).is_err(), "{bad}");
+        }
     }
 
     #[test]

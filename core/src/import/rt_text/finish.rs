@@ -1,6 +1,6 @@
 //! What the whole text must fulfil, after its last line: histogram, footer and status lines of one run agree.
 
-use super::super::{at, File, NotImportable, Unit};
+use super::super::{at, File, FromFile, NotImportable, Unit, MOST_THREADS};
 use super::Reader;
 
 /// A text of which no line is a result.
@@ -15,6 +15,7 @@ fn too_many() -> NotImportable {
 impl Reader {
     /// The file, if its parts agree.
     pub(super) fn finish(mut self, unit: Unit) -> Result<File, NotImportable> {
+        self.take_summary()?;
         if self.file.threads.is_empty() {
             let what = match self.footer.is_empty() {
                 true => UNKNOWN,
@@ -60,6 +61,32 @@ impl Reader {
             thread.absent = 0;
         }
         Ok(self.file)
+    }
+
+    /// The lines below a histogram whose rows are not in the text, as `grep '^#'` leaves them. `# Total:` counts the
+    /// samples of the rows, without those beyond them (print_hist in rt-tests 2.6), so that both are needed.
+    fn take_summary(&mut self) -> Result<(), NotImportable> {
+        if self.columns.is_some() || !self.file.threads.is_empty() {
+            return Ok(());
+        }
+        let values = |wanted: &str| self.footer.iter().find(|(_, label, _)| label == wanted);
+        let needed = ["Total", "Histogram Overflows", "Min Latencies", "Max Latencies"].map(values);
+        let [Some((number, _, totals)), Some((_, _, beyond)), Some((_, _, minima)), Some(_)] = needed else {
+            return Ok(());
+        };
+        let count = minima.len();
+        let sum = totals.get(..count).map(|each| each.iter().fold(0u64, |sum, one| sum.saturating_add(*one)));
+        let is_of_all = totals.len() == count || (totals.len() == count + 1 && totals.last() == sum.as_ref());
+        if !is_of_all || count > MOST_THREADS {
+            let what = format!("'# Total:' has {} values for {count} threads", totals.len());
+            return Err(at(*number, what));
+        }
+        let samples = |(inside, beyond): (&u64, &u64)| inside.checked_add(*beyond).ok_or_else(too_many);
+        let of_thread = |samples| FromFile { cycles: Some(samples), ..FromFile::default() };
+        let each = totals.iter().take(count).zip(beyond).map(|pair| samples(pair).map(of_thread));
+        self.file.threads = each.collect::<Result<_, _>>()?;
+        self.footer.retain(|(_, label, _)| label != "Total");
+        Ok(())
     }
 
     /// Rows without a sample are left out since rt-tests 2.7, which has no line `# Total:` (src/lib/histogram.c,
