@@ -206,6 +206,16 @@ mod tests {
         assert_eq!(machine(&text(115, "clock_nanosleep", 1)), "aarch64");
         assert_eq!(machine(&text(115, "clock_nanosleep", 2)), "", "of another thread");
         assert_eq!(machine(&text(230, "clock_nanosleep", 1)), "");
+        let with = |event: &str| format!("{}  a-1  [000]  1.000003: {event}\n", text(98, "x", 2));
+        let limits = |text: &str| FtraceText::open(text.as_bytes()).unwrap().info().limits.join("; ");
+        for event in ["ipi_entry: (Rescheduling interrupts)", "irq_handler_entry: irq=3 name=arch_timer"] {
+            assert!(limits(&with(event)).contains("have numbers only"), "{event}");
+        }
+        assert_eq!(limits(&with("local_timer_entry: vector=236")), "");
+        assert!(limits(&with("sched_waking: comm=a pid=1 prio=19")).contains("as those of x86-64"));
+        let entered = "  a-1  [000]  1.000001: sys_enter: NR 98 (1, 2, 3, 4, 5, 6)\n";
+        assert!(limits(entered).contains("no sys_exit"));
+        assert_eq!(limits("  a-1  [000]  1.000003: sched_waking: comm=a pid=1 prio=19\n"), "");
     }
 
     /// A difference would be taken for a time: events in another order, and a recording of milliseconds.

@@ -3,6 +3,9 @@
 //! Source: `asm/unistd_64.h` (x86-64), `asm/unistd_32.h` (its 32-bit programs) and `asm-generic/unistd.h` (aarch64,
 //! riscv64) of Linux 6.17.
 
+/// The machine of a text whose events do not exist on x86.
+pub const NOT_X86: &str = "a machine other than x86";
+
 /// Table of system call numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyscallTable {
@@ -13,17 +16,29 @@ pub enum SyscallTable {
     I386,
     /// aarch64, riscv64 and other newer architectures.
     Generic,
+    /// Of another architecture, or not known: no names.
+    Unknown,
 }
 
 impl SyscallTable {
-    /// From the name of the machine, as in `uname -m` or LTTng's `architecture`.
+    /// From a text with the name of the machine, as in `uname -a` or LTTng's `architecture`; without a name, that of most
+    /// machines.
     #[must_use]
     pub fn of_machine(machine: &str) -> Self {
-        let generic = ["aarch64", "arm64", "riscv64", "loongarch64"];
-        if generic.iter().any(|name| machine.contains(name)) {
-            SyscallTable::Generic
-        } else {
-            SyscallTable::X86_64
+        let has = |names: &[&str]| names.iter().any(|name| machine.contains(name));
+        // As a word of its own: a host may have any name.
+        let is = |names: &[&str]| {
+            machine.split_whitespace().any(|word| names.iter().any(|name| word.starts_with(name)))
+        };
+        match () {
+            () if has(&["aarch64", "arm64", "riscv64", "loongarch64"]) => SyscallTable::Generic,
+            () if has(&["x86_64", "x86-64", "amd64"]) => SyscallTable::X86_64,
+            () if machine == NOT_X86 || machine == "arm" => SyscallTable::Unknown,
+            () if is(&["armv", "mips", "ppc", "powerpc", "s390", "m68k", "sparc", "riscv32"]) => {
+                SyscallTable::Unknown
+            }
+            () if is(&["i386", "i486", "i586", "i686"]) || machine == "x86" => SyscallTable::I386,
+            () => SyscallTable::X86_64,
         }
     }
 
@@ -32,6 +47,7 @@ impl SyscallTable {
             SyscallTable::X86_64 => X86_64,
             SyscallTable::I386 => I386,
             SyscallTable::Generic => GENERIC,
+            SyscallTable::Unknown => &[],
         }
     }
 
@@ -337,5 +353,23 @@ mod tests {
         assert_eq!(SyscallTable::X86_64.number("futex"), Some(202));
         assert_eq!(SyscallTable::Generic.name(98), Some("futex"));
         assert_eq!(SyscallTable::X86_64.number("newfstat"), Some(5));
+    }
+
+    #[test]
+    fn numbers_of_a_machine_without_a_table_have_no_names() {
+        for (machine, table) in [
+            ("", SyscallTable::X86_64),
+            ("Linux mips-dev 6.12.1 #1 SMP x86_64", SyscallTable::X86_64),
+            ("Linux board 6.1.0 #1 SMP PREEMPT_RT aarch64", SyscallTable::Generic),
+            ("armv7l", SyscallTable::Unknown),
+            ("arm", SyscallTable::Unknown),
+            ("ppc64le", SyscallTable::Unknown),
+            (NOT_X86, SyscallTable::Unknown),
+            ("i686", SyscallTable::I386),
+        ] {
+            assert_eq!(SyscallTable::of_machine(machine), table, "{machine}");
+        }
+        assert_eq!(SyscallTable::Unknown.name(98), None);
+        assert_eq!(SyscallTable::Unknown.number("futex"), None);
     }
 }

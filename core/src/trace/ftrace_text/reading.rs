@@ -18,7 +18,7 @@ use crate::time::{Mono, Tid};
 use crate::trace::item::Damage;
 use crate::trace::kallsyms::Symbols;
 use crate::trace::source::{About, Clock, OpenError};
-use crate::trace::syscall_names::SyscallTable;
+use crate::trace::syscall_names::{SyscallTable, NOT_X86};
 
 /// Number of lines read before a text is rejected.
 const LINES_TO_RECOGNISE: usize = 2000;
@@ -136,6 +136,12 @@ pub(super) struct Reading {
     raw_call: Option<(i32, i32)>,
     /// System calls whose number has another name on x86-64, and their name with the numbers of aarch64.
     generic_calls: u64,
+    /// Numbers of system calls are in the text.
+    has_numbers: bool,
+    /// Ends of system calls are, too.
+    has_exits: bool,
+    /// An event or a call shows whether the machine is an x86.
+    is_x86: Option<bool>,
 }
 
 impl Reading {
@@ -228,9 +234,19 @@ impl Reading {
     }
 
     /// The text does not name the machine: an event with the number of a system call, followed by one with its name,
-    /// shows whose numbers they are.
+    /// shows whose numbers they are, and events of one kind of machine only show which it is.
     fn call(&mut self, event: &EventLine<'_>) {
+        match event.name {
+            "ipi_raise" | "ipi_entry" | "ipi_exit" => self.is_x86 = Some(false),
+            "irq_handler_entry" if event.fields.contains("name=arch_timer") => self.is_x86 = Some(false),
+            "local_timer_entry" | "reschedule_entry" | "call_function_single_entry" => {
+                self.is_x86 = Some(true)
+            }
+            _ => {}
+        }
         if matches!(event.name, "sys_enter" | "sys_exit") {
+            self.has_numbers = true;
+            self.has_exits |= event.name == "sys_exit";
             let number = event.fields.strip_prefix("NR ").and_then(|fields| fields.split(' ').next());
             self.raw_call = number.and_then(|number| Some((event.tid, number.parse().ok()?)));
         } else if let Some((tid, number)) = self.raw_call.take()
@@ -238,6 +254,9 @@ impl Reading {
         {
             let is = |table: SyscallTable| table.number(name) == Some(number);
             self.generic_calls += u64::from(is(SyscallTable::Generic) && !is(SyscallTable::X86_64));
+            if is(SyscallTable::X86_64) && !is(SyscallTable::Generic) {
+                self.is_x86 = Some(true);
+            }
         }
     }
 
@@ -293,8 +312,23 @@ impl Reading {
         self.losses.sort_unstable_by_key(LossLine::key);
         info.format = "ftrace text".into();
         info.clock = Clock::default();
-        if self.generic_calls > 0 {
-            info.machine = "aarch64".to_owned();
+        if self.has_numbers && !self.has_exits {
+            let what =
+                "the text has no sys_exit: each thread counts as in the last system call that it entered";
+            info.limits.push(what.to_owned());
+        }
+        match self.is_x86 {
+            _ if self.generic_calls > 0 => info.machine = "aarch64".to_owned(),
+            Some(false) if self.has_numbers => {
+                info.machine = NOT_X86.to_owned();
+                let what = "its machine is not x86, and which one the text does not say: system calls have numbers only";
+                info.limits.push(what.to_owned());
+            }
+            None if self.has_numbers => {
+                let what = "the text does not say its machine: system calls are named as those of x86-64";
+                info.limits.push(what.to_owned());
+            }
+            _ => {}
         }
         let cpus = self.reach.keys().copied().chain(self.losses.iter().map(|loss| loss.cpu));
         info.cpus = cpus.map(|cpu| cpu.saturating_add(1)).max();
