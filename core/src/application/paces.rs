@@ -6,7 +6,9 @@
 //!
 //! The period is the median of [`RECENT`] intervals between releases, and each job is judged when it is in the middle
 //! of them: if a thread changes its period, the jobs before and after are judged by their own period, while a phase of
-//! overload with missing releases does not change the period.
+//! overload with missing releases does not change the period. Releases cannot come sooner by overload: [`FASTER`] shorter
+//! intervals in a row are another period, also in a phase too short for the median to follow. Its jobs are judged by the
+//! longer one, which is told ([`Held::changed`]).
 
 use std::collections::VecDeque;
 
@@ -22,6 +24,9 @@ const KNOWN: usize = 16;
 const STEPS: usize = 4;
 /// Relative difference above which the period has changed.
 const CHANGED: f64 = 0.1;
+/// Number of intervals in a row below three quarters of the period that show a shorter one. A late release is followed by
+/// one or two shorter intervals.
+const FASTER: u32 = 8;
 
 /// An event that is not judged yet.
 #[derive(Clone, Copy)]
@@ -52,6 +57,8 @@ pub(super) struct Paces {
     misses: Misses,
     missing: Missing,
     by: Option<(u64, u64)>, // shortest and longest period used, ns
+    shorter: u32,           // intervals in a row
+    was_faster: bool,
 }
 
 /// The result.
@@ -118,7 +125,8 @@ impl Paces {
         while !whole.steps.is_empty() {
             whole.judge_first(period);
         }
-        let changed = whole.by.is_some_and(|(least, most)| (most - least) as f64 > least as f64 * CHANGED);
+        let has_moved = whole.by.is_some_and(|(least, most)| (most - least) as f64 > least as f64 * CHANGED);
+        let changed = whole.was_faster || has_moved;
         whole.missing.end();
         Held { misses: whole.misses.report(self.deadline, found), missing: whole.missing, changed }
     }
@@ -154,6 +162,8 @@ impl Paces {
                     let periods = (ns.saturating_add(period / 2) / period).max(1);
                     self.missing
                         .before_turn((periods - 1).saturating_sub(overrun), Ns(ns.saturating_sub(period)));
+                    self.shorter = if ns < period - period / 4 { self.shorter + 1 } else { 0 };
+                    self.was_faster |= self.shorter >= FASTER;
                     let (least, most) = self.by.unwrap_or((period, period));
                     self.by = Some((least.min(period), most.max(period)));
                 }
@@ -213,6 +223,17 @@ mod tests {
         let overload = of(&[(100, MS, MS / 10), (60, 2 * MS, 3 * MS / 2), (300, MS, MS / 10)]);
         assert_eq!((overload.missing.count(), overload.changed), (60, false));
         assert_eq!(overload.misses, (60, Some(Ns(MS / 2))));
+    }
+
+    #[test]
+    fn a_short_phase_of_a_shorter_period_is_told() {
+        let phase = |jobs| of(&[(100, 14 * MS, MS / 10), (jobs, 2 * MS, 3 * MS), (100, 14 * MS, MS / 10)]);
+        assert_eq!((phase(80).misses.0, phase(80).changed), (0, true));
+        assert!(phase(9).changed && !phase(2).changed);
+        // A late release, from which the thread goes on by its old schedule.
+        let late =
+            of(&[(100, MS, MS / 10), (1, MS + MS / 2, MS / 10), (1, MS / 2, MS / 10), (100, MS, MS / 10)]);
+        assert!(!late.changed);
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
         doubt(
             &mut verdict,
             format!(
-                "the deadline for '{pattern}' applies to no recorded thread: no thread has that name, or an earlier \
+                "the deadline for '{pattern}' applies to no recorded thread: none has that name, or an earlier \
                  pattern matches it"
             ),
         );
@@ -156,8 +156,8 @@ fn lacks_period(task: &Task) -> String {
     }
     match task.period {
         Some(_) => format!(
-            "{name}: its deadline is its period, and the period changed: each job met the deadline of its own period, so there \
-             is not a single deadline. Give the deadline as a time"
+            "{name}: its deadline is its period, and the period changed during the recording: there is not a single deadline, \
+             and jobs of a short phase were held to the period of the others. Give the deadline as a time"
         ),
         None => format!("{name}: its deadline is its period, but it was not released periodically. Give the deadline as a time"),
     }
