@@ -103,6 +103,11 @@ impl Walk<'_, '_> {
                 let advice = format!("the time is spent in the kernel, in {call}: keep this call out of the interval{unseen}");
                 (format!("its own system call: {call}"), advice)
             }
+            // It computes nothing there: a waiter spins while the owner of the lock runs (rtmutex_spin_on_owner).
+            None if found == Some("futex") => (
+                "a lock whose owner runs, or its own code".to_owned(),
+                "in futex a thread spins while the owner of the lock runs on another CPU: shorten what is done with that lock; its owner is not recorded (`lathunt trace --events full` shows it)".to_owned(),
+            ),
             None if self.record.window.only_blocking_calls => {
                 let advice = match found {
                     Some(call) => format!(

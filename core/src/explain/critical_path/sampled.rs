@@ -9,7 +9,7 @@ use crate::explain::cpu::{Context, Slice};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
 use crate::time::Ns;
-use crate::trace::event::Kind as What;
+use crate::trace::event::{Event, Kind as What};
 
 /// Where interrupts found a thread.
 pub(super) struct Interrupted {
@@ -20,13 +20,24 @@ pub(super) struct Interrupted {
 }
 
 impl Walk<'_, '_> {
-    /// In what most interrupts found `thread`.
+    /// In what most interrupts found `thread`. A timer that is due when it is armed interrupts the call that arms it: that
+    /// interrupt says nothing of the rest.
     pub(super) fn interrupted(&self, thread: &Thread, stretch: &Stretch) -> Option<Interrupted> {
         let mut found: BTreeMap<Option<i32>, u32> = BTreeMap::new();
         let mut all = 0;
-        for (_, event) in self.record.events_on(stretch.cpu?, stretch.begin, stretch.end) {
+        let mut events = self.record.events_on(stretch.cpu?, stretch.begin, stretch.end).peekable();
+        let mut expired = false;
+        while let Some((_, event)) = events.next() {
+            match event.kind {
+                What::VectorEntry(_) | What::IrqEntry { .. } => expired = false,
+                What::TimerExpireEntry { .. } => expired = true,
+                _ => {}
+            }
             let What::InCall { call, at_fault } = event.kind else { continue };
-            if event.current == Some(thread.tid) {
+            let sleeps = call.is_some_and(|call| self.record.call_name(call).ends_with("nanosleep"));
+            let expires = |(_, next): &(u32, &Event)| matches!(next.kind, What::TimerExpireEntry { .. });
+            let is_its_timer = sleeps && (expired || events.peek().is_some_and(expires));
+            if event.current == Some(thread.tid) && !is_its_timer {
                 all += 1;
                 *found.entry(call).or_default() += u32::from(call.is_some() || at_fault);
             }

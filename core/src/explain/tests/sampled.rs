@@ -34,6 +34,34 @@ fn interrupts_show_the_system_call_of_the_threads_own_time() {
 }
 
 #[test]
+fn a_thread_found_in_futex_spins_for_the_owner_of_a_lock() {
+    let tick = |at: u32| {
+        format!("{at} c1 vec+ local_timer\n{} c1 in-call 202\n{} c1 vec- local_timer\n", at + 1, at + 3)
+    };
+    let (_, advice, cause) = ran(&(tick(1_000) + &tick(2_000)));
+    assert_eq!(cause, "a lock whose owner runs, or its own code");
+    assert!(advice.contains("shorten what is done with that lock"), "{advice}");
+}
+
+/// 230 is clock_nanosleep, with a timer in the past.
+#[test]
+fn the_timer_of_a_sleep_that_is_over_says_nothing_of_the_rest() {
+    let own = |at: u32| {
+        let expiry = format!("{} c1 timer+ hrtimer_wakeup {at}\n{} c1 timer-", at + 2, at + 3);
+        format!(
+            "{at} c1 vec+ local_timer\n{} c1 in-call 230\n{expiry}\n{} c1 vec- local_timer\n",
+            at + 1,
+            at + 4
+        )
+    };
+    let (sentence, advice, _) = ran(&(own(1_000) + &own(2_000)));
+    assert!(
+        !sentence.contains("clock_nanosleep") && !advice.contains("clock_nanosleep"),
+        "{sentence}: {advice}"
+    );
+}
+
+#[test]
 fn interrupts_show_page_faults_where_the_threads_own_time_was() {
     let tick = |at: u32, what: &str| {
         format!("{at} c1 vec+ local_timer\n{} c1 {what}\n{} c1 vec- local_timer\n", at + 1, at + 3)
