@@ -252,8 +252,9 @@ fn call(place: &str) -> &str {
     place.split_once(' ').map_or(place, |(call, _)| call)
 }
 
+/// FUTEX_LOCK_PI, FUTEX_TRYLOCK_PI and FUTEX_LOCK_PI2; FUTEX_WAIT_REQUEUE_PI waits for a condition.
 fn is_pi(point: Point) -> bool {
-    matches!(point.operation & 0x7f, 6 | 8 | 11 | 13)
+    matches!(point.operation & 0x7f, 6 | 8 | 13)
 }
 
 fn push(parts: &mut Vec<Part>, cursor: &mut Mono, until: Mono, what: What, label: String, cause: String) {

@@ -97,7 +97,7 @@ pub fn states(record: &Record, tid: Tid, a: Mono, b: Mono) -> Vec<Stretch> {
     for stretch in found.iter_mut().filter(|stretch| was_woken_leaving(record, tid, stretch)) {
         (stretch.state, stretch.inferred) = (State::Woken, true);
     }
-    place_waits(record, &mut found, &now);
+    place_waits(record, tid, &mut found, &now);
     except_losses(record, &found)
 }
 
@@ -252,7 +252,7 @@ fn backwards(record: &Record, tid: Tid, index: u32, event: &Event, blank: Stretc
         Kind::Waking { new: true, .. } => (State::Unborn, None),
         Kind::Waking { .. } => (State::Blocked(0), None),
         Kind::Wakeup { .. } if !record.has.wakings => (State::Blocked(0), None),
-        Kind::Wakeup { .. } => (State::Woken, Some(event.cpu)),
+        Kind::Wakeup { target_cpu, .. } => (State::Woken, Some(target_cpu.unwrap_or(event.cpu))),
         Kind::Migrate { from, .. } => (State::Unknown, Some(from)),
         _ => (State::Unknown, None),
     };
@@ -291,26 +291,43 @@ fn after(now: &Stretch, tid: Tid, index: u32, event: &Event) -> Option<Stretch> 
         Kind::Migrate { task, to, .. } if task.tid == tid => (now.state.waits_for_cpu()
             && now.cpu.is_some_and(|cpu| cpu != to))
         .then(|| next(now.state, Some(to), false))?,
-        Kind::Wakeup { task, .. } if task.tid == tid => matches!(now.state, State::Blocked(_) | State::Ended)
-            .then(|| next(State::Woken, Some(event.cpu), true))?,
+        // The event is on the CPU of the waker, or on the target if that woke it after an interrupt.
+        Kind::Wakeup { task, target_cpu } if task.tid == tid => {
+            matches!(now.state, State::Blocked(_) | State::Ended)
+                .then(|| next(State::Woken, Some(target_cpu.unwrap_or(event.cpu)), true))?
+        }
         _ if event.current == Some(tid) => (now.state != State::Running || now.cpu != Some(event.cpu))
             .then(|| next(State::Running, Some(event.cpu), true))?,
         _ => None,
     }
 }
 
-/// A wait is on the run queue of the CPU where it ends, whatever the target of the waking: recorded migrations end a
-/// span, of others only the result is known. If a migration may have been lost, the CPU is not known.
-fn place_waits(record: &Record, found: &mut [Stretch], last: &Stretch) {
+/// A wait is on the run queue of the CPU where it ends, whatever the target of the waking, which is the CPU before the
+/// choice of another one: recorded migrations end a span, of others only the result is known. The CPU is not known if a
+/// migration may have been lost, or if the thread was queued on another CPU and no migration is recorded: another one may
+/// have taken it from there at any time. (A preempted thread was not: its queue pushes it away at once, or something
+/// moves it, which the walk looks for.)
+fn place_waits(record: &Record, tid: Tid, found: &mut [Stretch], last: &Stretch) {
     let (mut state, mut cpu) = (last.state, last.cpu);
     for stretch in found.iter_mut().rev() {
         if stretch.state.waits_for_cpu() && (stretch.cpu.is_none() || state == State::Running) {
+            let queued = queued_on(record, tid, stretch);
+            let pulled = !record.has.migrations && queued.is_some() && queued != cpu;
             let slices = |on| record.slices(on, stretch.begin, stretch.end);
             let is_lost = |on| slices(on).iter().any(|slice| slice.context == Context::Lost);
             let lacks = |_| record.has.migrations && record.lacks_events(stretch.begin, stretch.end);
-            let moved_unseen = stretch.cpu != cpu && stretch.cpu.is_some_and(|on| is_lost(on) || lacks(on));
+            let moved_unseen =
+                pulled || stretch.cpu != cpu && stretch.cpu.is_some_and(|on| is_lost(on) || lacks(on));
             stretch.cpu = cpu.filter(|_| !moved_unseen);
         }
         (state, cpu) = (stretch.state, stretch.cpu);
     }
+}
+
+/// The CPU on whose run queue `tid` is put by the wake-up in the span, if an event says so.
+fn queued_on(record: &Record, tid: Tid, stretch: &Stretch) -> Option<Cpu> {
+    record.events_of(tid, stretch.begin, stretch.end).find_map(|(_, event)| match event.kind {
+        Kind::Wakeup { task, target_cpu } if task.tid == tid => target_cpu,
+        _ => None,
+    })
 }

@@ -232,8 +232,7 @@ impl Walk<'_, '_> {
     }
 
     fn not_preempted(&self, holder: &Thread, share: &Share, since: Mono) -> (String, String) {
-        let work = self.linked.executing(holder.tid, share.begin).and_then(|(_, _, function)| function);
-        let call = self.linked.in_call(holder.tid, share.begin);
+        let doing = self.main_doing(holder.tid, share.begin, share.begin + share.net);
         let until = share.begin + share.net + Ns::from_us(100);
         let asked = self.record.events_on(share.cpu, since, until).find(|(_, event)| {
             matches!(event.kind, What::VectorEntry(Vector::Reschedule | Vector::CallFunctionSingle))
@@ -244,21 +243,15 @@ impl Walk<'_, '_> {
             .filter(|(_, length)| length.0 * 2 > share.net.0);
         let preempts = self.record.window.preemption.as_deref().is_some_and(preempts);
         let off = if preempts { "with preemption off" } else { "kernel not preemptible there" };
-        let place = match (late, work, call) {
-            (Some(late), _, call) => {
-                let call =
-                    call.map_or(String::new(), |(_, id, _)| format!(" (in {})", self.record.call_name(id)));
-                format!("the reschedule interrupt (IPI) came only after {late}{call}")
+        let place = match (late, doing) {
+            (Some(late), doing) => {
+                let doing = doing.map_or(String::new(), |doing| format!(" (in {doing})"));
+                format!("the reschedule interrupt (IPI) came only after {late}{doing}")
             }
             _ if unserved.is_some() => {
                 "a timer was due and no interrupt came: interrupts off there, or the CPU stalled".to_owned()
             }
-            (_, Some(function), _) => {
-                format!("in work item {}, {off}", self.record.text(function))
-            }
-            (_, None, Some((_, id, _))) => {
-                format!("in {}, {off}", self.record.call_name(id))
-            }
+            (_, Some(doing)) => format!("in {doing}, {off}"),
             _ => "not preempted (preemption off, or the interrupt that asks for it came late)".to_owned(),
         };
         let advice = match late {

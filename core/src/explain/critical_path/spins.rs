@@ -10,7 +10,7 @@ use super::Walk;
 use crate::explain::cpu::{Context, Slice};
 use crate::explain::pieces::length;
 use crate::explain::segment::{Kind, Segment};
-use crate::explain::share::{tally, Phase};
+use crate::explain::share::{tally, Phase, Share};
 use crate::explain::thread::Stretch;
 use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns, Tid};
@@ -42,6 +42,29 @@ const UNAWAITED: [&str; 6] = [
 ];
 /// Minimum time of spinning for one lock to mention.
 const WORTH_TELLING: Ns = Ns::from_us(20);
+
+/// What `at` gives for more than half of `[a, b]`; it changes at `changes`, in order, only.
+fn longest<T: Copy + PartialEq>(
+    a: Mono,
+    b: Mono,
+    changes: impl Iterator<Item = Mono>,
+    at: impl Fn(Mono) -> Option<T>,
+) -> Option<T> {
+    let mut had: Vec<(T, Ns)> = Vec::new();
+    let mut from = a;
+    for until in changes.chain([b]) {
+        if let Some(what) = at(from).filter(|_| until > from) {
+            let length = until.since(from);
+            match had.last_mut().filter(|(last, _)| *last == what) {
+                Some((_, sum)) => *sum = *sum + length,
+                None => had.push((what, length)),
+            }
+        }
+        from = from.max(until);
+    }
+    let (what, most) = had.into_iter().max_by_key(|(_, length)| *length)?;
+    (most.0 * 2 > b.since(a).0).then_some(what)
+}
 
 impl Walk<'_, '_> {
     /// Whether `thread` sent function-call IPIs or contended for a lock of the kernel in the span: it may have spun.
@@ -115,11 +138,7 @@ impl Walk<'_, '_> {
         for share in counted.shares {
             let label = match &share.thread {
                 Some(holder) if matches!(share.context, Context::Thread(_)) => {
-                    format!(
-                        "{holder}{}{}",
-                        self.in_what(holder, share.begin),
-                        self.woke(holder, spin.cpu, a, b)
-                    )
+                    format!("{holder}{}{}", self.mostly_in(holder, &share), self.woke(holder, spin.cpu, a, b))
                 }
                 _ => self.source(&share, a, b),
             };
@@ -138,6 +157,27 @@ impl Walk<'_, '_> {
     pub(super) fn in_what(&self, thread: &Thread, at: Mono) -> String {
         let call = self.linked.in_call(thread.tid, at);
         call.map_or(String::new(), |(_, id, _)| format!(" in {}", self.record.call_name(id)))
+    }
+
+    /// The same for most of its share.
+    fn mostly_in(&self, thread: &Thread, share: &Share) -> String {
+        let doing = self.main_doing(thread.tid, share.begin, share.begin + share.net);
+        doing.map_or(String::new(), |doing| format!(" in {doing}"))
+    }
+
+    /// The work item or the system call that `tid` is in for more than half of `[a, b]`, interruptions included: what it
+    /// is in at one moment says nothing of the rest.
+    pub(super) fn main_doing(&self, tid: Tid, a: Mono, b: Mono) -> Option<String> {
+        let work = |at| self.linked.executing(tid, at).map(|(index, _, function)| (index, function));
+        let call = |at| self.linked.in_call(tid, at).map(|(index, id, _)| (index, id));
+        let ends = self.linked.doings_from(tid, a).take_while(|(_, event)| event.at < b).take(10_000);
+        let worked = self.linked.executed_from(tid, a).take_while(|(_, event)| event.at < b).take(10_000);
+        let of_work = longest(a, b, worked.map(|(_, event)| event.at), work);
+        let of_call = longest(a, b, ends.map(|(_, event)| event.at), call);
+        let name = |function| format!("work item {}", self.record.text(function));
+        of_work
+            .and_then(|(_, function)| function.map(name))
+            .or_else(|| of_call.map(|(_, id)| self.record.call_name(id)))
     }
 
     /// ` (waking 700 threads)`: its activity with interrupts off.

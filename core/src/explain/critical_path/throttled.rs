@@ -97,9 +97,8 @@ impl Walk<'_, '_> {
             return None;
         }
         let mechanism = self.mechanism(stretch, cpu);
-        let whole = self.record.complete_from(cpu).is_some_and(|from| from.0 + PERIOD.0 <= since.0);
-        if mechanism == SOME_MECHANISM && (used.is_empty() && whole || self.lossy) {
-            return None; // no budget was used up
+        if mechanism == SOME_MECHANISM && (used.is_empty() || self.lossy) {
+            return None; // no timer of a mechanism, and nothing shows that a budget was used up
         }
         let used = if used.is_empty() {
             String::new()

@@ -1,5 +1,6 @@
 //! Tests of the engine: events as text in, the printed explanation out.
 
+mod blamed;
 mod causes;
 mod chain;
 mod changes;

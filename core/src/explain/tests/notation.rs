@@ -13,6 +13,7 @@
 //! | `timer+ hrtimer_wakeup 100`, `timer-` | hrtimer callback, programmed expiry in µs (`-`: not told), now on its own clock |
 //! | `wheel+ process_timeout`, `wheel-` | timer_expire_entry of the timer wheel, and its exit |
 //! | `arm 900`, `arm 900 850` | hrtimer_start with its expiry in µs, and with slack from 850 on |
+//! | `work+ 5 flush`, `work- 5` | workqueue_execute_start of a work item and its function, and its end |
 //! | `idle+ 2`, `idle-` | cpu_idle |
 //! | `csd+ function`, `csd-` | call from another CPU |
 //! | `setprio A 98`, `setprio A back 98` | sched_pi_setprio: A is lent RT 98, and is nice 0 again |
@@ -206,6 +207,8 @@ fn kind(window: &mut Window, what: &str, rest: &[&str]) -> Kind {
             soft: number(1).map(|us| Ns(us * 1_000)),
         },
         "timer-" => Kind::TimerExpireExit { timer: 7 },
+        "work+" => Kind::WorkStart { work: number(0).unwrap(), function: name(strings, 1) },
+        "work-" => Kind::WorkEnd { work: number(0).unwrap(), function: None },
         "idle+" => Kind::IdleEnter { state: irq },
         "idle-" => Kind::IdleExit,
         "handler" => Kind::SignalDeliver { sig: number(0).unwrap() as i32, code: 0 },
