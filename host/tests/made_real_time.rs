@@ -126,8 +126,9 @@ fn the_first_job_of_a_thread_that_another_one_makes_real_time_in_its_wait_is_mea
         let task = staged();
         let longest = task.of(Quantity::Response).and_then(|series| series.histogram.max());
         // The kernel may have hidden one of its switches.
-        assert!(longest >= Some(LONG) || task.not_recorded > 0, "{longest:?}: {task:?}");
-        assert!(longest < Some(LONG + Ns::from_ms(50)), "{longest:?}: {task:?}");
-        assert!(task.outside_ns < Some(Ns::from_ms(5)), "{task:?}");
+        let least = LONG.saturating_sub(Ns::from_ms(1)); // its timer was armed with the slack of an ordinary thread
+        assert!(longest > Some(least) || task.not_recorded > 0, "{longest:?}, {:?}", task.outside_ns);
+        assert!(longest < Some(LONG + Ns::from_ms(50)), "{longest:?}");
+        assert!(task.outside_ns < Some(Ns::from_ms(5)), "{:?}", task.outside_ns);
     }
 }

@@ -18,15 +18,17 @@ fn what_a_thread_does_after_an_exec_until_its_first_wait_is_in_a_figure() {
     for by_name in [false, true] {
         let ended = if by_name {
             let mut named = command(&recorded);
-            named.args(["-D", "4s", "--tasks", "comm:execs"]).stderr(std::process::Stdio::piped());
+            named.args(["-D", "5s", "--tasks", "comm:execs"]).stderr(std::process::Stdio::piped());
             fs::remove_dir_all(&output).unwrap();
-            let recording = named.stdout(std::process::Stdio::piped()).spawn().unwrap();
-            wait_until_it_records(&output);
-            assert!(Command::new(&program).status().unwrap().success());
+            let mut recording = named.stdout(std::process::Stdio::piped()).spawn().unwrap();
+            while recording.try_wait().unwrap().is_none() {
+                assert!(Command::new(&program).status().unwrap().success());
+            }
             recording.wait_with_output().unwrap()
         } else {
             command(&recorded).arg("--").arg(&program).output().unwrap()
         };
+        assert!(output.join("run.lathunt.json").exists(), "by name: {by_name}: {}", said(&ended));
         let run = read(&output);
         let longest = |task: &Task| {
             let response = task.of(Quantity::Response).and_then(|series| series.histogram.max());
