@@ -105,7 +105,7 @@ pub fn many(mut f: impl FnMut(&[f64]) -> f64, start: &[f64], step: &[f64]) -> Op
 /// A local minimum of a function with its derivatives near `start` (Newton's method). The arguments should be of the order of
 /// 1. An error, with the lowest point reached, if it does not converge.
 ///
-/// It has converged if the quadratic form has its minimum less than [`NEAR`] below: a limit on the gradient would depend on the
+/// It has converged if the quadratic form has its minimum less than `NEAR` below: a limit on the gradient would depend on the
 /// units and on the number of terms of the function.
 pub fn newton<const N: usize>(
     mut f: impl FnMut(&[f64; N]) -> Curved<N>,
@@ -119,7 +119,15 @@ pub fn newton<const N: usize>(
         let Some((step, lift)) = downhill(&here.curvature, &here.gradient) else { break };
         let below: f64 = (0..N).map(|i| -0.5 * here.gradient[i] * step[i]).sum();
         if lift == 0.0 && below < NEAR {
-            return Ok(Minimum { at, value: here.value });
+            // The last step costs one value, and squares the error.
+            let last = std::array::from_fn(|i| at[i] + step[i]);
+            let reached = f(&last).value;
+            let is_lower = reached <= here.value;
+            return Ok(if is_lower {
+                Minimum { at: last, value: reached }
+            } else {
+                Minimum { at, value: here.value }
+            });
         }
         let mut shrink = 1.0 / step.iter().map(|one| one.abs()).fold(1.0, f64::max);
         let before = at;
