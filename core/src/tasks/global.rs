@@ -20,7 +20,7 @@ pub fn of(threads: &[Load]) -> Option<Global> {
     let independent = |load: &Load| {
         load.cpus.as_ref() == Some(cpus)
             && load.unknown.is_none()
-            && load.waits_inside.is_none()
+            && load.not_fixed.is_none()
             && load.sections.is_empty()
             && load.suspensions == 0
             && load.blocking.0 == 0
@@ -76,7 +76,7 @@ mod tests {
             suspensions: 0,
             sections: Vec::new(),
             unknown: None,
-            waits_inside: None,
+            not_fixed: None,
         };
         let two = || [load(5, "0-1"), load(5, "0-1"), load(4, "0-1")];
         assert_eq!(of(&two()), Some(Global { cpus: 2, schedulable: true }));
