@@ -76,6 +76,7 @@ mod tests {
             suspensions: 0,
             sections: Vec::new(),
             unknown: None,
+            locks: 0,
             not_fixed: None,
         };
         let two = || [load(5, "0-1"), load(5, "0-1"), load(4, "0-1")];
