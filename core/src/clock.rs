@@ -361,7 +361,7 @@ mod tests {
         );
         let text = clocks.to_text(true);
         assert!(
-            text.contains("rdtsc: BACKWARDS 1 times") && text.contains("12.79    0.070    0.070    0.040"),
+            text.contains("rdtsc: BACKWARDS 1 time") && text.contains("12.79    0.070    0.070    0.040"),
             "{text}"
         );
     }

@@ -76,8 +76,8 @@ fn the_layout_of_newer_versions_and_glued_command_lines_are_read() {
 #[test]
 fn what_is_damaged_is_named_with_its_line() {
     for (text, line, needle) in [
-        ("", None, "neither"),
-        ("hello\nworld\n", None, "neither"),
+        ("", None, "it is not the text or JSON of cyclictest"),
+        ("hello\nworld\n", None, "it is not the text or JSON of cyclictest"),
         ("{\"a\": 1}", Some(1), "thread"),
         ("{\"thread\": {\"x\": {}}}", None, "thread 'x'"),
         ("{\n\"thread\": {\"0\": {\"cycles\": 1, \"histogram\": {\"3\": 5}}}}", None, "cycles is 1"),

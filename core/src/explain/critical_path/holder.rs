@@ -232,7 +232,7 @@ impl Walk<'_, '_> {
     }
 
     fn not_preempted(&self, holder: &Thread, share: &Share, since: Mono) -> (String, String) {
-        let doing = self.main_doing(holder.tid, share.begin, share.begin + share.net);
+        let doing = self.main_doing(holder.tid, share);
         let until = share.begin + share.net + Ns::from_us(100);
         let asked = self.record.events_on(share.cpu, since, until).find(|(_, event)| {
             matches!(event.kind, What::VectorEntry(Vector::Reschedule | Vector::CallFunctionSingle))

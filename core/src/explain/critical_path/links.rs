@@ -150,18 +150,6 @@ fn last<'l, K: Hash + Eq>(
     list[..until].iter().rev().map(move |&index| (index, record.event(index)))
 }
 
-/// The events of `key` from `since` on, earliest first.
-fn from<'l, K: Hash + Eq>(
-    record: &'l Record,
-    map: &'l HashMap<K, Vec<u32>>,
-    key: &K,
-    since: Mono,
-) -> impl Iterator<Item = (u32, &'l Event)> + use<'l, K> {
-    let list = map.get(key).map_or(&[][..], Vec::as_slice);
-    let first = list.partition_point(|&index| record.event(index).at < since);
-    list[first..].iter().map(move |&index| (index, record.event(index)))
-}
-
 /// Links of one record, with look-ups.
 pub struct Linked<'r, 'w> {
     /// The events.
@@ -243,11 +231,6 @@ impl<'r, 'w> Linked<'r, 'w> {
         }
     }
 
-    /// Starts and ends of work items by `tid` from `at` on, earliest first.
-    pub fn executed_from(&self, tid: Tid, at: Mono) -> impl Iterator<Item = (u32, &Event)> + '_ {
-        from(self.record, &self.links.executing, &tid, at)
-    }
-
     /// The last queuing of `work` before `at`.
     #[must_use]
     pub fn queued(&self, work: u64, at: Mono) -> Option<u32> {
@@ -325,7 +308,9 @@ impl<'r, 'w> Linked<'r, 'w> {
 
     /// As `doings`, from `at` on, earliest first.
     pub fn doings_from(&self, tid: Tid, at: Mono) -> impl Iterator<Item = (u32, &Event)> + '_ {
-        from(self.record, &self.links.doings, &tid, at)
+        let list = self.links.doings.get(&tid).map_or(&[][..], Vec::as_slice);
+        let from = list.partition_point(|&index| self.record.event(index).at < at);
+        list[from..].iter().map(|&index| (index, self.record.event(index)))
     }
 
     /// Markers, requests to disks, signals and new threads of `tid` in `[a, b]`, latest first; only those in its own context.

@@ -47,12 +47,12 @@ const WORTH_TELLING: Ns = Ns::from_us(20);
 fn longest<T: Copy + PartialEq>(
     a: Mono,
     b: Mono,
-    changes: impl Iterator<Item = Mono>,
+    changes: &[Mono],
     at: impl Fn(Mono) -> Option<T>,
 ) -> Option<T> {
     let mut had: Vec<(T, Ns)> = Vec::new();
     let mut from = a;
-    for until in changes.chain([b]) {
+    for until in changes.iter().copied().chain([b]) {
         if let Some(what) = at(from).filter(|_| until > from) {
             let length = until.since(from);
             match had.last_mut().filter(|(last, _)| *last == what) {
@@ -161,19 +161,25 @@ impl Walk<'_, '_> {
 
     /// The same for most of its share.
     fn mostly_in(&self, thread: &Thread, share: &Share) -> String {
-        let doing = self.main_doing(thread.tid, share.begin, share.begin + share.net);
+        let doing = self.main_doing(thread.tid, share);
         doing.map_or(String::new(), |doing| format!(" in {doing}"))
     }
 
-    /// The work item or the system call that `tid` is in for more than half of `[a, b]`, interruptions included: what it
+    /// The work item or the system call that `tid` is in for more than half of its share, interruptions included: what it
     /// is in at one moment says nothing of the rest.
-    pub(super) fn main_doing(&self, tid: Tid, a: Mono, b: Mono) -> Option<String> {
+    pub(super) fn main_doing(&self, tid: Tid, share: &Share) -> Option<String> {
+        let (a, b) = (share.begin, share.begin + share.net);
         let work = |at| self.linked.executing(tid, at).map(|(index, _, function)| (index, function));
         let call = |at| self.linked.in_call(tid, at).map(|(index, id, _)| (index, id));
-        let ends = self.linked.doings_from(tid, a).take_while(|(_, event)| event.at < b).take(10_000);
-        let worked = self.linked.executed_from(tid, a).take_while(|(_, event)| event.at < b).take(10_000);
-        let of_work = longest(a, b, worked.map(|(_, event)| event.at), work);
-        let of_call = longest(a, b, ends.map(|(_, event)| event.at), call);
+        let is_change = |kind: &What| {
+            use What::{SysEnter, SysExit, WorkEnd, WorkStart};
+            matches!(kind, SysEnter { .. } | SysExit { .. } | WorkStart { .. } | WorkEnd { .. })
+        };
+        let own = self.record.events_on(share.cpu, a, b).map(|(_, event)| event);
+        let own = own.filter(|event| event.current == Some(tid) && is_change(&event.kind));
+        let changes: Vec<Mono> = own.map(|event| event.at).collect();
+        let of_work = longest(a, b, &changes, work);
+        let of_call = longest(a, b, &changes, call);
         let name = |function| format!("work item {}", self.record.text(function));
         of_work
             .and_then(|(_, function)| function.map(name))

@@ -299,7 +299,7 @@ mod tests {
         let sum = record(kind::LOST_SAMPLES, &15u64.to_be_bytes(), 0);
         let alone = found(std::slice::from_ref(&sum));
         assert!(alone.lanes.is_empty());
-        assert!(alone.damage[0].what.starts_with("15 events were lost"), "{:?}", alone.damage);
+        assert!(alone.damage[0].what.starts_with("lost: 15 events; perf does not say"), "{:?}", alone.damage);
         let both = found(&[record(kind::LOST, &lost, 5), sum.clone()]);
         assert_eq!((both.lanes.len(), both.lanes[0].len()), (1, 1));
         assert!(both.damage[0].what.starts_with("3 events were lost"), "{:?}", both.damage);
