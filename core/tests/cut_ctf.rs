@@ -72,7 +72,7 @@ fn packets_that_only_the_index_knows_are_a_loss() {
     let cut = &STREAM[..offsets[last]];
     let (events, losses, damage) = read(cut, &index);
     assert!(
-        events < all && damage.len() == 1 && damage[0].contains("1 packets that the index names"),
+        events < all && damage.len() == 1 && damage[0].contains("the index names them: 1 packet"),
         "{damage:?}"
     );
     let told = losses.iter().find(|loss| !before.contains(loss)).expect("a loss");

@@ -113,12 +113,6 @@ pub(super) fn lock_name(flags: u32) -> &'static str {
     }
 }
 
-/// Whether a futex operation waits for a mutex with priority inheritance: FUTEX_LOCK_PI, FUTEX_TRYLOCK_PI and
-/// FUTEX_LOCK_PI2. FUTEX_WAIT_REQUEUE_PI waits for a condition, whose mutex inherits afterwards.
-fn takes_pi_mutex(operation: u64) -> bool {
-    matches!(operation & 0x7f, 6 | 8 | 13)
-}
-
 impl Walk<'_, '_> {
     /// Why `tid` blocked for `stretch` in state `bits`.
     pub(super) fn reason(&mut self, tid: Tid, stretch: &Stretch, bits: u32) -> Reason {
@@ -133,12 +127,15 @@ impl Walk<'_, '_> {
         }
         let call = self.linked.in_call(tid, at);
         if let Some((index, _, args)) = call.filter(|(_, id, _)| self.record.is_futex(*id)) {
-            let (address, inherits) = (args[0], takes_pi_mutex(args[1]));
+            let (address, inherits) = (args[0], self.inherits(args[1], stretch));
             if self.joins(stretch, &args) {
                 let text = format!(" in pthread_join ({} {address:#x})", futex_op(args[1]));
                 return Reason { text, what: Asked::End, proof: Some(index) };
             }
-            let mutex = args[1] & 0x7f == 0 && args[2] == 2 && !self.wakes_several(stretch, address);
+            // A barrier wakes all waiters, an unlock one.
+            let several = |by: [u64; 6]| matches!(by[1] & 0x7f, 1 | 10) && by[0] == address && by[2] != 1;
+            let mutex =
+                args[1] & 0x7f == 0 && args[2] == 2 && !self.ending_futex(stretch).is_some_and(several);
             let kind = if inherits { ", a priority-inheritance (PI) mutex" } else { "" };
             let text = format!(" in futex ({} {address:#x}{kind})", futex_op(args[1]));
             return Reason { text, what: Asked::Futex { address, inherits, mutex }, proof: Some(index) };
@@ -176,13 +173,20 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Whether the futex call that ended the wait wakes all waiters, as that of a barrier: an unlock wakes one.
-    fn wakes_several(&self, stretch: &Stretch, address: u64) -> bool {
-        let waker =
-            stretch.ended_by.and_then(|index| Some((self.linked.actor(index)?, self.record.event(index).at)));
-        let call = waker.and_then(|(waker, at)| self.linked.in_call(waker.tid, at));
-        let wakes = |args: [u64; 6]| matches!(args[1] & 0x7f, 1 | 10) && args[0] == address && args[2] != 1;
-        call.is_some_and(|(_, id, args)| self.record.is_futex(id) && wakes(args))
+    /// The arguments of the futex call whose wake-up ended the wait.
+    fn ending_futex(&self, stretch: &Stretch) -> Option<[u64; 6]> {
+        let index = stretch.ended_by?;
+        let (waker, at) = (self.linked.actor(index)?, self.record.event(index).at);
+        let (_, id, args) = self.linked.in_call(waker.tid, at)?;
+        self.record.is_futex(id).then_some(args)
+    }
+
+    /// Whether a futex wait was for a mutex with priority inheritance: FUTEX_LOCK_PI (6), its TRYLOCK (8) and second form (13).
+    /// FUTEX_WAIT_REQUEUE_PI (11) waits for a condition, and then for such a mutex, unless it is free: FUTEX_UNLOCK_PI (7)
+    /// ends the wait.
+    fn inherits(&self, operation: u64, stretch: &Stretch) -> bool {
+        let was_unlocked = || self.ending_futex(stretch).is_some_and(|args| args[1] & 0x7f == 7);
+        matches!(operation & 0x7f, 6 | 8 | 13) || operation & 0x7f == 11 && was_unlocked()
     }
 
     /// Where the calls in which a thread blocks are recorded, it is in none.

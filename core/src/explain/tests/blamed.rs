@@ -101,4 +101,11 @@ fn a_condition_or_a_barrier_is_no_mutex() {
     expect(&events("128 2", "129 2147483647"), (90, 610), &any, &is_mutex);
     expect(&events("128 2", "129 1"), (90, 610), &["without priority inheritance, held by waker"], &[]);
     expect(&events("134 0", "135 0"), (90, 610), &["held by waker"], &[]);
+    // Signalled before, and then requeued to the mutex.
+    expect(
+        &events("139 7", "135 0"),
+        (90, 610),
+        &["a priority-inheritance (PI) mutex", "held by waker"],
+        &[],
+    );
 }

@@ -302,7 +302,7 @@ mod tests {
         assert!(alone.damage[0].what.starts_with("lost: 15 events; perf does not say"), "{:?}", alone.damage);
         let both = found(&[record(kind::LOST, &lost, 5), sum.clone()]);
         assert_eq!((both.lanes.len(), both.lanes[0].len()), (1, 1));
-        assert!(both.damage[0].what.starts_with("3 events were lost"), "{:?}", both.damage);
+        assert!(both.damage[0].what.starts_with("lost: 3 events; perf does not say"), "{:?}", both.damage);
         let same = found(&[record(kind::LOST, &lost, 5), record(kind::LOST, &lost, 6), sum]);
         assert_eq!(same.damage, vec![]);
     }
