@@ -42,7 +42,7 @@ pub struct Output {
 
 /// An earlier run in the directory.
 enum Before {
-    /// It is still in its place, because there is no newer result yet.
+    /// It still has its name: there is no newer result yet.
     There(file::Earlier),
     /// It is now this file.
     Renamed(PathBuf),

@@ -231,13 +231,11 @@ fn a_thread_that_blocks_soon_after_recording_has_ended_lacks_nothing() {
         let told = [9_000, 7_000, 5_000, 4_000, 3_000, 2_000, 1_500, 1_000, 500]
             .map(|end_before_us| of_job_across_the_end(at, Ns::from_us(end_before_us)));
         assert!(told.iter().any(|(length, _)| *length > Some(Ns::from_ms(100))), "{at:?}: {told:?}");
-        let is_whole = |(length, lacks): (Option<Ns>, u64)| {
-            lacks == 0 && length.is_none_or(|length| length > Ns::from_ms(100))
-        };
-        // The kernel counts a block before the recorder sees the switch: a host that takes the CPU in between makes it one
-        // too many.
-        let others = told.iter().filter(|one| !is_whole(**one)).count();
-        assert!(others <= 1 && told.iter().all(|(_, lacks)| *lacks <= 1), "{at:?}: {told:?}");
+        let is_whole = |length: Option<Ns>| length.is_none_or(|length| length > Ns::from_ms(100));
+        assert!(told.iter().all(|(length, _)| is_whole(*length)), "{at:?}: {told:?}");
+        // The kernel may have hidden one of its switches, at any time of the recording.
+        let lacking = told.iter().filter(|(_, lacks)| *lacks > 0).count();
+        assert!(lacking <= 2 && told.iter().all(|(_, lacks)| *lacks <= 1), "{at:?}: {told:?}");
     }
 }
 

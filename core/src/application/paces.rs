@@ -8,7 +8,7 @@
 //! of them: if a thread changes its period, the jobs before and after are judged by their own period, while a phase of
 //! overload with missing releases does not change the period. Releases cannot come sooner by overload: [`FASTER`] shorter
 //! intervals in a row are another period, also in a phase too short for the median to follow. Its jobs are judged by the
-//! longer one, which is told ([`Held::changed`]).
+//! longer one, and the change is reported ([`Held::changed`]).
 
 use std::collections::VecDeque;
 

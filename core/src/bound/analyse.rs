@@ -182,8 +182,7 @@ pub fn analyse(input: &Input, request: &Request) -> Answer {
     answer
 }
 
-/// Whether a threshold given by the user has so many samples above it, and so large a share of all, that a tail above it is
-/// refused by its size, after many minutes of computing.
+/// Whether a threshold is so low (`--threshold`) that the size gate refuses the tail anyway; the other gates would take minutes.
 fn is_bulk(tail: &Tail) -> bool {
     total(&tail.cells) > MANY && tail.zeta > LARGEST_SHARE
 }

@@ -10,9 +10,9 @@ use crate::stats::{clusters, model_free};
 use crate::time::Ns;
 use crate::verdict::ModelFree;
 
-/// The level is the deadline if a sample exceeded it. Else it is the largest sample (as large as its rounding allows), or a larger limit of missed or lost
-/// activations if that limit is within the deadline: a lower level is the stronger claim. `None` without samples. Cost: one
-/// sum of the histograms.
+/// The level is the deadline if a sample exceeded it. Else it is the largest sample (as large as its rounding allows), or a
+/// larger limit of missed or lost activations if that limit is within the deadline: a lower level is the stronger claim.
+/// `None` without samples. Cost: one sum of the histograms.
 #[must_use]
 pub fn claimed(series: &[&Series], deadline: Option<Ns>, confidence: f64) -> Option<ModelFree> {
     let worst = series.iter().filter_map(|series| series.histogram.max()).max()?;

@@ -183,7 +183,7 @@ fn recover(place: Place, output: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     };
     let consumer = Consumer::start(place.clone(), session)?;
     let finished = consumer.finish();
-    daemon::forget_report(&place); // it is told here
+    daemon::forget_report(&place); // recover reports the same
     Ok(conclude(&finished?).into())
 }
 

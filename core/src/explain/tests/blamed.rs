@@ -1,4 +1,4 @@
-//! Who is blamed: only what holds for most of a time, on the CPU where the thread is queued.
+//! Attribution: a culprit has the CPU on which the thread is queued, and does what it is blamed for most of that time.
 
 use super::wakers::expect;
 
