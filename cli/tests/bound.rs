@@ -55,6 +55,27 @@ fn published_rain_goes_through_the_command() {
     near("/extrapolated/upper_ns", 184.919, 0.5);
 }
 
+/// The largest is 86.6, the next one 85.3; rounded down to tens, both may be above 85.
+#[test]
+fn plain_numbers_are_compared_with_a_level_in_their_unit() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("tens.txt"), "70\n80\n60\n").unwrap();
+    let above = |arguments: &[&str]| {
+        let output = bound(place.path(), arguments);
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), answer["observed"]["level_ns"].as_f64(), answer["observed"]["above"].as_u64())
+    };
+    let rain = |level| above(&["--values", RAIN, "--json", "--level", level]);
+    assert_eq!(rain("86.6"), (Some(0), Some(86.6), Some(0)));
+    assert_eq!(rain("86.5"), (Some(2), Some(86.5), Some(1)));
+    assert_eq!(rain("-1").0, Some(2));
+    let tens = ["--values", "tens.txt", "--json", "--level", "85"];
+    assert_eq!(above(&tens), (Some(0), Some(85.0), Some(0)));
+    assert_eq!(above(&[&tens[..], &["--class-width", "10"]].concat()), (Some(3), Some(85.0), Some(1)));
+    assert_eq!(above(&[&tens[..], &["--block-maxima"]].concat()), (Some(0), Some(85.0), Some(0)));
+    refused(place.path(), &["--values", "tens.txt", "--level", "inf"], "--level inf");
+}
+
 #[test]
 fn bad_input_gets_one_line_and_a_short_run_no_number() {
     let place = tempfile::tempdir().unwrap();

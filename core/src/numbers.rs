@@ -29,6 +29,12 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{count} {}", plural(count, noun))
 }
 
+/// What a list leaves out: `1 more job`, `23400 more jobs`.
+#[must_use]
+pub fn more(count: u64, noun: &str) -> String {
+    format!("{count} more {}", plural(count, noun))
+}
+
 /// A duration, or `–` for `None`.
 #[must_use]
 pub fn or_dash(value: Option<Ns>) -> String {
@@ -99,6 +105,11 @@ pub(crate) fn quantile(histogram: &Histogram, lost: u64, q: f64) -> Option<Ns> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_out_is_counted_in_english() {
+        assert_eq!((more(1, "gate"), more(2, "gate")), ("1 more gate".into(), "2 more gates".into()));
+    }
 
     #[test]
     fn a_level_that_is_shown_is_not_below_the_limit_that_it_stands_for() {

@@ -84,6 +84,9 @@ pub struct BoundArgs {
     /// Deadline to compare the samples with; bare numbers are µs
     #[arg(long, value_name = "TIME", value_parser = units::microseconds, conflicts_with = "values")]
     deadline: Option<Ns>,
+    /// Level to compare the numbers of --values with, in their unit
+    #[arg(long, value_name = "LEVEL", requires = "values", allow_negative_numbers = true)]
+    level: Option<f64>,
     #[command(flatten)]
     strict: Criteria,
     /// Quantity to analyse: cyclic, timer, wakeup, … [default: the main quantity of the first run]
@@ -136,8 +139,10 @@ pub fn run(args: BoundArgs) -> Result<ExitCode> {
     if let Some(p) = args.exceedance.filter(|p| !(*p > 0.0 && *p < 1.0)) {
         bail!("--exceedance {p}: must be between 0 and 1, for example 1e-9");
     }
-    if let Some(level) = args.threshold.filter(|level| !level.is_finite()) {
-        bail!("--threshold {level}: must be a number");
+    for (option, level) in [("--threshold", args.threshold), ("--level", args.level)] {
+        if let Some(level) = level.filter(|level| !level.is_finite()) {
+            bail!("{option} {level}: must be a number");
+        }
     }
     if args.needed {
         out::print(&needed(args.interval, args.exceedance, args.confidence))?;
@@ -161,10 +166,10 @@ pub fn run(args: BoundArgs) -> Result<ExitCode> {
     Ok(judged(&args, &answers))
 }
 
-/// Exit code: observed beyond the deadline, or possibly; or criteria not met.
+/// Exit code: observed beyond the deadline or level, or possibly; or criteria not met.
 fn judged(args: &BoundArgs, answers: &[&Answer]) -> ExitCode {
-    let of_deadline = |deadline: Ns| {
-        if answers.iter().any(|answer| answer.observed.max_ns > deadline.0 as f64) {
+    let of_level = |level: f64| {
+        if answers.iter().any(|answer| answer.observed.max_ns > level) {
             return exit::EXCEEDED;
         }
         let unknown = |o: &Observed| o.above > 0 || o.probability_upper.is_none();
@@ -178,17 +183,22 @@ fn judged(args: &BoundArgs, answers: &[&Answer]) -> ExitCode {
     let unmet = |answer: &&Answer| {
         answer.criteria.is_empty() || answer.criteria.iter().any(|one| one.met != Some(true))
     };
-    match args.deadline.map_or(0, of_deadline) {
+    match level(args).map_or(0, of_level) {
         0 if args.strict.is_asked() && answers.iter().any(unmet) => exit::INCONCLUSIVE.into(),
         code => code.into(),
     }
+}
+
+/// What the samples are compared with: ns, or the unit of --values.
+fn level(args: &BoundArgs) -> Option<f64> {
+    args.level.or(args.deadline.map(|deadline| deadline.0 as f64))
 }
 
 fn request(args: &BoundArgs) -> Request {
     Request {
         confidence: args.confidence,
         exceedance: args.exceedance,
-        deadline: args.deadline.map(|deadline| deadline.0 as f64),
+        deadline: level(args),
         threshold: args.threshold,
         beyond: args.beyond,
         // Plain numbers have no machine: their limit states the assumption.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{bail, Result};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::hwlat::{text, Hwlat, FORMAT, VERSION};
+use lathunt_core::numbers;
 use lathunt_core::peak::Peak;
 use lathunt_core::run::Run;
 use lathunt_core::series::{Quantity, Series};
@@ -161,9 +162,10 @@ fn verdict(report: &Hwlat, limit: Ns) -> ExitCode {
     }
     match report.not_judged_above(limit) {
         0 => ExitCode::SUCCESS,
-        more => {
+        others => {
+            let others = numbers::more(others, "gap");
             eprintln!(
-                "lathunt: inconclusive: {more} more gaps above {limit} were not judged; keep software off these CPUs \
+                "lathunt: inconclusive: only the worst gaps are judged, and there are {others} above {limit}; keep software off these CPUs \
                  (isolate), or raise --threshold"
             );
             exit::INCONCLUSIVE.into()

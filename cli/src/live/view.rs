@@ -1,5 +1,6 @@
 //! The table and the line of a running measurement. Draws, never computes.
 
+use lathunt_core::numbers;
 use lathunt_core::time::Ns;
 
 use super::state::{Progress, Row};
@@ -35,8 +36,8 @@ pub fn table(progress: &Progress, columns: usize, lines: usize) -> Vec<String> {
         format!("{:<label$.label$}{cells}  {}", row.label, row.culprit)
     }));
     if progress.rows.len() > rows.len() {
-        let more = progress.rows.len() - rows.len();
-        lines.push(format!("… {more} more lines, none with a larger maximum"));
+        let left_out = (progress.rows.len() - rows.len()) as u64;
+        lines.push(format!("… {}, none with a larger maximum", numbers::more(left_out, "line")));
     }
     lines.iter().map(|line| line.chars().take(columns.saturating_sub(1)).collect()).collect()
 }

@@ -17,7 +17,7 @@ use super::special::chi2_quantile_1;
 use super::tail::{total, Cell, Distribution, Rounding};
 use super::tail_gates::{fit_gate, resolution_gate, shape_gate, size_gate, LARGEST_SHARE};
 use super::{blocks, largest, threshold};
-use crate::numbers::{counted, plain, scientific_rounded_up, tenths_rounded_up};
+use crate::numbers::{counted, more, plain, scientific_rounded_up, tenths_rounded_up};
 use crate::stats::clusters::INDEPENDENT;
 use crate::stats::model_free::percent;
 use crate::time::{Cpu, Ns};
@@ -221,11 +221,11 @@ pub(super) fn conclude(answer: &mut Answer) {
         answer.extrapolated.value_ns = None;
         answer.extrapolated.upper_ns = None;
         answer.extrapolated.assumes = None;
-        let more = match refused.len() {
+        let others = match refused.len() {
             1 => String::new(),
-            n => format!(" (and {} more gates refused)", n - 1),
+            n => format!(" (and {} refused)", more(n as u64 - 1, "gate")),
         };
-        answer.extrapolated.reason = format!("no extrapolation: {first}{more}");
+        answer.extrapolated.reason = format!("no extrapolation: {first}{others}");
     }
 }
 

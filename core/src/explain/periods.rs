@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use self::jobs::Task;
 use super::intervals::Whose;
 use super::text::{cut, wrap};
+use crate::numbers::more;
 use crate::time::{Mono, Ns, Tid};
 use crate::trace::source::Source;
 
@@ -298,9 +299,9 @@ impl Periodic {
             ));
         }
         if let Some(longest) = self.longest_unseen_ns {
-            let jobs = self.unseen_ends;
+            let jobs = more(self.unseen_ends, "job");
             limits.push(format!(
-                "{jobs} more jobs have no known end (events were lost, or a switch was not recorded) and are not counted: \
+                "of {jobs} the end is not known (events were lost, or a switch was not recorded), and they are not counted: \
                  the longest took at most {longest}"
             ));
         }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::plan::{Plan, Planned, What};
 use super::survey::Mechanism;
+use crate::numbers::more;
 
 /// The whole plan. `done`: in the past tense.
 #[must_use]
@@ -85,7 +86,7 @@ fn threads(text: &mut String, plan: &Plan, what: What, title: &str) {
             .map(|(name, count)| if *count > 1 { format!("{name} ×{count}") } else { (*name).to_owned() })
             .collect();
         if names.len() > shown.len() {
-            shown.push(format!("{} more names", names.len() - shown.len()));
+            shown.push(more((names.len() - shown.len()) as u64, "name"));
         }
         let _ = writeln!(text, "  ~ {count} {title}  {old} -> {new}  ({})", shown.join(", "));
     }

@@ -1,6 +1,6 @@
 //! Fits the parts of a summary on a screen: the most important parts first, each with whole cases; the rest is counted.
 
-use crate::numbers::plural;
+use crate::numbers::more;
 
 /// A part of a summary that may be shortened or left out.
 pub(super) struct Block {
@@ -25,7 +25,7 @@ impl Block {
 
     fn shown(self, shown: usize) -> impl Iterator<Item = String> {
         let others = self.cases.len() - shown;
-        let counted = (others > 0).then(|| format!("  … {others} more {}", plural(others as u64, self.what)));
+        let counted = (others > 0).then(|| format!("  … {}", more(others as u64, self.what)));
         self.heading.into_iter().chain(self.cases.into_iter().take(shown).flatten()).chain(counted)
     }
 }

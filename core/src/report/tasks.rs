@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::figures::counted;
 use crate::application::{Blocking, Class, FaultPlace, Task, OTHERS};
-use crate::numbers::or_dash;
+use crate::numbers::{more, or_dash};
 use crate::printable::wrap;
 use crate::run::Run;
 use crate::series::Quantity;
@@ -30,7 +30,10 @@ pub fn text(run: &Run, width: usize, all: bool) -> String {
         lines.extend(block(task));
     }
     if run.tasks.len() > shown {
-        lines.push(format!("… {} more threads, none with a larger latency", run.tasks.len() - shown));
+        lines.push(format!(
+            "… {}, none with a larger latency",
+            more((run.tasks.len() - shown) as u64, "thread")
+        ));
     }
     if let Some(penalty) = &run.penalty {
         lines.push(format!(
@@ -90,7 +93,7 @@ fn block(task: &Task) -> Vec<String> {
     let unexpected = unexpected.iter().map(|one| wait(one, what[0]));
     lines.extend(unexpected.chain(planned.iter().map(|one| wait(one, what[1]))).take(WAITS));
     if task.blocking.len() > WAITS {
-        lines.push(format!("    … {} more places", task.blocking.len() - WAITS));
+        lines.push(format!("    … {}", more((task.blocking.len() - WAITS) as u64, "place")));
     }
     lines
 }

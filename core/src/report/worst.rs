@@ -1,5 +1,6 @@
 //! The threads in the worst cases of a recording: the victim, its waker, and the previous thread on the CPU.
 
+use crate::numbers::more;
 use crate::peak::{Context, Peak};
 use crate::printable::hanging;
 use crate::run::Run;
@@ -22,7 +23,7 @@ pub fn text(run: &Run, width: usize, all: bool) -> String {
         text.push_str(&format!("{}\n", line.trim_end()));
     }
     if lines.len() > shown {
-        text.push_str(&format!("… {} more cases\n", lines.len() - shown));
+        text.push_str(&format!("… {}\n", more((lines.len() - shown) as u64, "case")));
     }
     text + "\n"
 }
@@ -89,7 +90,7 @@ mod tests {
                      after hog/9 (RT 98)";
         assert_eq!(text.lines().nth(1), Some(first));
         assert_eq!(text.trim_end().lines().count(), 10);
-        assert!(text.ends_with("\n… 1 more cases\n\n"), "{text}");
+        assert!(text.ends_with("\n… 1 more case\n\n"), "{text}");
         let narrow = super::text(&run, 80, true);
         assert_eq!(narrow.matches("after hog/9 (RT 98)\n").count(), 9, "nothing is cut off: {narrow}");
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
