@@ -4,6 +4,7 @@
 //! were overrun, were unfinished at the end, or have no recorded end.
 
 mod coverage;
+mod names;
 mod pools;
 
 use std::collections::BTreeMap;
@@ -269,7 +270,9 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns, poo
         // Before all others: the figures of its threads mean little.
         verdict.reasons[verdict.failures..].rotate_right(1);
     }
-    coverage::doubts(run, tasks, deadline).into_iter().for_each(|reason| doubt(&mut verdict, reason));
+    let covered = coverage::doubts(run, tasks, deadline);
+    let named = names::doubts(tasks, &run.tasks, deadline);
+    covered.into_iter().chain(named).for_each(|reason| doubt(&mut verdict, reason));
     verdict
 }
 

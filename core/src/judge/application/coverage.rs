@@ -393,6 +393,6 @@ fn longest(task: &Task) -> Ns {
     }
 }
 
-fn longest_response(task: &Task) -> Ns {
+pub(super) fn longest_response(task: &Task) -> Ns {
     task.of(Quantity::Response).and_then(|series| series.histogram.max()).unwrap_or_default()
 }

@@ -80,6 +80,24 @@ fn an_application_is_judged_by_its_turns_also_those_without_a_response_time() {
     );
 }
 
+/// The thread is called `control` while it works, and `idle` while it waits.
+#[test]
+fn jobs_under_a_name_without_a_deadline_are_a_doubt_where_they_took_longer() {
+    let named = |tid, comm: &str, longest| {
+        let thread = Thread { tid: Tid(tid), comm: comm.to_owned(), ..task(longest).thread };
+        Task { thread, deadline_ns: None, ..task(longest) }
+    };
+    let of = |other: Task| {
+        let mut run = run(task(DEADLINE));
+        run.tasks.push(other);
+        names::doubts(&run.tasks[..1], &run.tasks, DEADLINE)
+    };
+    assert_eq!(of(named(7, "idle", DEADLINE)), Vec::<String>::new());
+    assert_eq!(of(named(8, "idle", Ns::from_ms(40))), Vec::<String>::new(), "another thread");
+    let doubts = of(named(7, "idle", Ns::from_ms(40)));
+    assert!(doubts.len() == 1 && doubts[0].contains("jobs as 'idle' too"), "{doubts:?}");
+}
+
 #[test]
 fn work_that_is_in_no_response_time_is_a_doubt_where_it_may_be_longer_than_the_deadline() {
     let outside = |longest| Task { outside_ns: Some(longest), ..task(DEADLINE) };
