@@ -267,6 +267,28 @@ mod tests {
     }
 
     #[test]
+    fn missed_activations_are_not_forgotten_in_a_sum_with_an_unknown_number_of_them() {
+        let of = |missed: Option<u64>| {
+            let mut series = with(&[]);
+            series.histogram.record(Ns::from_us(5));
+            series.missed = missed;
+            series
+        };
+        for (one, other, sum) in [
+            (Some(5), None, (None, 5)),
+            (None, Some(5), (None, 5)),
+            (None, None, (None, 0)),
+            (Some(5), Some(1), (Some(6), 0)),
+        ] {
+            let mut all = of(one);
+            all.lost_below_max = true;
+            all.add_samples(&of(other)).unwrap();
+            assert_eq!((all.missed, all.lost), sum, "{one:?} + {other:?}");
+            assert!(!all.lost_below_max && all.lost_within_ns.is_none());
+        }
+    }
+
+    #[test]
     fn the_longest_time_that_a_file_can_name_is_no_overflow() {
         let series = with(&[(1, 7), (u32::MAX, 6)]);
         assert_eq!(series.seconds.len(), 2);
