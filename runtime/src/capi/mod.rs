@@ -39,6 +39,11 @@ fn nanoseconds(time: &libc::timespec) -> Option<u64> {
     Some(seconds.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64))
 }
 
+/// A duration, which is not negative; `None`: not a valid one.
+fn duration(time: &libc::timespec) -> Option<u64> {
+    nanoseconds(time).filter(|_| time.tv_sec >= 0)
+}
+
 /// Sets errno.
 fn fail(error: i32) -> isize {
     // SAFETY: the calling thread's errno.

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::params::QUANTUM;
 use super::posix_attributes::Attributes;
 use super::threads::{create, set_result, start, CBody};
-use super::{absolute, fail, nanoseconds};
+use super::{duration, fail};
 use crate::config::Config;
 use crate::fiber::{self, Thread};
 use crate::ops::{self, with};
@@ -307,7 +307,7 @@ fn pause(until: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathunt_nanosleep(time: *const libc::timespec, _left: *mut libc::timespec) -> c_int {
     // SAFETY: the caller's promise.
-    let Some(ns) = (unsafe { time.as_ref() }).and_then(nanoseconds) else {
+    let Some(ns) = (unsafe { time.as_ref() }).and_then(duration) else {
         return fail(libc::EINVAL) as c_int;
     };
     ensure();
@@ -329,14 +329,14 @@ pub unsafe extern "C" fn lathunt_clock_nanosleep(
     _left: *mut libc::timespec,
 ) -> c_int {
     ensure();
+    const CLOCKS: [libc::clockid_t; 4] =
+        [libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI];
     // SAFETY: the caller's promise.
-    let until = if flags & libc::TIMER_ABSTIME != 0 {
-        // SAFETY: as above.
-        unsafe { absolute(clock, time) }
-    } else {
-        // SAFETY: as above.
-        unsafe { time.as_ref() }.and_then(nanoseconds).map(|ns| ops::now().saturating_add(ns))
-    };
+    let time = unsafe { time.as_ref() }.and_then(duration).filter(|_| CLOCKS.contains(&clock));
+    let until = time.map(|ns| match flags & libc::TIMER_ABSTIME {
+        0 => ops::now().saturating_add(ns),
+        _ => crate::clock::to_monotonic(clock, ns),
+    });
     until.map_or(libc::EINVAL, pause)
 }
 

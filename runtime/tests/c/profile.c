@@ -69,6 +69,12 @@ int main(void)
     soon.tv_nsec += 1000000;
     if (soon.tv_nsec >= 1000000000) { soon.tv_sec++; soon.tv_nsec -= 1000000000; }
     CHECK(sem_timedwait(&sem, &soon) == -1 && errno == ETIMEDOUT);
+    soon.tv_sec = -1;
+    CHECK(nanosleep(&soon, NULL) == -1 && errno == EINVAL);
+    CHECK(clock_nanosleep(CLOCK_MONOTONIC, 0, &soon, NULL) == EINVAL);
+    soon.tv_sec = 0;
+    CHECK(clock_nanosleep(999, 0, &soon, NULL) == EINVAL && clock_nanosleep(999, TIMER_ABSTIME, &soon, NULL) == EINVAL);
+    CHECK(clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &soon, NULL) == 0);
     printf("%s\n", "all");
     return 0;
 }
