@@ -41,6 +41,11 @@ pub(crate) fn hold(directory: &Path) -> Result<File> {
     locked(directory, libc::LOCK_SH)
 }
 
+/// Locks a directory that nobody holds, so that it can be removed.
+pub(crate) fn locked_to_remove(directory: &Path) -> Result<File> {
+    locked(directory, libc::LOCK_EX)
+}
+
 fn locked(directory: &Path, how: libc::c_int) -> Result<File> {
     let file =
         File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(directory)?;
@@ -97,14 +102,14 @@ pub fn left() -> Vec<PathBuf> {
             found.is_dir() && found.uid() == trusted::me() && found.mode() & 0o777 == 0o700
         })
     });
-    paths.into_iter().filter(|path| locked(path, libc::LOCK_EX).is_ok()).collect()
+    paths.into_iter().filter(|path| locked_to_remove(path).is_ok()).collect()
 }
 
 /// Removes the directories that [`left`] finds.
 #[must_use]
 pub fn remove_left() -> Vec<(PathBuf, Result<()>)> {
     let remove = |path: PathBuf| {
-        let removed = locked(&path, libc::LOCK_EX).and_then(|_held| fs::remove_dir_all(&path));
+        let removed = locked_to_remove(&path).and_then(|_held| fs::remove_dir_all(&path));
         (path, removed)
     };
     left().into_iter().map(remove).collect()

@@ -1,6 +1,7 @@
 //! What a recording leaves in its directory and on the machine.
 
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lathunt_host::testing::may_run;
@@ -76,6 +77,75 @@ fn what_a_killed_recording_leaves_is_removed_by_restore() {
     assert!(listed.contains(&left[0]), "{listed}");
     lathunt_ok(&["restore"]);
     assert_eq!(instances(), Vec::<String>::new());
+}
+
+/// A recording into `out` that has begun, with its instance.
+fn begun(out: &Path, arguments: &[&str]) -> (Child, String) {
+    let mut recording = Command::new(env!("CARGO_BIN_EXE_lathunt"));
+    recording.args(["trace", "-o", shown(out)]).args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    let recording = recording.spawn().unwrap();
+    let (tracefs, begin) = (Tracefs::open().expect("the test may trace"), Instant::now());
+    loop {
+        let on = |name: &String| {
+            let path = tracefs.root().join("instances").join(name).join("tracing_on");
+            std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
+        };
+        // A new instance is on until its settings are made.
+        let has_begun = out.join("trace.dat.head").exists();
+        if let Some(instance) = instances().into_iter().find(on).filter(|_| has_begun) {
+            return (recording, instance);
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "no recording began");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A container with the right to trace: its processes do not see that of the recording.
+#[test]
+#[ignore = "root: run by make test"]
+fn a_recording_is_left_alone_by_lathunt_in_another_pid_namespace() {
+    if !may_trace("a_recording_is_left_alone_by_lathunt_in_another_pid_namespace") {
+        return;
+    }
+    let (out, inner) = (directory(), directory());
+    let (mut recording, instance) = begun(out.path(), &["--", "sleep", "3"]);
+    let inside = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_lathunt")]).args(arguments);
+        command.output().unwrap()
+    };
+    let listed = inside(&["restore", "--list"]);
+    assert!(!String::from_utf8_lossy(&listed.stdout).contains(&instance), "{listed:?}");
+    let other = inside(&["trace", "-o", shown(inner.path()), "-D", "0.1"]);
+    assert!(other.status.success(), "{other:?}");
+    assert!(instances().contains(&instance));
+    assert_eq!(recording.wait().unwrap().code(), Some(0));
+    assert_eq!(conditions(out.path())["recording"]["switched_off"], false);
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn a_recording_that_another_program_switches_off_is_not_whole() {
+    if !may_trace("a_recording_that_another_program_switches_off_is_not_whole") {
+        return;
+    }
+    let tracefs = Tracefs::open().expect("the test may trace");
+    for (file, arguments) in [
+        ("tracing_on", &["-D", "60"][..]),
+        ("events/enable", &["-D", "60"]),
+        ("tracing_on", &["--", "sleep", "2"]),
+    ] {
+        let out = directory();
+        let (mut recording, instance) = begun(out.path(), arguments);
+        std::fs::write(tracefs.root().join("instances").join(instance).join(file), "0").unwrap();
+        let begin = Instant::now();
+        assert_eq!(recording.wait().unwrap().code(), Some(3), "{file} {arguments:?}");
+        assert!(begin.elapsed() < Duration::from_secs(30), "it ends, as nothing is left to wait for");
+        let conditions = conditions(out.path());
+        assert_eq!(conditions["recording"]["switched_off"], true, "{file} {arguments:?}");
+        let notes = conditions["recording"]["notes"].to_string();
+        assert!(notes.contains("another program switched off"), "{notes}");
+    }
 }
 
 #[test]

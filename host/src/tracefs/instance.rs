@@ -1,14 +1,16 @@
 //! A private instance of the trace buffer: created, configured, removed, and found again after a `kill -9`.
 //!
 //! Removing an instance removes everything in it, so its name is the journal: it contains the creating process and
-//! its start time. An instance whose creator is gone is removed by the next recording or by `lathunt restore`.
+//! its start time. An instance whose creator is gone is removed by the next recording or by `lathunt restore`. A creator in
+//! another PID or time namespace (a container) cannot be found by these numbers: it holds a lock on the directory.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::{read_whole, uprobes, Tracefs};
 use crate::error::{Error, Result};
+use crate::private_directory::{hold, locked_to_remove};
 
 const PREFIX: &str = "lathunt-";
 
@@ -16,6 +18,7 @@ const PREFIX: &str = "lathunt-";
 #[derive(Debug)]
 pub(crate) struct Instance {
     path: PathBuf,
+    _held: File,
 }
 
 impl Instance {
@@ -27,7 +30,11 @@ impl Instance {
         fs::create_dir(&path).map_err(|error| {
             Error::new("make", path.display().to_string(), error).hint("needs root and a writable tracefs")
         })?;
-        let instance = Instance { path };
+        let held = hold(&path).map_err(|error| {
+            let _ = fs::remove_dir(&path);
+            Error::new("lock", path.display().to_string(), error)
+        })?;
+        let instance = Instance { path, _held: held };
         instance.set("tracing_on", "0")?;
         Ok(instance)
     }
@@ -46,6 +53,11 @@ impl Instance {
     /// One write; never creates a file.
     pub fn write(&self, file: &str, value: &str) -> std::io::Result<()> {
         OpenOptions::new().write(true).open(self.path.join(file))?.write_all(value.as_bytes())
+    }
+
+    /// Whether it is off; each program with the right to trace can switch it off. Cost: one read of tracefs.
+    pub fn is_off(&self) -> bool {
+        self.text("tracing_on").trim_end() == "0"
     }
 
     /// Text of a file of the instance; empty if it is absent.
@@ -77,12 +89,18 @@ fn remove(path: &Path) -> std::io::Result<()> {
 #[must_use]
 pub fn left(tracefs: &Tracefs) -> Vec<PathBuf> {
     let probes = uprobes::left(tracefs).into_iter().map(|group| probe(tracefs, &group));
-    instances(tracefs).into_iter().chain(probes).collect()
+    instances(tracefs).filter(|path| is_left(path) == Some(true)).chain(probes).collect()
 }
 
-fn instances(tracefs: &Tracefs) -> Vec<PathBuf> {
+fn instances(tracefs: &Tracefs) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = fs::read_dir(tracefs.root().join("instances")).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| is_left(path).unwrap_or(false)).collect()
+    entries.map(|entry| entry.path())
+}
+
+/// Whether the process that started at that time lives: by its number, or because it holds an instance.
+pub(super) fn lives(tracefs: &Tracefs, process: u32, started: u64) -> bool {
+    let is_its = |path: &PathBuf| maker(path) == Some((process, started)) && is_left(path) == Some(false);
+    start_time(process) == Some(started) || instances(tracefs).any(|path| is_its(&path))
 }
 
 /// The path by which a uprobe is listed.
@@ -90,18 +108,30 @@ fn probe(tracefs: &Tracefs, group: &str) -> PathBuf {
     tracefs.root().join("events").join(group)
 }
 
-/// `None`: not ours.
-fn is_left(path: &Path) -> Option<bool> {
+/// The process that created it, and its start time; `None`: not ours.
+fn maker(path: &Path) -> Option<(u32, u64)> {
     let name = path.file_name()?.to_str()?.strip_prefix(PREFIX)?;
     let (_, maker) = name.split_once('-')?;
     let (process, started) = maker.split_once('-')?;
-    let (process, started): (u32, u64) = (process.parse().ok()?, started.parse().ok()?);
-    Some(start_time(process) != Some(started))
+    Some((process.parse().ok()?, started.parse().ok()?))
+}
+
+/// `None`: not ours.
+fn is_left(path: &Path) -> Option<bool> {
+    let (process, started) = maker(path)?;
+    Some(start_time(process) != Some(started) && locked_to_remove(path).is_ok())
+}
+
+/// As long as it is locked here, no process can take it for its own.
+fn remove_unheld(path: &Path) -> std::io::Result<()> {
+    let _locked = locked_to_remove(path)?;
+    remove(path)
 }
 
 /// Removes them; returns the result for each.
 pub fn remove_left(tracefs: &Tracefs) -> Vec<(PathBuf, std::io::Result<()>)> {
-    let mut done: Vec<_> = instances(tracefs).into_iter().map(|path| (path.clone(), remove(&path))).collect();
+    let unheld = instances(tracefs).filter(|path| is_left(path) == Some(true));
+    let mut done: Vec<_> = unheld.map(|path| (path.clone(), remove_unheld(&path))).collect();
     // A uprobe is busy while an instance records it.
     let probes = uprobes::left(tracefs).into_iter();
     done.extend(probes.map(|group| (probe(tracefs, &group), uprobes::remove(tracefs, &group))));
@@ -135,14 +165,25 @@ mod tests {
     fn an_instance_belongs_to_its_maker_while_that_one_lives() {
         let process = std::process::id();
         let started = start_time(process).unwrap();
-        let of = |name: String| is_left(&Path::new("/x").join(name));
+        let instances = tempfile::tempdir().unwrap();
+        let of = |name: String| {
+            let path = instances.path().join(name);
+            let _ = fs::create_dir(&path);
+            is_left(&path)
+        };
         assert_eq!(of(format!("lathunt-npt-{process}-{started}")), Some(false));
         assert_eq!(
             of(format!("lathunt-npt-{process}-{}", started + 1)),
             Some(true),
             "its number was used again"
         );
-        assert_eq!(of("lathunt-trace-4194305-1".to_owned()), Some(true));
+        let foreign = "lathunt-trace-4194305-1".to_owned();
+        assert_eq!(of(foreign.clone()), Some(true));
+        let held = hold(&instances.path().join(&foreign)).unwrap();
+        assert_eq!(of(foreign.clone()), Some(false), "its maker has another number in its own namespace");
+        assert!(remove_unheld(&instances.path().join(&foreign)).is_err());
+        drop(held);
+        assert_eq!(of(foreign), Some(true));
         assert_eq!(of("trace-cmd".to_owned()), None);
         assert_eq!(of("lathunt-trace-x-y".to_owned()), None);
         assert_eq!(of("lathunt-4194305-1".to_owned()), None);

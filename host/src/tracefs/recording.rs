@@ -18,6 +18,7 @@ use super::pages::CpuPages;
 use super::{EventSet, Tracefs};
 use crate::beneath::{Directory, Readers};
 use crate::error::{Error, Result};
+use crate::sched;
 
 /// Name of the recording in its directory.
 pub const FILE: &str = "trace.dat";
@@ -25,6 +26,9 @@ pub const FILE: &str = "trace.dat";
 pub const HEAD_FILE: &str = "trace.dat.head";
 /// Interval of emptying the rings; at a million events per second a ring of 16 MB is full after 0.25 s.
 const TURN: Duration = Duration::from_millis(20);
+/// Number of these intervals after which the switches of the instance are read: each program with the right to trace can
+/// switch it off, as `trace-cmd reset -a` does with all instances.
+const LOOK: u32 = 5;
 
 /// What to record, and how.
 #[derive(Clone, Debug)]
@@ -53,6 +57,10 @@ pub struct Recording {
     options: Options,
     description: Description,
     notes: Vec<String>,
+    /// Switched off here, so that it is not recording is right.
+    ended: bool,
+    /// Another program switched it off.
+    was_switched_off: bool,
 }
 
 /// Size and losses of a recording.
@@ -64,6 +72,8 @@ pub struct Summary {
     pub overwritten: u64,
     /// Events that the kernel dropped.
     pub dropped: u64,
+    /// Another program switched the recording off before its end: later events are missing.
+    pub was_switched_off: bool,
     /// Missing features of this kernel, and other notes: one line each.
     pub notes: Vec<String>,
 }
@@ -115,23 +125,30 @@ impl Recording {
         if let Err(error) = started {
             return Err(unfinished(cpus, &options.directory, error));
         }
-        Ok(Recording { cpus, instance, tracefs, options, description, notes })
+        let (ended, was_switched_off) = (false, false);
+        Ok(Recording { cpus, instance, tracefs, options, description, notes, ended, was_switched_off })
     }
 
-    /// Empties the rings until `stop`, or until the limit is reached, which is checked each round: data of one round, and
-    /// the rest in the rings, may exceed it.
+    /// Empties the rings until `stop`, until the limit is reached, which is checked each round (data of one round, and the
+    /// rest in the rings, may exceed it), or until another program switches the recording off.
     ///
     /// # Errors
     /// A full disk. [`Recording::finish`] keeps what was recorded until then.
     pub fn drain_until(&mut self, stop: &AtomicBool) -> Result<()> {
-        while !stop.load(Ordering::Relaxed) {
+        for turn in 1_u32.. {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
             std::thread::sleep(TURN);
+            if turn.is_multiple_of(LOOK) && self.is_switched_off() {
+                return Ok(());
+            }
             if self.options.newest_only {
                 continue;
             }
             if let Err(error) = self.cpus.iter_mut().try_for_each(CpuPages::drain) {
                 // The rings continue where the files end: no gap if the rest can be written at the end.
-                let _ = self.instance.set("tracing_on", "0");
+                let _ = self.switch_off();
                 self.notes.push(format!("recording of the kernel ended early: {error}"));
                 return Err(error);
             }
@@ -140,11 +157,34 @@ impl Recording {
                 self.notes.push(format!(
                     "recording of the kernel ended at the limit of {limit} bytes, with {written} written"
                 ));
-                self.instance.set("tracing_on", "0")?;
+                self.switch_off()?;
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    fn switch_off(&mut self) -> Result<()> {
+        self.is_switched_off();
+        self.ended = true;
+        self.instance.set("tracing_on", "0")
+    }
+
+    /// Whether another program switched off the instance or its context switches, which is noted once.
+    fn is_switched_off(&mut self) -> bool {
+        if self.ended || self.was_switched_off {
+            return self.was_switched_off;
+        }
+        let has_switches = self.instance.text("events/sched/sched_switch/enable").starts_with('1');
+        self.was_switched_off = self.instance.is_off() || !has_switches;
+        if self.was_switched_off {
+            self.notes.push(
+                "another program switched off this recording of the kernel (trace-cmd reset, or a write to tracing_on): \
+                 later events are missing"
+                    .to_owned(),
+            );
+        }
+        self.was_switched_off
     }
 
     /// Ends the recording and removes its files: the command that it is about did not start.
@@ -159,8 +199,9 @@ impl Recording {
     /// # Errors
     /// If the rest cannot be read or written.
     pub fn finish(mut self) -> Result<Recorded> {
-        self.instance.set("tracing_on", "0")?;
-        let (mut summary, mut read) = (Summary::default(), Ok(()));
+        self.switch_off()?;
+        let mut summary = Summary { was_switched_off: self.was_switched_off, ..Summary::default() };
+        let mut read = Ok(());
         self.description.cmdlines = cmdlines(&self.tracefs);
         for (number, cpu) in self.cpus.iter_mut().enumerate() {
             let text = self.instance.text(&format!("per_cpu/cpu{number}/stats"));
@@ -357,9 +398,12 @@ fn page_size() -> u32 {
     u32::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// Names of threads: those saved by the kernel while tracing, and those of live threads.
+/// Names of threads: those saved by the kernel while tracing, and those of live threads, if these have the kernel's ids.
 fn cmdlines(tracefs: &Tracefs) -> Vec<u8> {
     let mut text = tracefs.bytes("saved_cmdlines");
+    if !sched::ids_are_the_kernels() {
+        return text;
+    }
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number) {
         let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();

@@ -57,6 +57,8 @@ struct Record {
     overwritten: u64,
     /// Events dropped by the kernel.
     dropped: u64,
+    /// Another program switched the recording off before its end.
+    switched_off: bool,
     notes: Vec<String>,
 }
 
@@ -247,6 +249,7 @@ impl Ended {
                 record.bytes = summary.bytes;
                 record.overwritten = summary.overwritten;
                 record.dropped = summary.dropped;
+                record.switched_off = summary.was_switched_off;
                 record.notes.extend(summary.notes);
                 tracefs::FILE
             }
@@ -294,7 +297,8 @@ fn said(path: &Path, record: &Record, started: Instant) -> u8 {
     if !crate::out::print_or_say(&text) {
         return crate::exit::COULD_NOT_MEASURE;
     }
-    code_of(record.dropped + if record.flight { 0 } else { record.overwritten })
+    let overwritten = if record.flight { 0 } else { record.overwritten };
+    code_of(record.dropped + overwritten + u64::from(record.switched_off))
 }
 
 fn name(events: EventSet) -> &'static str {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lathunt_host::beneath::{Directory, Readers};
+use lathunt_host::sched;
 
 use crate::file;
 
@@ -99,6 +100,10 @@ impl Maps {
     }
 
     fn look_at(&mut self, process: u32) {
+        // In a container this is another process than that of this number in the events.
+        if !sched::ids_are_the_kernels() {
+            return;
+        }
         let Ok(text) = fs::read_to_string(format!("/proc/{process}/maps")) else { return };
         let files: String =
             text.lines().filter(|line| line.contains(" /")).fold(String::new(), |mut all, line| {

@@ -107,6 +107,8 @@ pub fn record(plan: &Plan) -> Result<ExitCode> {
                         eprintln!("lathunt: recording of the kernel ended early: {error}")
                     }
                     Err(_) => failed.store(true, Ordering::Relaxed),
+                    // At its limit, or switched off: nothing is left to wait for.
+                    Ok(()) if !has_child && !plan.user => failed.store(true, Ordering::Relaxed),
                     Ok(()) => {}
                 }
                 drained

@@ -59,10 +59,12 @@ pub fn run(options: &Options, per_cpu: bool, mut each: impl FnMut(&Sample)) -> R
         .open(instance.path().join("trace_pipe"))
         .map_err(|error| Error::new("read", "trace_pipe of the instance", error))?;
     let (begin, mut text, mut samples) = (Instant::now(), String::new(), Vec::new());
-    let (mut look, mut stopped) = (Look::now(), false);
+    let (mut look, mut stopped, mut was_off) = (Look::now(), false, false);
     while !stopped {
+        was_off = instance.is_off() || instance.text("current_tracer").trim_end() != "hwlat";
         stopped = begin.elapsed() >= Duration::from_nanos(options.duration.0)
-            || signals::stop_requested().is_some();
+            || signals::stop_requested().is_some()
+            || was_off;
         if stopped {
             instance.set("tracing_on", "0")?;
         } else {
@@ -92,7 +94,10 @@ pub fn run(options: &Options, per_cpu: bool, mut each: impl FnMut(&Sample)) -> R
         .iter()
         .filter(|one| !matches!(one.outcome, knob::Outcome::PutBack { .. }))
         .chain(before.iter().filter(|one| one.outcome.is_due()))
-        .map(ToString::to_string);
+        .map(ToString::to_string)
+        .chain(
+            was_off.then(|| "another program switched the tracer off: the rest was not watched".to_owned()),
+        );
     Ok(found(options, per_cpu, samples, Ns(watched), notes.collect()))
 }
 
@@ -190,6 +195,7 @@ fn found(options: &Options, per_cpu: bool, seen: Vec<Seen>, watched: Ns, mut not
             steal_ns: *steal_ns,
             ..Evidence::default()
         }),
+        threads: Vec::new(),
     };
     let mut worst: Vec<Gap> = seen.iter().map(gap).collect();
     worst.sort_by_key(|gap| std::cmp::Reverse(gap.gap_ns));
