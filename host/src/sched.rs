@@ -4,7 +4,9 @@
 //! thread sets itself up before it measures. If the kernel refuses, the error names *which* of the possible reasons it
 //! is (see [`denied`]): "operation not permitted" alone is misleading.
 
+use std::fs;
 use std::mem;
+use std::os::unix::fs::MetadataExt;
 
 use lathunt_core::application::policy_name;
 use lathunt_core::cpuset::{CpuSet, CPU_LIMIT};
@@ -64,6 +66,14 @@ impl Policy {
 pub fn tid() -> Tid {
     // SAFETY: gettid has no preconditions and cannot fail.
     Tid(unsafe { libc::gettid() })
+}
+
+/// Whether thread ids here are those of the kernel's own events: not in a PID namespace (a container), whose ids are its own.
+#[must_use]
+pub fn ids_are_the_kernels() -> bool {
+    /// Inode of the first PID namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO, since 3.8).
+    const FIRST: u64 = 0xEFFF_FFFC;
+    fs::metadata("/proc/self/ns/pid").is_ok_and(|space| space.ino() == FIRST)
 }
 
 /// Sets the policy of the calling thread; `priority` counts for real-time policies only.
@@ -142,7 +152,7 @@ pub fn set_affinity(cpus: &CpuSet) -> Result<()> {
 
 /// ` (cpuset /NAME)` if the process is in one other than the root's, which may be what limits its CPUs.
 fn by_cpuset() -> String {
-    let text = std::fs::read_to_string("/proc/self/cpuset").unwrap_or_default();
+    let text = fs::read_to_string("/proc/self/cpuset").unwrap_or_default();
     match text.trim() {
         "" | "/" => String::new(),
         name => format!(" (cpuset {name})"),

@@ -179,14 +179,18 @@ fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
     conditions.started = started;
     conditions.command = Some(crate::conditions::command_line());
     let mut run = Run::new(conditions);
-    let Some(found) = report.found.first() else { return run };
-    run.conditions.notes.extend(found.notes.iter().cloned());
-    run.conditions.during.left_cpu.clone_from(&found.left);
-    let series = |(cpu, histogram): (&_, &lathunt_core::histogram::Histogram)| {
-        Series::new(Quantity::Hardware, Some(*cpu), histogram.clone())
-    };
-    run.series.extend(found.histograms.iter().map(series));
-    run.peaks.extend(found.worst.iter().map(|gap| Peak {
+    for found in &report.found {
+        run.conditions.notes.extend(found.notes.iter().cloned());
+        run.conditions.during.left_cpu.extend(found.left.iter().cloned());
+        for (cpu, gaps) in &found.histograms {
+            let same = run.series.iter_mut().find(|series| series.cpu == Some(*cpu));
+            if same.is_none_or(|series| series.histogram.merge(gaps).is_err()) {
+                run.series.push(Series::new(Quantity::Hardware, Some(*cpu), gaps.clone()));
+            }
+        }
+    }
+    let worst = report.found.iter().flat_map(|found| &found.worst);
+    run.peaks.extend(worst.map(|gap| Peak {
         quantity: Quantity::Hardware,
         cpu: gap.cpu,
         begin: gap.at,
@@ -203,6 +207,7 @@ fn to_run(report: &Hwlat, cpus: &CpuSet, started: Option<String>) -> Run {
         during_action: false,
         counted_as: None,
     }));
+    run.peaks.sort_by_key(|peak| std::cmp::Reverse(peak.total_ns));
     run
 }
 

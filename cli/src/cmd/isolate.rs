@@ -14,7 +14,7 @@ use lathunt_core::isolate::{plan, text, Request};
 use lathunt_core::time::Ns;
 use lathunt_host::isolate::{self, survey, Isolation};
 use lathunt_host::tree::LIVE;
-use lathunt_host::{signals, wall};
+use lathunt_host::{sched, signals, wall};
 
 use super::units;
 use crate::out;
@@ -73,7 +73,8 @@ enum Action {
     },
     /// Restore everything
     ///
-    /// The kernel moves an interrupt only when it next fires. This waits for interrupts that have not moved back yet.
+    /// The kernel moves an interrupt only when it next fires. This waits for interrupts that have not moved back yet. Programs
+    /// that started while CPUs were isolated by affinity keep the CPUs that they inherited.
     Restore {
         /// Maximum time to wait for interrupts to move back
         #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::seconds)]
@@ -165,6 +166,10 @@ impl More {
 /// # Errors
 /// If the request makes no sense on this machine, or the kernel refuses; everything is unchanged then.
 pub fn run(args: IsolateArgs) -> Result<ExitCode> {
+    let moves = matches!(args.action, Action::Apply { .. } | Action::Run { .. } | Action::Verify { .. });
+    if moves && !sched::ids_are_the_kernels() {
+        bail!("cannot isolate in a PID namespace (a container): most threads of the machine are not visible here; run it in the machine's (docker run --pid=host)");
+    }
     match args.action {
         Action::Plan { what } => {
             let survey = survey::read(std::path::Path::new(LIVE))?;

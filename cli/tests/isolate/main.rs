@@ -285,6 +285,28 @@ fn verify_counts_what_comes_under_load_and_no_movable_interrupt_does() {
     assert!(causes.contains(&"local timer") && causes.contains(&"rescheduling"), "{causes:?}");
 }
 
+/// Short visits of a program of higher priority than the loop, between two looks at the threads.
+#[test]
+#[ignore = "root: run by make test"]
+fn a_program_that_visits_an_isolated_cpu_is_seen_in_the_gaps() {
+    if !may_change("isolate: verify, visited") {
+        return;
+    }
+    let (_machine, journal) = (machine(), journal());
+    let visits = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 0.37; \
+                  taskset -c 1 chrt -f 99 sh -c 'i=0; while [ $i -lt 4000 ]; do i=$((i+1)); done'; done";
+    let mut visitor = Command::new("sh").args(["-c", visits]).spawn().unwrap();
+    let arguments = ["verify", "-c", "1", "--by", "affinity", "-D", "3s", "--load", "none", "--json", "-q"];
+    let output = isolate(journal.path(), &arguments);
+    visitor.kill().unwrap();
+    visitor.wait().unwrap();
+    let report: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)));
+    assert_eq!((&report["verdict"], output.status.code()), (&"not_isolated".into(), Some(2)), "{report:#}");
+    let foreign = report["watched"]["foreign"].to_string();
+    assert!(foreign.contains("it ran there"), "{foreign}");
+}
+
 #[test]
 #[ignore = "root: run by make test"]
 fn verify_that_is_asked_to_end_gives_no_verdict_that_it_has_not_watched() {

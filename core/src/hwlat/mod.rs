@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conditions::LeftCpu;
 use crate::histogram::Histogram;
+use crate::series::Thread;
 use crate::time::{Cpu, Mono, Ns};
 use classify::Judgement;
 
@@ -32,6 +33,9 @@ pub struct Gap {
     pub gap_ns: Ns,
     /// Its cause.
     pub judgement: Judgement,
+    /// Threads that took part of it, other than the loop; empty also if there is no record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<Thread>,
 }
 
 /// What one detector found.
@@ -137,6 +141,7 @@ mod tests {
             at: Mono(0),
             gap_ns: Ns::from_us(us),
             judgement: Judgement { cause: Cause::Software, remainder_ns: None, reasons: Vec::new() },
+            threads: Vec::new(),
         };
         let found = Found {
             detector: "spin",

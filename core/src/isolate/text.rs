@@ -33,7 +33,13 @@ pub fn plan(plan: &Plan) -> String {
             );
             let _ = writeln!(text, "  ~ load balancing of the root set: 1 -> 0");
         }
-        Mechanism::Affinity => {}
+        Mechanism::Affinity => {
+            let _ = writeln!(
+                text,
+                "  Programs that start meanwhile inherit CPU {0}, and keep it after the restoration: taskset -apc {0},{1} PID",
+                plan.housekeeping, plan.cpus
+            );
+        }
     }
     for change in plan.changes.iter().filter(|change| !is_thread(change)) {
         let _ = writeln!(text, "  ~ {}  {} -> {}  ({})", change.path, change.old, change.new, change.of);

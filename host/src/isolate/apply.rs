@@ -29,7 +29,7 @@ pub struct Isolation {
 }
 
 /// Number of objects that one scan moved away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Interrupts.
     pub interrupts: usize,
@@ -37,6 +37,8 @@ pub struct Moved {
     pub threads: usize,
     /// Anything else.
     pub settings: usize,
+    /// Path and name of each of the threads.
+    pub named: Vec<String>,
 }
 
 /// Scans after which remaining newcomers are left to the next re-scan.
@@ -220,7 +222,10 @@ impl Isolation {
                 Ok(false) => {}
                 Ok(true) => match change.what {
                     What::Interrupt => moved.interrupts += 1,
-                    What::KernelThread | What::UserThread => moved.threads += 1,
+                    What::KernelThread | What::UserThread => {
+                        moved.threads += 1;
+                        moved.named.push(format!("{} ({})", change.path, change.of));
+                    }
                     What::DefaultAffinity | What::Mask | What::CpuSetting => moved.settings += 1,
                 },
                 Err(error) if is_gone(&error) => {}

@@ -1,7 +1,6 @@
 //! Identifies the clock of the other end: two ends of one boot share `CLOCK_MONOTONIC`.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 
 use lathunt_core::time::Tid;
 
@@ -20,10 +19,7 @@ pub fn of_boot() -> u64 {
 /// The id of the calling thread as in the kernel's own events; `None` in a PID namespace, where it has a different id.
 #[must_use]
 pub fn of_thread() -> Option<Tid> {
-    /// Inode of the first PID namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO, since 3.8).
-    const FIRST: u64 = 0xEFFF_FFFC;
-    let space = fs::metadata("/proc/self/ns/pid").ok()?;
-    (space.ino() == FIRST).then(crate::sched::tid)
+    crate::sched::ids_are_the_kernels().then(crate::sched::tid)
 }
 
 /// 64 random bits: the key of a session.

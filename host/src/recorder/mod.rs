@@ -64,6 +64,7 @@ pub(crate) use unfinished::cpu_time;
 use crate::bpf_object;
 use crate::clock;
 use crate::error::{Error, Result};
+use crate::sched;
 
 /// The program that finds out what each thread does when recording begins (src/bpf/start.h).
 const AT_START: &str = "on_each_task";
@@ -100,6 +101,9 @@ impl Recorder {
     /// As [`Recorder::start`]; `born` is asked once the programs record, before they find what each thread does then: it
     /// returns the threads to measure that are newer than [`Options::tids`], as loading takes up to seconds.
     pub(crate) fn start_with(options: &Options, born: impl FnOnce() -> Vec<Tid>) -> Result<Recorder> {
+        if !sched::ids_are_the_kernels() {
+            return Err(Error::refused("record", "the kernel", "this is a PID namespace (a container), with other thread ids than the kernel's; run it in that of the machine (docker run --pid=host)"));
+        }
         let mut open = bpf_object::open("recorder", OBJECT)?;
         let targets: Vec<String> = open.progs().map(|p| tracepoint(&p.section().to_string_lossy())).collect();
         let plan = Plan::of(&Kernel::probe(targets.iter().map(String::as_str))?)?;

@@ -2,7 +2,7 @@
 //!
 //! The instruments run there as separate processes (this binary again), so that no other thread of this process does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use lathunt_core::cpuset::CpuSet;
 use lathunt_core::isolate::interrupts::{self, Line};
 use lathunt_core::isolate::verify::{Gap, Latency, Verdict, Watched};
 use lathunt_core::run::Run;
-use lathunt_core::series::Quantity;
+use lathunt_core::series::{Quantity, Thread};
 use lathunt_core::time::{Cpu, Ns};
 use lathunt_host::isolate::tenant::IsolatedProgram;
-use lathunt_host::isolate::Isolation;
+use lathunt_host::isolate::{survey, Isolation};
 use lathunt_host::load::{Load, LoadSpec};
 use lathunt_host::topology::Topology;
 use lathunt_host::tree::{Tree, LIVE};
@@ -135,9 +135,7 @@ fn watch(isolation: &mut Isolation, how: &How, half: Ns, quiet: bool, watched: &
     let said = instrument(&arguments, &cpus, cgroup.as_deref(), &mut |pid| {
         let known = isolation.drifted.len();
         let moved = isolation.turn(&[pid])?;
-        if moved.threads > 0 {
-            foreign.push(format!("{} new threads were moved", moved.threads));
-        }
+        foreign.extend(moved.named.iter().map(|thread| format!("{thread}: moved")));
         foreign.extend(isolation.drifted.iter().skip(known).cloned());
         Ok(())
     });
@@ -145,13 +143,13 @@ fn watch(isolation: &mut Isolation, how: &How, half: Ns, quiet: bool, watched: &
     watched.seconds = begin.elapsed().as_secs_f64();
     watched.cut_short = signals::stop_requested().is_some();
     watched.foreign = foreign;
-    watched.gaps = said.and_then(|said| gaps(&said, &mut watched.notes)).map_or_else(
-        |error| {
-            watched.notes.push(format!("the spinning loop could not run: {error:#}"));
-            None
-        },
-        Some,
-    );
+    match said.and_then(|said| gaps(&said, &mut watched.notes)) {
+        Ok((gaps, threads)) => {
+            watched.gaps = Some(gaps);
+            watched.foreign.extend(programs(threads)?);
+        }
+        Err(error) => watched.notes.push(format!("the spinning loop could not run: {error:#}")),
+    }
     talk(quiet, "cyclic isolated");
     watched.after = latency(&cpus, cgroup.as_deref(), half, &mut watched.notes, &mut |pid| {
         isolation.turn(&[pid]).map(|_| ())
@@ -240,13 +238,29 @@ fn time(of: fn(&Tree) -> Option<BTreeMap<Cpu, Ns>>, cpus: &CpuSet) -> Option<Ns>
 }
 
 /// The gaps in the output of `hwlat --json`.
-fn gaps(said: &str, notes: &mut Vec<String>) -> Result<Vec<Gap>> {
+/// Of threads that took time of an isolated CPU, those of programs other than the loop, once each: kernel threads of a CPU
+/// cannot be kept away. A thread that has ended was a program's: those of the kernel stay.
+fn programs(threads: Vec<Thread>) -> Result<BTreeSet<String>> {
+    let survey = survey::read(std::path::Path::new(LIVE))?;
+    let own = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    let is_foreign = |thread: &Thread| {
+        let known = survey.threads.iter().find(|one| one.tid == thread.tid.0);
+        let of_kernel = known.map_or(thread.comm.starts_with("kworker/"), |known| known.kernel);
+        !of_kernel && thread.comm != own.trim_end()
+    };
+    Ok(threads.into_iter().filter(is_foreign).map(|thread| format!("{thread}: it ran there")).collect())
+}
+
+/// The worst gaps, and the threads that took time of them.
+fn gaps(said: &str, notes: &mut Vec<String>) -> Result<(Vec<Gap>, Vec<Thread>)> {
     let value: serde_json::Value = serde_json::from_str(said).context("its report is not JSON")?;
     let found = &value["found"][0];
     let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
     notes.extend(list(&found["notes"]).iter().map(|note| note.as_str().unwrap_or_default().to_owned()));
-    let gap = |one: serde_json::Value| {
+    let mut threads = Vec::new();
+    let mut gap = |one: serde_json::Value| {
         let one: lathunt_core::hwlat::Gap = serde_json::from_value(one).context("a gap of its report")?;
+        threads.extend(one.threads);
         Ok(Gap {
             cpu: one.cpu,
             gap_ns: one.gap_ns,
@@ -254,5 +268,6 @@ fn gaps(said: &str, notes: &mut Vec<String>) -> Result<Vec<Gap>> {
             reasons: one.judgement.reasons.join("; "),
         })
     };
-    list(&found["worst"]).into_iter().map(gap).collect()
+    let gaps = list(&found["worst"]).into_iter().map(&mut gap).collect::<Result<_>>()?;
+    Ok((gaps, threads))
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use lathunt_core::conditions::{Capability, LeftCpu};
 use lathunt_core::cpuset::CpuSet;
 use lathunt_core::explain::record::Record;
-use lathunt_core::explain::{explain_interval, Interval, Kind};
+use lathunt_core::explain::{explain_interval, Interval, Kind, Segment};
 use lathunt_core::histogram::{Histogram, Layout};
 use lathunt_core::hwlat::classify::{classify, Evidence};
 use lathunt_core::hwlat::{Found, Gap};
@@ -237,6 +237,8 @@ fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
             .map(|(cpu, ..)| *cpu)
             .collect();
         let ran = frozen.as_ref().and_then(|frozen| software(&raw, frozen, &symbols));
+        let threads = ran.iter().flatten().filter_map(|leaf| leaf.thread.clone()).collect();
+        let part = |leaf: Segment| (leaf.label, leaf.duration_ns);
         let unrecorded = match (frozen, raw.freeze) {
             _ if raw.elsewhere => "the loop was on another CPU",
             (Some(_), _) => "the kernel's record does not reach back that far",
@@ -247,7 +249,7 @@ fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
             gap_ns: raw.span.gap(),
             counter_ns: Some(raw.span.counter_ns),
             threshold_ns: options.threshold,
-            software: ran,
+            software: ran.map(|leaves| leaves.into_iter().map(part).collect()),
             unrecorded: (recorded || raw.elsewhere).then_some(unrecorded),
             smi: raw.smi,
             steal_ns: raw.steal_ns,
@@ -257,13 +259,14 @@ fn judged(book: Book, options: &Options, recorded: bool) -> Vec<Gap> {
             together: (options.cpus.len() > 1 && !raw.elsewhere)
                 .then_some((together.len(), options.cpus.len())),
         };
-        Gap { cpu: raw.cpu, at: raw.span.begin, gap_ns: evidence.gap_ns, judgement: classify(&evidence) }
+        let judgement = classify(&evidence);
+        Gap { cpu: raw.cpu, at: raw.span.begin, gap_ns: evidence.gap_ns, judgement, threads }
     };
     book.into_iter().map(judge).collect()
 }
 
 /// Everything except the loop itself that used the CPU inside the gap; `None` if the record does not cover it.
-fn software(raw: &Raw, frozen: &Frozen, symbols: &Symbols) -> Option<Vec<(String, Ns)>> {
+fn software(raw: &Raw, frozen: &Frozen, symbols: &Symbols) -> Option<Vec<Segment>> {
     let window = frozen.decode(symbols).ok()?;
     let interval = Interval { tid: raw.tid, cpu: raw.cpu, begin: raw.span.begin, end: raw.span.end };
     let explanation = explain_interval(&Record::new(&window), &interval);
@@ -272,6 +275,5 @@ fn software(raw: &Raw, frozen: &Frozen, symbols: &Symbols) -> Option<Vec<(String
         return None;
     }
     let own = |kind: Kind| matches!(kind, Kind::ReturnToUser | Kind::Running | Kind::Passage);
-    let others = leaves.iter().filter(|leaf| !own(leaf.kind));
-    Some(others.map(|leaf| (leaf.label.clone(), leaf.duration_ns)).collect())
+    Some(leaves.into_iter().filter(|leaf| !own(leaf.kind)).cloned().collect())
 }
