@@ -211,7 +211,7 @@ fn a_signal_that_comes_before_the_late_timer_of_a_sleep_does_not_hide_when_the_s
         return;
     }
     handle_signals();
-    for of in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME] {
+    for of in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI] {
         let tries = (0..TRIES).map(|nth| {
             let recorded = recorded(of, Ns(LEAD.0 << nth));
             (seen_with_a_signal(of, &recorded), recorded.unseen)

@@ -40,6 +40,7 @@ static __always_inline void forget(struct waking *w)
 		w->more_timers[i] = 0;
 	w->at = 0;
 	w->preempted = 0;
+	w->via = 0;
 	w->job_ended = 0;
 	w->armed = 0;
 	w->armed_timer = 0;
