@@ -132,3 +132,60 @@ fn the_first_job_of_a_thread_that_another_one_makes_real_time_in_its_wait_is_mea
         assert!(task.outside_ns < Some(Ns::from_ms(5)), "{:?}", task.outside_ns);
     }
 }
+
+/// Another thread makes it real-time while it runs, for [`LONG`] from then on; `preempted`: it loses the CPU meanwhile.
+fn at_work_when_it_was_made_real_time(preempted: bool) -> Task {
+    let (mut requests, mut request) = pipe().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let end = AtomicU64::new(u64::MAX);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            enter(CPU, 0);
+            tell.send(sched::tid()).unwrap();
+            while clock().0 < end.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+            for _ in 0..JOBS {
+                requests.read_exact(&mut [0]).unwrap();
+            }
+        });
+        enter_first(Cpu(1));
+        let tid = told.recv().unwrap();
+        let recording = recording();
+        std::thread::sleep(Duration::from_millis(20));
+        make_real_time(tid);
+        end.store((clock() + LONG).0, Ordering::Release);
+        if preempted {
+            std::thread::sleep(Duration::from_millis(20));
+            let above = scope.spawn(|| {
+                enter(CPU, 20);
+                spin_until(clock() + Ns::from_ms(1));
+            });
+            above.join().unwrap();
+        }
+        for _ in 0..JOBS {
+            until_asleep(tid);
+            request.write_all(&[0]).unwrap();
+        }
+        task_of(recording, tid)
+    })
+}
+
+#[test]
+#[ignore = "root: run by make test"]
+fn the_work_of_a_thread_that_becomes_real_time_while_it_runs_is_in_its_figures() {
+    let what = "the_work_of_a_thread_that_becomes_real_time_while_it_runs_is_in_its_figures";
+    if !may_run(what, lacks_bpf().or_else(one_cpu)) {
+        return;
+    }
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for preempted in [false, true] {
+        // A host that takes the CPU, or a kernel that hides a switch, spoils one.
+        let outside = || at_work_when_it_was_made_real_time(preempted).outside_ns;
+        let seen: Vec<_> = (0..3)
+            .map(|_| outside())
+            .take_while(|of| *of < Some(LONG.saturating_sub(Ns::from_ms(2))))
+            .collect();
+        assert!(seen.len() < 3, "preempted: {preempted}: {seen:?}");
+    }
+}

@@ -108,6 +108,7 @@ struct sched_dl_entity {
 } CORE;
 
 struct sched_info {
+	__u64 last_arrival; /* clock when it last got a CPU */
 	__u64 last_queued; /* clock when it began to wait for the CPU: woken, preempted or moved; 0: it does not wait */
 } CORE;
 

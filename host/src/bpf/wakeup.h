@@ -293,7 +293,9 @@ static __always_inline void wakeup_switched_out(struct cpu_block *b, __u64 at, s
 	}
 	if (ours)
 		activation_preempted(b, at, w, prev);
-	else if (w && (options & OPT_ACTIVATIONS))
+	else if (!w)
+		preempted_first(b, at, prev);
+	else if (options & OPT_ACTIVATIONS)
 		unseen_preempted(w, prev);
 }
 
