@@ -6,6 +6,8 @@ mod asleep;
 mod assumed;
 #[path = "record/backlog.rs"]
 mod backlog;
+#[path = "record/brief.rs"]
+mod brief;
 #[path = "record/changes.rs"]
 mod changes;
 #[path = "record/composed.rs"]
@@ -40,7 +42,7 @@ use std::process::{Child, Command, Output};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use lathunt_core::application::Class;
+use lathunt_core::application::{Class, OTHERS};
 use lathunt_core::run::Run;
 use lathunt_core::series::Quantity;
 use lathunt_core::time::{Cpu, Ns};

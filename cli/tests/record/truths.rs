@@ -1,6 +1,6 @@
 //! Applications that know the truth about themselves.
 
-use lathunt_core::application::{State, OTHERS};
+use lathunt_core::application::State;
 use lathunt_core::series::Series;
 
 use super::*;

@@ -8,8 +8,8 @@
 //! effect of another main wait and the time outside jobs, `job` is a job with its activations, `parts` splits its time, and
 //! `task` is the result.
 //!
-//! Memory is bounded: [`Tasks`] keeps a limited number of threads; one that has been idle for long is replaced by a new
-//! one, and all others are added up as [`OTHERS`] (`others`).
+//! Memory is bounded: [`Tasks`] keeps a limited number of threads; one that has ended, or has been idle for long, is replaced by
+//! a new one (`room`), and all others are added up as [`OTHERS`] (`others`).
 
 mod advice;
 mod candidates;
@@ -31,6 +31,7 @@ mod parts;
 mod paused;
 mod places;
 mod point;
+mod room;
 mod runs;
 mod several;
 mod sites;
@@ -66,11 +67,6 @@ use chain::Chain;
 use log::Log;
 use others::Others;
 
-/// Idle time after which a thread may be replaced by another one: most such threads have ended.
-const SILENT: Ns = Ns::from_ms(10_000);
-/// Minimum interval between two unsuccessful searches for such a thread.
-const LOOK_EVERY: Ns = Ns::from_ms(1_000);
-
 /// The threads of a recording.
 pub struct Tasks {
     limit: usize,
@@ -84,6 +80,7 @@ pub struct Tasks {
     ended: Vec<Log>,
     others: Others,
     not_kept: u64,
+    /// The last time when there was no room for another thread.
     looked: Option<Mono>,
     /// Jobs longer than this are requested; `None`: none.
     least: Option<Ns>,
@@ -156,6 +153,9 @@ impl Tasks {
         let since = self.logs.get(&activation.thread.tid).map(|log| log.at_work_since(activation));
         let (fresh, waker) = self.add_one(activation);
         let tid = activation.thread.tid;
+        if activation.point.syscall == Point::EXITS {
+            self.looked = None; // there may be room
+        }
         if let Some(asker) = self.logs.get_mut(&tid).and_then(Log::take_asker) {
             self.asks(asker, tid);
         }
@@ -257,24 +257,6 @@ impl Tasks {
         let deadline = self.deadlines.while_running(&chain.name());
         chain.blocked(&comm, tid, log.last());
         chain.add(&comm, &finished, deadline);
-    }
-
-    /// Moves the thread that has been idle longest to the others.
-    fn make_room(&mut self, now: Mono) -> bool {
-        if self.looked.is_some_and(|looked| now.since(looked) < LOOK_EVERY) {
-            return false;
-        }
-        let silent = self.logs.iter().min_by_key(|(_, log)| log.last());
-        let silent = silent.filter(|(_, log)| now.since(log.last()) >= SILENT).map(|(&tid, _)| tid);
-        let Some(mut log) = silent.and_then(|tid| self.logs.remove(&tid)) else {
-            self.looked = Some(now);
-            return false;
-        };
-        log.make_room(now, self.name);
-        if !log.is_empty() {
-            log.report(self.name).into_iter().for_each(|task| self.others.fold(task));
-        }
-        true
     }
 
     /// An activation in progress at the end of the recording: its missing times are set to the end.

@@ -47,6 +47,11 @@ impl Log {
         all.for_each(|(one, place)| self.step_learnt(one, place, name));
     }
 
+    /// Whether its response times are held to a deadline.
+    pub fn has_deadline(&self) -> bool {
+        self.due.deadline.is_some() || self.due.is_period
+    }
+
     /// Whether the thread has ended.
     pub fn has_ended(&self) -> bool {
         let last = self.learning.last().or(self.before.as_ref());

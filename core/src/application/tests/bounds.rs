@@ -106,3 +106,44 @@ fn of_the_sleeps_that_a_turn_overran_the_one_that_was_latest_counts() {
     let task = tasks.report().remove(0);
     assert_eq!((task.misses, task.miss_max_ns), (2, Some(Ns(900_000))));
 }
+
+#[test]
+fn a_thread_that_has_ended_makes_room_for_another_and_those_without_a_deadline_first() {
+    let turn = |tid: i32, comm: &str, at: u64, ends: bool| {
+        let exits = Point { syscall: Point::EXITS, ..Point::default() };
+        let a = activation(at, Via::Timer, if ends { exits } else { SLEEP });
+        Activation { thread: thread(tid, comm), ..a }
+    };
+    let deadlines = Deadlines::parse("control=1ms,judged=1ms,*=none", |text| {
+        text.trim_end_matches("ms").parse().map(Ns::from_ms).map_err(|_| String::new())
+    });
+    let mut tasks = Tasks::new(4, None, name).with_deadlines(deadlines.unwrap());
+    let mut at = 0;
+    let mut run = |tasks: &mut Tasks, tid, comm, turns| {
+        for turn_of in 1..=turns {
+            at += 10_000_000;
+            tasks.add(&turn(tid, comm, at, turn_of == turns));
+        }
+    };
+    run(&mut tasks, 100, "judged", 10);
+    (0..600).for_each(|tid| run(&mut tasks, 1_000 + tid, "short", 3));
+    run(&mut tasks, 7, "control", 10);
+    assert_eq!(tasks.not_kept(), 0);
+    let told = tasks.report();
+    let count = |comm: &str| -> u64 {
+        let of_it =
+            told.iter().filter(|task| task.thread.comm == comm).filter_map(|task| task.of(Quantity::Timer));
+        of_it.map(|series| series.histogram.count()).sum()
+    };
+    assert_eq!((count("judged"), count("control")), (10, 10));
+    assert_eq!(count("short") + count(OTHERS), 1_800);
+    // Threads that live keep their places.
+    let mut tasks = Tasks::new(4, None, name);
+    for tid in 0..5 {
+        tasks.add(&turn(tid, "lives", 1_000_000, false));
+    }
+    assert_eq!(tasks.not_kept(), 1);
+    tasks.add(&turn(0, "lives", 2_000_000, true));
+    tasks.add(&turn(4, "lives", 3_000_000, false));
+    assert_eq!(tasks.not_kept(), 1);
+}

@@ -3,7 +3,7 @@
 use serde_json::{json, Value};
 
 use super::*;
-use crate::application::Task;
+use crate::application::{Task, OTHERS};
 use crate::report;
 use crate::run::{Interference, Loss};
 use crate::time::{Prio, Tid};
@@ -208,4 +208,20 @@ fn counts_and_times_that_no_measurement_of_that_length_has_are_refused() {
         |run| run.tasks[0].miss_max_ns = Some(Ns(7)),
         "control/7 (RT 80): late by up to 7 ns, but no miss",
     );
+}
+
+#[test]
+fn threads_added_up_keep_missed_releases_without_a_period_and_no_other_thread_does() {
+    let read = |comm: &str| {
+        let mut run = application(Ns(60_000));
+        (run.tasks[0].thread.comm, run.tasks[0].period) = (comm.to_owned(), None);
+        let thread = run.tasks[0].thread.clone();
+        for series in &mut run.tasks[0].series {
+            series.thread = Some(thread.clone());
+            series.missed = (series.quantity == Quantity::Response).then_some(4);
+        }
+        Run::from_json(&run.to_json()).map(|run| run.verdict.unwrap().outcome)
+    };
+    assert_eq!(read(OTHERS).unwrap(), Some(Outcome::Inconclusive));
+    assert!(read("control").unwrap_err().to_string().contains("4 by its response times"));
 }
