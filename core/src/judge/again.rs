@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::application::Pools;
+use super::application::{judge_system, Pools};
 use super::{judge, judge_recording, Asked, Rules};
 use crate::application::{Task, OTHERS};
 use crate::numbers::counted;
@@ -121,7 +121,7 @@ fn rejudged(run: &Run, stored: &Verdict) -> Verdict {
     let instrument = |quantity| judge(run, stored.deadline_ns, &Rules::instrument(quantity));
     match (stored.judged_by, quantity) {
         (Some(JudgedBy::Hunt), _) => judge(run, stored.deadline_ns, &Rules::hunt()),
-        (Some(JudgedBy::Tasks), _) => judge(run, stored.deadline_ns, &Rules::tasks(run)),
+        (Some(JudgedBy::Tasks), _) => judge_system(run, stored.deadline_ns),
         (Some(JudgedBy::Instrument), Some(quantity)) => instrument(quantity),
         (None, Some(quantity)) if run.merged.is_empty() && run.tasks.is_empty() => {
             Verdict { judged_by: None, ..instrument(quantity) }

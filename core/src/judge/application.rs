@@ -83,7 +83,7 @@ pub fn judge_recording(run: &Run, asked: &Asked) -> Verdict {
 /// Judges an application by its response times, a system by its wake-up latencies.
 fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
     if !asked.is_application {
-        return judge(run, asked.deadline, &Rules::tasks(run));
+        return judge_system(run, asked.deadline);
     }
     let (groups, without) = groups(run, asked);
     let is_asked = asked.deadline.is_some() || run.tasks.iter().any(|task| task.held_to.is_some());
@@ -130,6 +130,34 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
         let deadline = |task: &Task| task.held_to.map_or(asked.deadline, |held| held.deadline_ns);
         let busy = |task: &&Task| deadline(task).is_some_and(|deadline| coverage::is_busy(task, deadline));
         verdict.reasons.extend(coverage::measured_from(run.tasks.iter().filter(busy)));
+    }
+    verdict
+}
+
+/// Judges the wake-ups of a system. The deadline of a thread's response is not known here, but a PASS does not stand beside a
+/// longer one.
+#[must_use]
+pub(super) fn judge_system(run: &Run, deadline: Option<Ns>) -> Verdict {
+    let mut verdict = judge(run, deadline, &Rules::tasks(run));
+    let Some(deadline) = deadline else { return verdict };
+    let late = |task: &&Task| {
+        let longest = task.of(Quantity::Response).and_then(|series| series.histogram.max());
+        longest > Some(deadline) || (task.misses > 0 && task.deadline_ns == Some(deadline))
+    };
+    let mut late = run.tasks.iter().filter(late);
+    if let Some(first) = late.next() {
+        let others = match late.count() {
+            0 => String::new(),
+            more => format!(" and of {}", counted(more as u64, "other thread")),
+        };
+        doubt(
+            &mut verdict,
+            format!(
+                "responses of {}{others} took longer than {deadline}, but only wake-ups are judged here. To judge responses, select \
+                 threads (--tasks comm:GLOB, pid:N) or start a COMMAND",
+                first.thread
+            ),
+        );
     }
     verdict
 }

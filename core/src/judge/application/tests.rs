@@ -9,6 +9,7 @@ use crate::run::Loss;
 use crate::series::{Series, Thread};
 use crate::time::{Cpu, Tid};
 
+mod doubtful;
 mod edited;
 mod waits;
 
