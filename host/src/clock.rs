@@ -1,7 +1,7 @@
 //! Reading the kernel's clocks. (Programming a wake-up: `instrument::cyclic`; the cost of reading by each path:
 //! `instrument::clock`.)
 
-use lathunt_core::time::Mono;
+use lathunt_core::time::{Mono, Ns};
 
 /// Now, in ns of clock `id`, which must exist. Some 20 ns; no system call if the vDSO serves the clock
 /// source and knows the clock.
@@ -22,6 +22,15 @@ pub(crate) fn arm_timers_of_clocks_that_are_set() {
         // SAFETY: `past` is valid to read; nothing is written when the remaining time is not asked for.
         unsafe { libc::clock_nanosleep(id, libc::TIMER_ABSTIME, &past, std::ptr::null_mut()) };
     }
+}
+
+/// A tick of the kernel (1/HZ): the resolution of its coarse clocks; zero if it has none.
+#[must_use]
+pub(crate) fn tick() -> Ns {
+    let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `tick` is valid to write to.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut tick) };
+    Ns(tick.tv_nsec as u64)
 }
 
 /// Now on `CLOCK_MONOTONIC`, the clock of this tool, which `bpf_ktime_get_ns` reads too.

@@ -3,6 +3,9 @@
 use super::parts::{Part, What, ARMED_LATE, HELD_UP, OUT_OF_BUDGET, OUT_OF_QUOTA, WOKEN_OUT_OF_QUOTA};
 use crate::series::Thread;
 
+/// Cause of the lateness that the granularity of the timer wheel adds to a timeout in ticks.
+pub(super) const WHEEL: &str = "timer wheel";
+
 /// The advice on `part`, the largest of a job of `thread`.
 pub(super) fn advice(part: &Part, thread: &Thread) -> String {
     let comm = &thread.comm;
@@ -37,6 +40,9 @@ pub(super) fn advice(part: &Part, thread: &Thread) -> String {
             None => "lock and touch memory before it is needed (mlockall, MAP_POPULATE)".to_owned(),
         },
         What::Blocked => format!("let another thread wait for this, and not {comm} within its job"),
+        What::Slack if part.cause == WHEEL => format!(
+            "let {comm} wait with poll and a timeout, or for a timerfd: they count in ns, and the timeout of its call in ticks (SO_RCVTIMEO)"
+        ),
         What::Slack => format!(
             "make {comm} a real-time thread, whose timers have no slack, or set its slack to 1 ns (prctl PR_SET_TIMERSLACK)"
         ),

@@ -193,6 +193,7 @@ impl Chain {
             unfinished.filter_map(|task| task.unfinished.clone()).max_by_key(|last| last.after_ns);
         let polls_from_ns = of(&whole.followed.threads, |task| task.polls_from_ns);
         let polls_every_ns = of(first, |task| task.polls_every_ns);
+        let released = tasks.iter().filter(|task| first.contains(&task.thread.tid));
         Task {
             thread,
             is_chosen: true,
@@ -206,6 +207,7 @@ impl Chain {
             stopped_ns: None,
             polls_from_ns,
             polls_every_ns,
+            rounded_ns: released.filter_map(|task| task.rounded_ns).max(),
             ..Sums::new(None).report(None, &Places::default(), false)
         }
     }

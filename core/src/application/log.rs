@@ -118,6 +118,8 @@ pub(super) struct Log {
     trial: Option<Trial>,
     /// Jobs by another main wait after the last job.
     later: Later,
+    /// The largest [`Activation::rounded`] of the releases of its jobs.
+    rounded: Option<Ns>,
 }
 
 /// The current job.
@@ -144,6 +146,8 @@ struct CurrentJob {
     delay: Ns,
     /// It began in the main sleep, but not at its end.
     is_interrupted: bool,
+    /// By how much earlier than its release the program may have asked for it.
+    rounded: Ns,
 }
 
 impl Log {
@@ -186,6 +190,7 @@ impl Log {
             ended_by_call: false,
             trial: None,
             later: Later::default(),
+            rounded: None,
         }
     }
 
@@ -357,6 +362,7 @@ impl Log {
                 let response = activation.blocked.since(job.part);
                 self.paused.finished(response);
                 self.spinning.finished(job.delay, response, job.execution);
+                self.rounded = self.rounded.max(Some(job.rounded).filter(|&rounded| rounded > Ns::ZERO));
                 self.perhaps_several(&job, last_one, place);
                 self.jobs.iter_mut().for_each(|jobs| jobs.ends(job.part, activation.blocked, name));
                 self.sums.finished(job.execution, Finished { response: Some(response), late, last });

@@ -131,6 +131,7 @@ fn add(sum: &mut Task, task: Task) {
     sum.misses += task.misses;
     sum.miss_max_ns = sum.miss_max_ns.max(task.miss_max_ns);
     sum.late_sleeps += task.late_sleeps;
+    sum.rounded_ns = sum.rounded_ns.max(task.rounded_ns);
     sum.slack_max_ns = sum.slack_max_ns.max(task.slack_max_ns);
     sum.not_recorded += task.not_recorded;
     sum.outside_ns = sum.outside_ns.max(task.outside_ns);
@@ -185,7 +186,9 @@ mod tests {
             others.fold(doubtful);
             assert_eq!(others.report().unwrap().outside_ns, Some(longest_ns));
         }
-        let slack = |longest| task(&|task| task.slack_max_ns = Some(Ns(longest)));
+        let slack = |longest| {
+            task(&|task| (task.slack_max_ns, task.rounded_ns) = (Some(Ns(longest)), Some(Ns(2 * longest))))
+        };
         let every = |interval| task(&|task| task.released_every_ns = Some(Ns(interval)));
         for order in [[5, 9], [9, 5]] {
             let mut others = Others::default();

@@ -4,7 +4,7 @@
 //! explanation ([`explanation`]), even if the flight recorder no longer holds its events. The task on the CPU in the
 //! meantime, and what the holder of a lock did, need the flight recorder: `explain::explain_job`.
 
-use super::advice::advice;
+use super::advice::{advice, WHEEL};
 use super::job::{Job, StartDelay};
 use super::point::{Class, Place};
 use crate::explain::causes::TIMER_LATE;
@@ -131,8 +131,9 @@ pub(super) fn step(
         waits(before, a, cursor, name, parts);
     }
     if let Some((due, _)) = a.timer.filter(|_| a.slack > Ns::ZERO) {
-        let label = "timer slack: its timer may expire this much later".to_owned();
-        push(parts, cursor, due + a.slack, What::Slack, label, "timer slack".to_owned());
+        let kind = if a.rounded > Ns::ZERO { WHEEL } else { "timer slack" };
+        let label = format!("{kind}: its timer may expire this much later");
+        push(parts, cursor, due + a.slack, What::Slack, label, kind.to_owned());
     }
     if a.is_thawed() {
         push(parts, cursor, a.waking, What::Stopped, FROZEN.to_owned(), FROZEN.to_owned());
@@ -386,6 +387,7 @@ fn clause(part: &Part, net: Ns) -> String {
             format!("another thread armed its timer {net} after it was due")
         }
         What::TimerLate => format!("its timer was {net} late"),
+        What::Slack if part.cause == WHEEL => format!("the timer wheel ran its timer {net} later"),
         What::Slack => format!("its timer had {net} of slack"),
         What::WakeUp => format!("waited {net} for a CPU ({})", part.cause),
         What::Stopped => format!("was {} for {net}", part.label),

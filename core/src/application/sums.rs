@@ -329,6 +329,7 @@ impl Sums {
             off_period_ns: None,
             several_jobs: None,
             polls_from_ns: None,
+            rounded_ns: None,
             off_cpu_ns: None,
             other_start: None,
             other_end: None,

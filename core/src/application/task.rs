@@ -69,6 +69,10 @@ pub struct Task {
     /// real-time threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slack_max_ns: Option<Ns>,
+    /// Timeouts that count in ticks released jobs: by how much earlier than the release the program may have asked for it, so
+    /// much longer a response may be. `None`: none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounded_ns: Option<Ns>,
     /// Activations that were not recorded, from the kernel's count of its switches and from wakings on its way to
     /// sleep: they are not part of any figure.
     #[serde(default)]

@@ -67,6 +67,7 @@ pub(super) fn activation(at: u64, via: Via, point: Point) -> Activation {
         shared: false,
         armed_late: false,
         armed_after: Ns::ZERO,
+        rounded: Ns::ZERO,
         contended: false,
         awake: false,
         stayed: false,

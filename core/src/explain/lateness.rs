@@ -88,6 +88,14 @@ impl<'w> Firing<'w> {
         }
     }
 
+    /// Whether it is the timeout of a call that counts in ticks.
+    fn is_on_the_wheel(&self, record: &Record<'_>) -> bool {
+        match self.expire.map(|(_, event)| event.kind) {
+            Some(What::TimerExpireEntry { function: Some(of), .. }) => record.text(of) == "process_timeout",
+            _ => false,
+        }
+    }
+
     /// Converts `at` from the timer's clock to that of the record; `None` if that is not possible.
     #[must_use]
     pub fn on_clock(&self, record: &Record, at: Ns) -> Option<Mono> {
@@ -170,7 +178,8 @@ pub(super) fn late(
     let mut parts = Vec::new();
     let due = firing.programmed().unwrap_or(begin).clamp(begin, handler);
     if due > begin {
-        let label = "the timer was programmed to expire later than requested (timer slack)";
+        let why = if firing.is_on_the_wheel(record) { "timer wheel" } else { "timer slack" };
+        let label = format!("the timer was programmed to expire later than requested ({why})");
         let mut slack = Segment::leaf(Kind::TimerLate, label, begin, due.since(begin));
         slack.evidence = firing.expire.iter().map(|(index, _)| record.evidence(*index)).collect();
         parts.push(slack);

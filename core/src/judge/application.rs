@@ -298,10 +298,25 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns, poo
         // Before all others: the figures of its threads mean little.
         verdict.reasons[verdict.failures..].rotate_right(1);
     }
+    let rounded = tasks.iter().filter_map(|task| rounded(task, deadline));
     let covered = coverage::doubts(run, tasks, deadline);
     let named = names::doubts(tasks, &run.tasks, deadline);
-    covered.into_iter().chain(named).for_each(|reason| doubt(&mut verdict, reason));
+    rounded.chain(covered).chain(named).for_each(|reason| doubt(&mut verdict, reason));
     verdict
+}
+
+/// Doubt about a thread whose jobs met `deadline` from the release that the kernel keeps in ticks, but perhaps not from the time
+/// that the program asked for.
+fn rounded(task: &Task, deadline: Ns) -> Option<String> {
+    let response = task.of(Quantity::Response)?.histogram.max().filter(|&response| response <= deadline)?;
+    let longest = response + task.rounded_ns.filter(|&rounded| response + rounded > deadline)?;
+    let wait = task.waits_in.as_deref().unwrap_or("its wait");
+    Some(format!(
+        "{}: the kernel counts timeouts of {wait} in ticks: a job may have taken up to {} since the time that the program asked \
+         for. Use poll with a timeout, or a timerfd, which count in ns",
+        task.thread,
+        longest.told_apart(deadline).0
+    ))
 }
 
 /// A doubt turns PASS into INCONCLUSIVE and replaces the claim as the reason; the claim itself stays in `model_free`.

@@ -114,6 +114,9 @@ fn in_all(task: &Task) -> String {
     if let Some(slack) = task.slack_max_ns {
         let _ = write!(line, "; up to {slack} of timer slack in its latencies");
     }
+    if let Some(rounded) = task.rounded_ns {
+        let _ = write!(line, "; its timeouts count in ticks: a response may be up to {rounded} longer");
+    }
     if task.not_recorded > 0 {
         let _ = write!(line, "; {} NOT RECORDED", counted(task.not_recorded, "activation"));
     }

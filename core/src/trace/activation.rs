@@ -29,6 +29,7 @@ impl Via {
     pub fn of_byte(byte: u8) -> Via {
         match byte & 3 {
             0 => Via::Thread,
+            _ if Via::is_by_wheel(byte) => Via::Timer,
             1 => Via::Timer,
             2 => Via::Interrupt,
             _ => Via::Unknown,
@@ -38,7 +39,13 @@ impl Via {
     /// [`Activation::by_timerfd`] in the same byte.
     #[must_use]
     pub fn is_by_timerfd(byte: u8) -> bool {
-        byte & 32 != 0
+        byte & 35 == 33
+    }
+
+    /// Whether the timeout of a call that counts in ticks did, in the same byte.
+    #[must_use]
+    pub fn is_by_wheel(byte: u8) -> bool {
+        byte & 35 == 34
     }
 }
 
@@ -140,6 +147,9 @@ pub struct Activation {
     pub timer: Option<(Mono, Mono)>,
     /// Part of the latency that is timer slack: in a SCHED_OTHER thread the latency counts from the requested time.
     pub slack: Ns,
+    /// The timeout of its call counts in ticks: its program may have asked for a time up to this much earlier than the due
+    /// time of `timer`. Zero: it counts in ns, or no timeout woke it.
+    pub rounded: Ns,
     /// When it was first switched in.
     pub switched_in: Mono,
     /// When it blocked.
@@ -232,7 +242,15 @@ impl Activation {
         };
         let expires = word(16);
         let armed_late = byte(104) & 2 != 0;
-        let (slack, armed_after) = if armed_late { (0, word(176)) } else { (word(176), 0) };
+        let by_wheel = Via::is_by_wheel(byte(103));
+        let (slack, armed_after, rounded) = match word(176) {
+            after if armed_late => (0, after, 0),
+            // A tick, and above it the slack in ticks.
+            ticks if by_wheel => {
+                ((ticks >> 32).saturating_mul(ticks & 0xffff_ffff), 0, 2 * (ticks & 0xffff_ffff))
+            }
+            slack => (slack, 0, 0),
+        };
         let activation = Activation {
             thread: thread(72, 88, 112),
             tgid: Tid(int(76)),
@@ -241,6 +259,7 @@ impl Activation {
             waking: Mono(word(8)),
             timer: (expires > 0).then(|| (Mono(expires), Mono(word(24)))),
             slack: Ns(slack),
+            rounded: Ns(rounded),
             switched_in: Mono(word(32)),
             blocked: Mono(word(40)),
             execution: Ns(word(48)),
@@ -404,6 +423,12 @@ mod tests {
         assert!(read.by_timerfd && read.out_of_quota && read.woken_out_of_quota && read.stopped);
         let none = |byte: u8| Via::of_byte(byte) == Via::Timer && !Via::is_by_timerfd(byte);
         assert!([5, 9, 17, 65, 129].into_iter().all(none), "flags");
+        assert!([34, 42, 98].into_iter().all(none), "on the timer wheel");
+        let mut in_ticks = bytes;
+        (in_ticks[103], in_ticks[104]) = (34, 0);
+        in_ticks[176..184].copy_from_slice(&(3 << 32 | 4_000u64).to_le_bytes());
+        let in_ticks = Activation::parse(&words(&in_ticks), 7).unwrap();
+        assert_eq!((in_ticks.slack, in_ticks.rounded, in_ticks.by_timerfd), (Ns(12_000), Ns(8_000), false));
         assert_eq!(read.thread.thread().to_string(), "victim/5 (RT 90)");
         assert_eq!(
             (read.waker.comm.text().as_str(), read.before.thread().to_string().as_str()),

@@ -25,6 +25,7 @@ enum via { VIA_THREAD, VIA_TIMER, VIA_INTERRUPT, VIA_UNKNOWN /* before the recor
 #define WOKEN_OUT_OF_QUOTA 8 /* woken while its control group had used up its CPU quota on the CPU where it was */
 #define OF_RESERVED 128 /* preempted while under SCHED_DEADLINE; `policy` is only the policy at its start */
 #define BY_TIMERFD 32 /* the timer that woke it is a timerfd, not the timeout of its call */
+#define BY_WHEEL (VIA_INTERRUPT | BY_TIMERFD) /* the timeout of its call, in ticks (wheel.h) */
 #define AFTER_SEVERAL 64 /* `prev` had the CPU for less than half of the time since the waking */
 enum activation_flag {
 	ACT_SHARED = 1,
@@ -74,7 +75,7 @@ struct activation {
 	__u64 late_sleep; /* time of the last one */
 	__u64 late_by;	  /* by how much a time had passed at most */
 	__u64 slack;	  /* part of its lateness that is timer slack; ACT_ARMED_LATE: by how much another thread armed its timer
-			   * after it was due */
+			   * after it was due; BY_WHEEL: a tick in ns, and above it that part in ticks (wheel.h) */
 	__u32 site;	  /* call site that led to `syscall` (site.h); 0, 1: unknown */
 	__u16 stack;  /* hash of the stack pointer at that site */
 	__u16 source; /* hash of the timer that woke it; 0: the timeout of its call */

@@ -98,7 +98,7 @@ struct open_window {
 };
 
 /* Whose a timer is. */
-enum timer_of { OF_OTHER, OF_TIMERFD, OF_CALL };
+enum timer_of { OF_OTHER, OF_TIMERFD, OF_CALL, OF_WHEEL, OF_TIMEOUT /* of a call, on the wheel */ };
 
 /* A timer callback that is running. */
 struct open_timer {

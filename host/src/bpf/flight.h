@@ -77,6 +77,22 @@ static __always_inline void flight_wide(struct cpu_block *b, __u64 at, __u32 kin
 	flight_close(r, stamp);
 }
 
+/* A timer's handler begins. `expires`: with its slack; `soft`: in a softirq. */
+static __always_inline void flight_timer(struct cpu_block *b, __u64 at, bool soft, __u64 expires, __u64 slack, __u64 timer,
+					 __u64 function)
+{
+	__u32 stamp;
+	struct flight_rec *r = flight_open(b, at, K_TIMER_ENTRY, soft ? IRQS_ON : IRQS_OFF, &stamp);
+
+	r->current = current_tid();
+	r->flag = soft;
+	r->expires = expires;
+	r->tid = slack < 0x7fffffff ? slack : 0;
+	r->wide[0] = timer;
+	r->wide[1] = function;
+	flight_close(r, stamp);
+}
+
 static __always_inline void flight_comm(struct flight_rec *r, struct task_struct *p)
 {
 	r->wide[0] = *(__u64 *)&p->comm[0];

@@ -94,8 +94,18 @@ struct hrtimer_sleeper {
 	struct task_struct *task;
 } CORE;
 
+/* A timer of the timer wheel. */
+struct timer_list {
+	unsigned long expires; /* jiffies, as asked for */
+	void *function;
+	__u32 flags;
+} CORE;
+
+#define TIMER_DEFERRABLE 0x00080000 /* include/linux/timer.h */
+
 /* Addresses of timer functions: static ones, which BTF does not list; 0: unknown. */
 extern const void hrtimer_wakeup __ksym __weak; /* the thread that sleeps */
+extern const void process_timeout __ksym __weak; /* the thread in schedule_timeout() */
 extern const void posix_timer_fn __ksym __weak;
 extern const void it_real_fn __ksym __weak; /* setitimer */
 extern const void timerfd_tmrproc __ksym __weak;

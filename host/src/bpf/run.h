@@ -6,17 +6,22 @@
 #include "begun.h"
 #include "quota.h"
 
+static __always_inline __u8 via_timer(__u8 of)
+{
+	return of == OF_TIMERFD ? VIA_TIMER | BY_TIMERFD : of == OF_TIMEOUT ? BY_WHEEL : VIA_TIMER;
+}
+
 static __always_inline void activation_waking(struct cpu_block *b, struct waking *w, struct open_timer *t,
 					      struct task_struct *waker)
 {
 	bool interrupt = b->window[LEVEL_IRQ].open || b->window[LEVEL_VECTOR].open || b->window[LEVEL_SOFTIRQ].open;
 
 	w->flags = t && t->armed_late ? ACT_ARMED_LATE : 0;
-	w->via = t ? t->of == OF_TIMERFD ? VIA_TIMER | BY_TIMERFD : VIA_TIMER : interrupt ? VIA_INTERRUPT : VIA_THREAD;
+	w->via = t ? via_timer(t->of) : interrupt ? VIA_INTERRUPT : VIA_THREAD;
 	w->waker_tid = waker->pid;
 	w->waker_prio = waker->prio;
 	w->waker_cpu = bpf_get_smp_processor_id();
-	w->source = t && t->of != OF_CALL ? hash_of(*(volatile __u64 *)&t->timer) : 0;
+	w->source = t && t->of != OF_CALL && t->of != OF_TIMEOUT ? hash_of(*(volatile __u64 *)&t->timer) : 0;
 	copy_comm(w->waker_comm, waker);
 }
 

@@ -14,6 +14,7 @@
  * A preemption is not a wake-up: a task that was switched out runnable has no waking.
  * Not in it: the path from the switch to user space. */
 #include "first_block.h"
+#include "wheel.h"
 
 static __always_inline bool is_measured(struct task_struct *p)
 {
@@ -110,7 +111,7 @@ static __always_inline void wakeup_on_the_way(struct cpu_block *b, __u64 at, str
 		return;
 	if (options & OPT_ACTIVATIONS)
 		activation_turns(b, at, w, p);
-	if (w->expires && wakeup_ended(b, at, p, 0, w->expires, w->entry, false, false))
+	if (w->expires && wakeup_ended(b, at, p, 0, expiry_of(w), w->entry, false, false))
 		__sync_fetch_and_or(&b->request, TRIGGER_KERNEL);
 }
 
@@ -137,6 +138,8 @@ static __always_inline void wakeup_waking(struct cpu_block *b, __u64 at, struct 
 	w->slack = 0;
 	if (t && t->armed_late)
 		w->slack = armed_after(w, t);
+	else if (t && t->of >= OF_WHEEL)
+		rounded_up(w, t);
 	else if (t && ordinary)
 		slack_counts(w, t);
 	if (w->sleep && !(t && t->of == OF_CALL))
@@ -330,7 +333,7 @@ static __always_inline bool wakeup_switched_in(struct cpu_block *b, __u64 at, st
 		return false;
 	}
 	waking = w->at;
-	expires = w->expires;
+	expires = expiry_of(w);
 	w->at = 0;
 	if (waking > at || expires > at) {
 		lose(b, LOST_EARLY);
@@ -354,22 +357,13 @@ static __always_inline void switch_ends(struct cpu_block *b, __u64 at)
 static __always_inline void timer_begins(struct cpu_block *b, __u64 at, struct hrtimer *timer)
 {
 	bool soft = timer->is_soft, armed_late;
-	__u64 expires = due_since(timer, at, &armed_late);
+	__u64 expires = due_since(timer, at, &armed_late), slack = armed_late ? 0 : slack_of(timer);
 	struct open_timer *t = &b->timer[soft];
 	__s32 tid = current_tid();
-	struct flight_rec *r;
-	__u32 stamp;
 
-	if (is_on(b)) {
-		r = flight_open(b, at, K_TIMER_ENTRY, soft ? IRQS_ON : IRQS_OFF, &stamp);
-		r->current = tid;
-		r->flag = soft;
-		r->expires = expires;
-		r->tid = !armed_late && slack_of(timer) < 0x7fffffff ? slack_of(timer) : 0;
-		r->wide[0] = (__u64)timer;
-		r->wide[1] = bpf_core_field_exists(timer->function) ? (__u64)timer->function : 0;
-		flight_close(r, stamp);
-	}
+	if (is_on(b))
+		flight_timer(b, at, soft, expires, slack, (__u64)timer,
+			     bpf_core_field_exists(timer->function) ? (__u64)timer->function : 0);
 	t->timer = (__u64)timer;
 	t->expires = expires;
 	t->entry = at;

@@ -116,6 +116,7 @@ impl Recorder {
         for mut map in open.maps_mut() {
             let set = match map.name().to_str() {
                 Some("blocks") => map.set_max_entries(cpus as u32),
+                Some(".rodata.tick") => map.set_initial_value(&clock::tick().0.to_ne_bytes()),
                 Some(".rodata.options") => map.set_initial_value(&options.bits().to_ne_bytes()),
                 Some(".rodata.followed") => {
                     options.follow.as_ref().map_or(Ok(()), |follow| map.set_initial_value(&follow.bytes()))

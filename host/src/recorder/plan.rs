@@ -33,7 +33,14 @@ pub(super) struct Plan {
 }
 
 /// Without these there is no recorder.
-const REQUIRED: [&str; 4] = ["sched_switch", "sched_waking", "hrtimer_expire_entry", "hrtimer_expire_exit"];
+const REQUIRED: [&str; 6] = [
+    "sched_switch",
+    "sched_waking",
+    "hrtimer_expire_entry",
+    "hrtimer_expire_exit",
+    "timer_expire_entry",
+    "timer_expire_exit",
+];
 
 /// Worth a note if missing; all others depend on the architecture.
 const WANTED: [(&str, &str); 9] = [

@@ -224,6 +224,7 @@ impl Recorder {
             woken_out_of_quota: false,
             after_several: false,
             slack: Ns::ZERO,
+            rounded: Ns::ZERO,
             blocks: seen.blocks.wrapping_add(1).wrapping_add(slot.jobs_of(seen.policy)),
             late_sleeps: None,
         })

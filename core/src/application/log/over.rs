@@ -24,6 +24,7 @@ impl CurrentJob {
             fed: None,
             delay: activation.switched_in.since(begin),
             is_interrupted,
+            rounded: activation.rounded,
         }
     }
 }

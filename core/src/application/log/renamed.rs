@@ -83,6 +83,7 @@ impl Log {
         self.ends.begin_window();
         self.paused.begin_window();
         self.spinning.begin_window();
+        self.rounded = None;
         if self.unfinished.take().is_some() {
             self.current = None;
         }

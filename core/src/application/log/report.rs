@@ -37,6 +37,7 @@ impl Log {
         Task {
             is_chosen,
             polls_from_ns: main.filter(|_| !is_chosen).and_then(|main| self.paused.polls_from(main, timed)),
+            rounded_ns: self.rounded,
             off_cpu_ns: self.spinning.may_spin().filter(|_| !is_chosen),
             other_start,
             unfinished: self.unfinished.clone(),

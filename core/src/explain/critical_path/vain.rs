@@ -340,7 +340,7 @@ impl Walk<'_, '_> {
 
 /// Whether a timer with this function ends the sleep that set it; others send a signal.
 fn is_timeout(function: &str) -> bool {
-    function.is_empty() || function == "hrtimer_wakeup"
+    function.is_empty() || matches!(function, "hrtimer_wakeup" | "process_timeout")
 }
 
 /// Whether `again` is `call`, made again after a signal.

@@ -44,6 +44,7 @@ pub fn late(tid: i32, latency: u64, number: u64) -> (Activation, Frozen) {
         shared: false,
         armed_late: false,
         armed_after: Ns::ZERO,
+        rounded: Ns::ZERO,
         contended: false,
         awake: false,
         stayed: false,
