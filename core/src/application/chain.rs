@@ -345,6 +345,7 @@ mod tests {
             after_ns: Ns(50 * MS),
             place: None,
             out_of_quota: false,
+            locked_ns: None,
         };
         let with = |tid, state, deadline| {
             let mut task = Sums::new(None).report(None, &Places::default(), false);

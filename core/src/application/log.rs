@@ -77,6 +77,8 @@ pub(super) struct Log {
     open: Option<(Activation, State)>,
     /// The job without an end.
     unfinished: Option<Unfinished>,
+    /// The job in progress when the window ended.
+    going_on: Option<Unfinished>,
     stopped: Option<Ns>, // in its main wait, until the recording ended
     /// Jobs for all possible main waits, and the time outside jobs.
     candidates: Candidates,
@@ -142,6 +144,8 @@ struct CurrentJob {
     alternated: Option<(Mono, Ns)>,
     /// End of its first wait for input from a thread that does not work for it, and the longest span around that wait.
     fed: Option<(Mono, Ns)>,
+    /// Its longest wait for a mutex.
+    locked: Option<Ns>,
     /// From the release until it ran.
     delay: Ns,
     /// It began in the main sleep, but not at its end.
@@ -168,6 +172,7 @@ impl Log {
             lost_since: None,
             open: None,
             unfinished: None,
+            going_on: None,
             stopped: None,
             candidates: Candidates::default(),
             jobs: None,
@@ -256,7 +261,10 @@ impl Log {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.unfinished.is_none() && self.has_no_figures() && !self.names.has_earlier_figures()
+        self.unfinished.is_none()
+            && self.going_on.is_none()
+            && self.has_no_figures()
+            && !self.names.has_earlier_figures()
     }
 
     fn has_no_figures(&self) -> bool {
@@ -339,6 +347,8 @@ impl Log {
                 self.sums.blocked(left, activation.waking.since(since), since, over::released_by(activation));
                 self.perhaps_idle(left, since, activation);
                 self.perhaps_end(left, since, before.as_ref(), activation);
+                let locked = self.is_mutex(left, before.as_ref()).then(|| activation.waking.since(since));
+                self.current.iter_mut().for_each(|job| job.locked = job.locked.max(locked));
             }
             None => {}
         }

@@ -42,6 +42,7 @@ mod task;
 mod unfinished;
 mod usual;
 mod waiting;
+mod windows;
 
 pub use chain::Followed;
 pub use deadlines::{AppliedDeadline, Deadlines, Limit};
@@ -306,28 +307,6 @@ impl Tasks {
                 log.into_iter().zip(since).for_each(|(log, since)| log.releaser_ran(since, end));
             }
         }
-    }
-
-    /// The window ends: [`Tasks::take_jobs`] also returns the longest jobs of threads that seem to wait elsewhere by now.
-    pub fn ends_window(&mut self) {
-        self.logs.values_mut().for_each(Log::ends_with_thread);
-        for log in self.logs.values_mut().filter(|_| self.least.is_some()) {
-            self.jobs.extend(log.take_last_jobs());
-        }
-    }
-
-    /// Resets the figures. The state of each thread is kept until it ends: a job may last for several windows.
-    pub fn begin_window(&mut self) {
-        self.least = self.least.map(|_| Ns::ZERO); // none is known in the new window
-        self.others = Others::default();
-        self.ended.clear();
-        self.logs.values_mut().for_each(|log| log.begin_window(self.name));
-        self.logs.retain(|_, log| !log.has_ended());
-        let logs = &self.logs;
-        self.wakes.retain(|_, woken| {
-            woken.retain(|tid| logs.contains_key(tid));
-            !woken.is_empty()
-        });
     }
 
     /// Activations of threads beyond the limit so far: only their wake-ups are counted.

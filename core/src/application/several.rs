@@ -11,6 +11,8 @@
 //! always does so never ends a wait, so it does not show among the releases: unless the sources of the loop are known
 //! ([`Sources`]), no length of one job is certain.
 //!
+//! A wait for a mutex is within one job, whoever held it: that job takes at least as long.
+//!
 //! A job may also wait for input from another thread, or the thread takes turns between two sources. The latter shows if the
 //! input comes at its own times, whatever the job did before ([`Slope`]), and no recorded event is a request for it.
 
@@ -53,6 +55,8 @@ pub(super) struct Late {
     pub fed: Option<Ns>,
     /// The same if it waited for another job elsewhere: in a thread that may do so anywhere, and in a periodic one.
     pub idle: Option<[Ns; 2]>,
+    /// Its longest wait for a mutex: no job starts or ends in it.
+    pub locked: Ns,
     /// How it was released; `None`: no other job can be queued meanwhile.
     pub from: Option<From>,
 }
@@ -179,7 +183,7 @@ impl Several {
             Queue::OfOthers if shortest.is_some_and(|shortest| all <= shortest) => all,
             Queue::OfOthers | Queue::OfUnknown => Ns::ZERO,
         };
-        by_timer.min(by_others)
+        by_timer.min(by_others).max(span.locked)
     }
 
     /// Latest possible release of the last job of `log`.
@@ -213,7 +217,16 @@ mod tests {
     }
 
     fn late(begin: u64, end: u64, deadline: Ns, from: Option<From>) -> Late {
-        Late { begin: Mono(begin), end: Mono(end), deadline, part: None, fed: None, idle: None, from }
+        Late {
+            begin: Mono(begin),
+            end: Mono(end),
+            deadline,
+            part: None,
+            fed: None,
+            idle: None,
+            locked: Ns::ZERO,
+            from,
+        }
     }
 
     #[test]
@@ -282,6 +295,20 @@ mod tests {
         assert!(of(None).is_some() && of(Some(Ns(41 * MS))).is_some());
         assert_eq!(of(Some(Ns(42 * MS))), None);
         assert_eq!(told(&[], None, None), None);
+    }
+
+    #[test]
+    fn the_job_that_waited_for_a_mutex_took_at_least_that_long() {
+        let of = |locked_ms| {
+            let mut several = Several::default();
+            let from = Some(from(Via::Thread));
+            several
+                .late(Late { locked: Ns(locked_ms * MS), ..late(0, 42 * MS, Ns::from_ms(40), from) }, true);
+            several.releaser_ran(Mono(MS), Mono(42 * MS));
+            several.report(None, true).map(|several| several.certain_ns)
+        };
+        assert_eq!(of(41), None, "however the turn is divided, one job exceeded 40 ms");
+        assert_eq!(of(40), Some(Ns(40 * MS)));
     }
 
     #[test]

@@ -363,7 +363,7 @@ impl Task {
         let is_turn = |end: &&Unfinished| match end.state {
             State::Waits => true,
             State::Runs | State::Preempted => had_jobs,
-            State::Blocked | State::Ended => had_jobs && is_real_time,
+            State::Blocked | State::Ended => had_jobs && (is_real_time || end.locked_ns > self.deadline_ns),
         };
         let late = |end: &&Unfinished| self.deadline_ns.is_some_and(|deadline| end.after_ns > deadline);
         self.unfinished.as_ref().filter(is_turn).filter(late)

@@ -37,13 +37,17 @@ pub struct Unfinished {
     /// It waits for a CPU, and its control group had used up its CPU quota, at least once since its last wake-up.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub out_of_quota: bool,
+    /// Its longest wait for a mutex: a thread that waits for one has not left its loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locked_ns: Option<Ns>,
 }
 
 impl Unfinished {
-    /// Whether the thread may have left its loop: no job of it needs to be late.
+    /// Whether the thread may have left its loop: no job of it needs to be later than `deadline`. Not if it waited longer for
+    /// a mutex.
     #[must_use]
-    pub fn may_have_left(&self) -> bool {
-        matches!(self.state, State::Blocked | State::Ended)
+    pub fn may_have_left(&self, deadline: Ns) -> bool {
+        matches!(self.state, State::Blocked | State::Ended) && self.locked_ns <= Some(deadline)
     }
 }
 
@@ -51,7 +55,11 @@ impl std::fmt::Display for Unfinished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let after = self.after_ns;
         let what = match self.state {
-            State::Ended => return write!(f, "its last job ended with the thread, after {after}"),
+            State::Ended => {
+                let locked = self.locked_ns.map(|ns| format!("; it waited for a mutex for {ns}"));
+                let locked = locked.unwrap_or_default();
+                return write!(f, "its last job ended with the thread, after {after}{locked}");
+            }
             State::Waits if self.out_of_quota => {
                 "it waited for a CPU, or for the next period of its cgroup's CPU quota".to_owned()
             }
@@ -61,6 +69,9 @@ impl std::fmt::Display for Unfinished {
                 "it was preempted, or its cgroup had used up its CPU quota".to_owned()
             }
             State::Preempted => "it was preempted".to_owned(),
+            State::Blocked if self.locked_ns.is_some() => {
+                format!("it waited for the mutex {}", self.place.as_deref().unwrap_or("in another place"))
+            }
             State::Blocked => format!("it waited in {}", self.place.as_deref().unwrap_or("another place")),
         };
         write!(f, "its last job was not finished after {after}, when recording ended: {what}")
@@ -124,6 +135,54 @@ mod tests {
         assert_eq!(end.after_ns, Ns(500 * PERIOD + 2_000));
         assert_eq!(with(locked, 2).unfinished, None);
         assert_eq!(with(|_, _| (), 0).unfinished, None, "it waits for its next turn");
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_mutex_at_the_end_has_not_left_its_loop() {
+        let futex = Point { operation: 128, ..LOCK };
+        let of = |point, contended, deadline_ms| {
+            let last = |tasks: &mut Tasks, next: Activation| {
+                tasks.add(&Activation { point, contended, ..next });
+            };
+            let end = with(last, 1).unfinished.unwrap();
+            (end.locked_ns.is_some(), end.may_have_left(Ns::from_ms(deadline_ms)))
+        };
+        assert_eq!(of(LOCK, false, 1), (true, false), "with priority inheritance");
+        assert_eq!(of(futex, true, 1), (true, false));
+        assert_eq!(of(futex, true, 499), (true, false));
+        assert_eq!(of(futex, true, 500), (true, true), "the wait was no longer");
+        assert_eq!(of(futex, false, 1), (false, true), "perhaps the end of another thread");
+    }
+
+    #[test]
+    fn a_job_that_waits_for_a_mutex_or_runs_when_a_window_ends_is_told_in_each_of_them() {
+        let lock = |next| Activation { point: LOCK, ..next };
+        let mut tasks = Tasks::new(16, Some(Ns::from_ms(1)), name);
+        (1..=100).for_each(|turn| _ = tasks.add(&activation(turn * PERIOD, Via::Timer, SLEEP)));
+        let last = lock(activation(101 * PERIOD, Via::Timer, SLEEP));
+        tasks.add(&last);
+        for end in [201, 301] {
+            tasks.ends_window();
+            tasks.goes_on_at(Mono(end * PERIOD), &[], |_| Some(last.blocks));
+            let task = tasks.report().remove(0);
+            let told = task.late_end().unwrap();
+            assert_eq!((told.state, told.after_ns), (State::Blocked, Ns((end - 101) * PERIOD + 2_000)));
+            assert!(!told.may_have_left(Ns::from_ms(1)));
+            tasks.begin_window();
+        }
+        // It goes on, and ends its job in this window.
+        let freed = activation(350 * PERIOD, Via::Thread, SLEEP);
+        tasks.add(&Activation { blocks: last.blocks + 1, timer: None, ..freed });
+        tasks.goes_on_at(Mono(351 * PERIOD), &[], |_| Some(last.blocks + 1));
+        let task = tasks.report().remove(0);
+        assert_eq!((task.unfinished.clone(), task.activations), (None, 1));
+        let longest = task.of(Quantity::Response).unwrap().histogram.max().unwrap();
+        assert!(longest > Ns::from_ms(248), "{longest}");
+        let hangs = Activation { blocks: last.blocks + 2, ..activation(360 * PERIOD, Via::Timer, SLEEP) };
+        let hangs = Activation { blocked: Mono(460 * PERIOD), ..hangs };
+        tasks.goes_on_at(hangs.blocked, &[(hangs, State::Runs)], |_| Some(last.blocks + 1));
+        let told = tasks.report().remove(0).unfinished.unwrap();
+        assert_eq!((told.state, told.after_ns), (State::Runs, Ns(100 * PERIOD + 2_000)));
     }
 
     #[test]

@@ -54,6 +54,7 @@ impl Wait {
             after_ns,
             place: None,
             out_of_quota: false,
+            locked_ns: None,
         });
     }
 }

@@ -282,7 +282,7 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns, poo
         let reason = format!("{}: {end}", task.thread);
         // A thread that waits elsewhere or has ended may have left its loop.
         let is_job = end.state == State::Waits || !task.is_release_in_doubt(deadline);
-        if is_job && pools.unties(task).is_none() && !end.may_have_left() {
+        if is_job && pools.unties(task).is_none() && !end.may_have_left(deadline) {
             verdict.fails(reason);
             continue;
         }

@@ -83,12 +83,21 @@ pub(super) fn missed(run: &Run) -> Vec<Missed<'_>> {
     missed
 }
 
-/// The thread with the longest unfinished job, if that is a reason of the FAIL, and its deadline.
+/// The thread with the longest unfinished job, and its deadline: if that is a reason of the FAIL, or a doubt and longer than
+/// all response times.
 pub(super) fn unfinished(run: &Run) -> Option<(&Task, Ns)> {
     let verdict = run.verdict.as_ref()?;
+    let reasons = match verdict.outcome {
+        Some(Outcome::Inconclusive) => &verdict.reasons[..],
+        _ => verdict.split().0,
+    };
+    let judged = run.tasks.iter().filter(|task| held_to(task, verdict.deadline_ns).is_some());
+    let longest = judged.filter_map(|task| task.of(Quantity::Response)?.histogram.max()).max();
     let fails = |task: &&Task| {
         let reason = task.late_end().map(|end| format!("{}: {end}", task.thread));
-        reason.is_some_and(|reason| verdict.split().0.contains(&reason))
+        let is_longest =
+            verdict.outcome == Some(Outcome::Fail) || task.late_end().map(|end| end.after_ns) > longest;
+        is_longest && reason.is_some_and(|reason| reasons.contains(&reason))
     };
     let longest =
         run.tasks.iter().filter(fails).max_by_key(|task| task.late_end().map(|end| end.after_ns))?;
@@ -155,7 +164,7 @@ fn said(missed: &Missed) -> String {
             end.place
         )
     });
-    let open = task.late_end().filter(|open| open.after_ns > *max && !open.may_have_left());
+    let open = task.late_end().filter(|open| open.after_ns > *max && !open.may_have_left(*deadline));
     let open = open.map_or(String::new(), |open| format!("; {open}"));
     let (worst, deadline) = worst.told_apart(*deadline);
     format!(
@@ -320,6 +329,7 @@ pub(super) mod tests {
             after_ns,
             place: None,
             out_of_quota: false,
+            locked_ns: None,
         });
         let asked = Asked { is_application: true, deadline: Some(Ns::from_us(500)), ..Asked::default() };
         run.verdict = Some(judge_recording(&run, &asked));
@@ -333,6 +343,12 @@ pub(super) mod tests {
         run.verdict = Some(judge_recording(&run, &asked));
         let [deadline, worst] = super::super::text::deadline_and_largest(&run);
         assert_eq!((deadline.as_str(), worst), ("deadline 500 µs", format!("control/7 (RT 80): {said}")));
+        // One that waits elsewhere is only a doubt.
+        run.tasks[1].unfinished.iter_mut().for_each(|last| last.state = State::Blocked);
+        run.verdict = Some(judge_recording(&run, &asked));
+        assert_eq!(run.verdict.as_ref().unwrap().outcome, Some(Outcome::Inconclusive));
+        let [_, worst] = super::super::text::deadline_and_largest(&run);
+        assert!(worst.contains("its last job was not finished after 3.000 s"), "{worst}");
     }
 
     #[test]

@@ -180,6 +180,7 @@ mod tests {
                 after_ns: Ns(after_ns),
                 place: None,
                 out_of_quota: false,
+                locked_ns: None,
             })
         };
         let told = |after_ns| {

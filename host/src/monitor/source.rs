@@ -237,17 +237,17 @@ fn held(task: &Task) -> Option<Held> {
 /// Counts the last job of a thread if it was unfinished and late when the recording or the thread ended: with its time so
 /// far if it ran or waited for a CPU, else as lost, because the thread may have left its loop or wait for its release. A thread
 /// that was stopped in its main wait for longer than its deadline may have been released: that is a lost job, too. A job
-/// that goes on when only the window ends (`has_ended`: the recording did) counts in the window in which it ends.
+/// that goes on when only the window ends (`has_ended`: the recording did) counts with its time so far if it is late by then.
 fn count_unfinished(task: &mut Task, has_ended: bool) {
     let Some(held) = held(task) else { return };
-    let last = task.late_end().filter(|last| has_ended || last.state == State::Ended).cloned();
+    let last = task.late_end().cloned();
     let was_stopped = has_ended && task.stopped_ns > Some(held.deadline);
     if last.is_none() && !was_stopped {
         return;
     }
     let is_certain = |last: &Unfinished| match last.state {
         State::Waits => true,
-        _ => !last.may_have_left() && !task.is_release_in_doubt(held.deadline),
+        _ => !last.may_have_left(held.deadline) && !task.is_release_in_doubt(held.deadline),
     };
     let miss = last.filter(is_certain);
     if task.of(Quantity::Response).is_none() {
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_late_job_in_progress_at_the_end_is_a_miss_or_lost_if_the_thread_may_have_left_its_loop() {
-        let counted = |state, after_us, finished: &[u64]| {
+        let counted_if = |state, after_us, locked_ns: Option<Ns>, finished: &[u64]| {
             let mut task = task(1, finished);
             task.series[0].quantity = Quantity::Response;
             task.series.retain(|_| !finished.is_empty());
@@ -393,21 +393,24 @@ mod tests {
                 after_ns: Ns::from_us(after_us),
                 place: None,
                 out_of_quota: false,
+                locked_ns,
             });
             let mut going_on = task.clone();
             count_unfinished(&mut going_on, false);
-            assert!(state == State::Ended || going_on == task, "{state:?}: only the window ended");
             count_unfinished(&mut task, true);
-            assert!(state != State::Ended || going_on == task);
+            assert_eq!(going_on, task, "{state:?}: it is late when the window ends");
             let of =
                 task.of(Quantity::Response).map(|of| (of.histogram.count(), of.lost, of.histogram.max()));
             (task.misses, of)
         };
+        let counted = |state, after_us, finished: &[u64]| counted_if(state, after_us, None, finished);
         for state in [State::Runs, State::Waits, State::Preempted] {
             assert_eq!(counted(state, 700, &[30, 40]), (1, Some((3, 1, Some(Ns::from_us(700))))));
             assert_eq!(counted(state, 500, &[30, 40]), (0, Some((2, 1, Some(Ns::from_us(40))))));
         }
         for state in [State::Blocked, State::Ended] {
+            let locked = counted_if(state, 700, Some(Ns::from_us(501)), &[30, 40]);
+            assert_eq!(locked, (1, Some((3, 1, Some(Ns::from_us(700))))), "in a mutex");
             assert_eq!(counted(state, 700, &[30, 40]), (0, Some((2, 2, Some(Ns::from_us(40))))));
         }
         let mut first = task(1, &[30]);

@@ -69,6 +69,23 @@ impl Recorder {
         (end, open)
     }
 
+    /// Activations of threads that have a CPU at `now` or were preempted, while the recording goes on: those that have not changed
+    /// while they were read.
+    pub(crate) fn going_on(&self, now: Mono) -> Vec<(Activation, State)> {
+        let steady = |read: &dyn Fn() -> Option<Activation>| {
+            let (first, again) = (read()?, read()?);
+            (first == again).then_some(first)
+        };
+        let blocks = self.cpus.iter().filter_map(|cpu| self.blocks.of(cpu));
+        let running = blocks.filter_map(|block| Some((steady(&|| self.running(block, now))?, State::Runs)));
+        let mut open: Vec<(Activation, State)> = running.collect();
+        for slot in self.chosen.slots().iter().filter(|slot| slot.is_preempted()) {
+            let read = || self.lost_its_cpu(slot, now).filter(|_| slot.is_preempted());
+            open.extend(steady(&read).map(|activation| (activation, State::Preempted)));
+        }
+        open
+    }
+
     /// Number of blocks of `tid` when recording ended, modulo 2^16; `None`: it has ended. It may have blocked more often since.
     pub(crate) fn blocks_at_the_end(&self, tid: Tid) -> Option<u16> {
         let now = blocks(tid); // first: it is also that of the end, unless the kernel side has noted another one

@@ -206,6 +206,9 @@ impl Recording {
         self.poll();
         self.tasks.ends_window();
         self.late_jobs();
+        let now = clock::mono();
+        let open = self.recorder.going_on(now);
+        self.tasks.goes_on_at(now, &open, |tid| self.recorder.blocks_at_the_end(tid));
         let (snapshot, cumulative) = self.read();
         self.before.close(&cumulative, snapshot.end);
         self.largest.begin_window(|_| true);

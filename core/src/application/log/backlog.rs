@@ -66,7 +66,9 @@ impl Log {
         let fed = job.fed.filter(|_| self.chosen.is_none());
         let fed = fed.map(|(from, longest)| longest.max(end.since(from)));
         let is_periodic = self.is_periodic();
-        self.several.late(Late { begin: job.begin, end, deadline, part, fed, idle, from }, is_periodic);
+        let locked = job.locked.unwrap_or_default();
+        let late = Late { begin: job.begin, end, deadline, part, fed, idle, locked, from };
+        self.several.late(late, is_periodic);
     }
 
     /// Notes a wait elsewhere that a timer ended within a job: perhaps it was for the next job. A sleep was not: no release

@@ -1,6 +1,7 @@
 //! The end of a thread's recording: the job in progress, and losses after the last activation.
 
 use super::super::candidates::may_queue;
+use super::super::places::Id;
 use super::super::unfinished::{State, Unfinished};
 use super::over::release;
 use super::{CurrentJob, Log};
@@ -166,7 +167,35 @@ impl Log {
             _ => false,
         };
         let after_ns = a.blocked.since(begin);
-        Some(Unfinished { state, since: begin, after_ns, place: None, out_of_quota })
+        Some(Unfinished { state, since: begin, after_ns, place: None, out_of_quota, locked_ns: None })
+    }
+
+    /// The window ends at `end` and the recording goes on: notes a job that is not over. `open`: its activation, if it has a CPU
+    /// or was preempted. If it waits, only for a mutex: it may have left its loop elsewhere.
+    pub fn goes_on_at(
+        &mut self,
+        end: Mono,
+        open: Option<&(Activation, State)>,
+        blocks: impl Fn() -> Option<u16>,
+    ) {
+        let is_held = self.main.is_none() || self.part.is_some() || self.later.log().is_some();
+        self.going_on = match open {
+            _ if is_held => None,
+            Some((activation, state)) => self.clone().unfinished_in(activation, *state),
+            None if self.current.is_some() && self.waits_for_mutex() => self.unfinished_behind(end, blocks()),
+            None => None,
+        };
+    }
+
+    fn waits_for_mutex(&self) -> bool {
+        self.left.is_some_and(|(left, _)| self.is_mutex(left, self.before.as_ref()))
+    }
+
+    /// Whether it waits for a mutex in `left`; `before`: the activation that ended there.
+    pub(super) fn is_mutex(&self, left: Id, before: Option<&Activation>) -> bool {
+        let place = self.places.get(left);
+        let contended = before.is_some_and(|before| before.contended);
+        Some(left) != self.main && place.may_be_mutex() && (contended || !place.may_be_plain_futex())
     }
 
     /// The job of the last activation, if it is not finished.
@@ -179,6 +208,8 @@ impl Log {
         }
         let place = (state == State::Blocked).then(|| place.name.clone());
         let after_ns = until.since(job.part);
-        Some(Unfinished { state, since: job.part, after_ns, place, out_of_quota: false })
+        let waits = (state == State::Blocked && self.waits_for_mutex()).then(|| end.since(since));
+        let locked_ns = job.locked.max(waits);
+        Some(Unfinished { state, since: job.part, after_ns, place, out_of_quota: false, locked_ns })
     }
 }

@@ -22,6 +22,7 @@ impl CurrentJob {
             rested: None,
             alternated: None,
             fed: None,
+            locked: None,
             delay: activation.switched_in.since(begin),
             is_interrupted,
             rounded: activation.rounded,

@@ -84,6 +84,7 @@ impl Log {
         self.paused.begin_window();
         self.spinning.begin_window();
         self.rounded = None;
+        self.going_on = None;
         if self.unfinished.take().is_some() {
             self.current = None;
         }

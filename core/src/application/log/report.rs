@@ -40,7 +40,7 @@ impl Log {
             rounded_ns: self.rounded,
             off_cpu_ns: self.spinning.may_spin().filter(|_| !is_chosen),
             other_start,
-            unfinished: self.unfinished.clone(),
+            unfinished: self.unfinished.clone().or_else(|| self.going_on.clone()),
             stopped_ns: self.stopped,
             outside_ns: self.candidates.outside(),
             other_turns: self.candidates.report(&self.places),
