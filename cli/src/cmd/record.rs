@@ -94,8 +94,8 @@ pub struct RecordArgs {
     ///
     /// A,B,C are thread names or shell patterns for them; A wakes B in its job, and B wakes C. --deadline applies to the chain as
     /// to each of its threads; under its name, `A>B>C`, the chain can have its own (`A>B>C=40ms,*=10ms`). Only wake-ups link
-    /// jobs: if B does not wait for A (it polls, or is still busy), the activation is counted as not followed, and a PASS is not
-    /// possible.
+    /// jobs: if B does not wait for A (it polls), the activation is counted as not followed, and a PASS is not possible. If B is
+    /// still busy, jobs are taken in their order; where that does not show the end of each, it is only known within limits.
     #[arg(long, value_name = "A,B,C", value_parser = chain)]
     chain: Option<Chain>,
     /// Also write the latency histogram files of the PREEMPT_RT patch to this directory, every second and at the end

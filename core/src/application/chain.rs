@@ -1,15 +1,19 @@
 //! Response time of a chain of threads that wake each other, `--chain A,B,C`: from the release of A to the end of C.
 //!
 //! A job of A wakes B and thereby starts a job of B, which wakes C. The response time is from A's release to the end of
-//! C's job; if a job starts several, the last end counts. Only wake-ups link jobs: if a job of A starts none of B (B
-//! was running when A posted, or polls memory by its own timer), the activation counts as broken. Activations in
-//! progress when the recording started or ended count as cut off.
+//! C's job; if a job starts several, the last end counts. Wake-ups link jobs. If a job of A starts none of B because B was
+//! at work, the two activations are a batch (`link`): its ends may be known only within limits. If B was not at work (it
+//! polls memory by its own timer, or A gave it nothing), the activation counts as broken. Activations in progress when the
+//! recording started or ended count as cut off.
 //!
 //! Memory: about [`KEPT`] jobs per stage; when a stage is full, the jobs of all stages that were released before its
 //! middle one are linked and dropped.
 
+mod link;
+
 use serde::{Deserialize, Serialize};
 
+use self::link::End;
 use super::places::Places;
 use super::sums::{layout, Sums};
 use super::Task;
@@ -29,6 +33,18 @@ pub struct Followed {
     pub broken: u64,
     /// Of these, those whose last link is before this stage: one number for each stage after the first.
     pub broken_before: Vec<u64>,
+    /// Activations without an own end: a stage was still at work at an earlier one when it got this one, or a later one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub queued: u64,
+    /// Of these, those that missed the deadline at their earliest possible end.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub queued_late: u64,
+    /// The longest of them took at least this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_at_least_ns: Option<Ns>,
+    /// None of them took longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_at_most_ns: Option<Ns>,
     /// Not counted: in progress when the recording started or ended.
     pub cut_off: u64,
     /// Threads of the chain.
@@ -36,6 +52,10 @@ pub struct Followed {
     /// Parts of the longest activation, one for each stage: until it woke the next one; of the last one, until its end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worst_ns: Vec<Ns>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A job of a thread of the chain.
@@ -126,24 +146,27 @@ impl Chain {
         let Some((first, rest)) = self.stages.split_first() else { return };
         let mut first: Vec<Seen> = first.jobs.clone();
         first.sort_by_key(|job| job.begin);
-        let reached: Vec<Result<Mono, usize>> = first.iter().map(|job| end_of(job, rest)).collect();
-        let due = first.iter().zip(&reached).filter(|(job, _)| is_due(job));
-        let lengths = due.filter_map(|(job, end)| Some((end.ok()?.since(job.begin), job)));
-        let longest = lengths.max_by_key(|(length, _)| *length);
-        let worst = longest.and_then(|(length, job)| Some((length, parts_of(job.begin, job, rest)?)));
-        for (nth, job) in first.iter().enumerate().filter(|(_, job)| is_due(job)) {
-            // If the next one has no end and was released before this end, the end may be that of both.
-            let next = first.get(nth + 1).zip(reached.get(nth + 1));
-            let of_both = next.and_then(|(next, reached)| Some((next.begin, reached.err()?)));
-            let of_both = of_both.filter(|&(begin, _)| reached[nth].is_ok_and(|end| begin < end));
-            match of_both.map_or(reached[nth], |(_, stage)| Err(stage)) {
-                Ok(end) => self.record(end.since(job.begin), deadline),
+        let ends = link::ends(&first, rest, known_from.unwrap_or(Mono(0)));
+        let due: Vec<(&Seen, End)> =
+            first.iter().zip(ends.iter().copied()).filter(|(job, _)| is_due(job)).collect();
+        let of_one = |&(job, end): &(&Seen, End)| match end {
+            End::At(end) => Some((end.since(job.begin), *job)),
+            End::Between(..) | End::Broken(_) => None,
+        };
+        let longest = due.iter().filter_map(of_one).max_by_key(|(length, _)| *length);
+        let worst = longest.map(|(length, job)| (length, parts_of(job.begin, &job, rest)));
+        for (job, end) in due {
+            match end {
+                End::At(end) => self.record(end.since(job.begin), deadline),
                 // Not late yet if the recording ended before its deadline.
-                Err(_) if known_from.is_some_and(|known| job.begin < known) => self.followed.cut_off += 1,
-                Err(_) if deadline.is_some_and(|deadline| self.now.since(job.begin) <= deadline) => {
+                _ if known_from.is_some_and(|known| job.begin < known) => self.followed.cut_off += 1,
+                End::Between(from, until) => {
+                    self.followed.queued(from.since(job.begin), until.since(job.begin), deadline);
+                }
+                End::Broken(_) if deadline.is_some_and(|deadline| self.now.since(job.begin) <= deadline) => {
                     self.followed.cut_off += 1;
                 }
-                Err(stage) => {
+                End::Broken(stage) => {
                     self.followed.broken += 1;
                     self.followed.broken_before[stage] += 1;
                 }
@@ -153,7 +176,9 @@ impl Chain {
             worst.filter(|(length, _)| *length > self.followed.worst_ns.iter().copied().sum())
             && self.histogram.as_ref().and_then(Histogram::max) == Some(length)
         {
-            self.followed.worst_ns = parts;
+            // The parts of one that has no wake-up are not known.
+            let parts = parts.filter(|parts| parts.iter().copied().sum::<Ns>() == length);
+            self.followed.worst_ns = parts.unwrap_or_default();
         }
         for stage in &mut self.stages {
             stage.jobs.retain(|job| until.is_some_and(|until| job.begin >= until));
@@ -198,7 +223,7 @@ impl Chain {
             thread,
             is_chosen: true,
             deadline_ns: deadline,
-            misses: whole.misses,
+            misses: whole.misses + whole.followed.queued_late,
             miss_max_ns: whole.most,
             activations,
             series: series.into_iter().collect(),
@@ -213,24 +238,26 @@ impl Chain {
     }
 }
 
-/// End of the last job that `log` started in the last of `stages`; else the first stage that it did not reach.
-fn end_of(job: &Seen, stages: &[Stage]) -> Result<Mono, usize> {
-    let Some((next, rest)) = stages.split_first() else { return Ok(job.end) };
-    let ends = started_by(job, next).map(|one| end_of(one, rest).map_err(|stage| stage + 1));
-    ends.reduce(|a, b| Ok(a?.max(b?))).unwrap_or(Err(0))
+impl Followed {
+    /// An activation took at least `from` and at most `until`.
+    fn queued(&mut self, from: Ns, until: Ns, deadline: Option<Ns>) {
+        self.queued += 1;
+        self.queued_late += u64::from(deadline.is_some_and(|deadline| from > deadline));
+        self.queued_at_least_ns = self.queued_at_least_ns.max(Some(from));
+        self.queued_at_most_ns = self.queued_at_most_ns.max(Some(until));
+    }
 }
 
-/// The jobs of `stage` that `job` started.
-fn started_by<'s>(job: &Seen, stage: &'s Stage) -> impl Iterator<Item = &'s Seen> {
-    let (waker, end) = (Some(job.tid), job.end);
-    let from = stage.jobs.partition_point(|one| (one.waker, one.waking) < (waker, job.begin));
-    stage.jobs[from..].iter().take_while(move |one| one.waker == waker && one.waking <= end)
+/// End of the last job that `job` started in the last of `stages`; `None`: it did not reach it.
+fn end_of(job: &Seen, stages: &[Stage]) -> Option<Mono> {
+    let Some((next, rest)) = stages.split_first() else { return Some(job.end) };
+    next.started_by(job).filter_map(|one| end_of(&next.jobs[one], rest)).max()
 }
 
 /// The parts of the time from `since` to that end, one for the stage of `job` and for each later one.
 fn parts_of(since: Mono, job: &Seen, stages: &[Stage]) -> Option<Vec<Ns>> {
     let Some((next, rest)) = stages.split_first() else { return Some(vec![job.end.since(since)]) };
-    let last = started_by(job, next).max_by_key(|one| end_of(one, rest).ok())?;
+    let last = next.started_by(job).map(|one| &next.jobs[one]).max_by_key(|one| end_of(one, rest))?;
     let mut parts = vec![last.waking.since(since)];
     parts.extend(parts_of(last.waking, last, rest)?);
     Some(parts)
@@ -321,6 +348,76 @@ mod tests {
         let report = chain.report(None, &[]);
         assert_eq!(report.of(Quantity::Response).unwrap().histogram.max(), Some(Ns(50 * MS)));
         assert_eq!(report.chain.unwrap().worst_ns, [15, 35].map(Ns::from_ms));
+    }
+
+    /// 40 activations of 10 ms, in time; `jobs` replaces the jobs of b and c of `activations` of them, from the 30th on.
+    fn with_backlog(jobs: &[(i32, u64, u64)], activations: u64) -> Task {
+        let mut chain = Chain::new(&["a", "b", "c"].map(str::to_owned));
+        for (tid, name) in (1..).zip(["a", "b", "c"]) {
+            chain.blocked(name, Tid(tid), Mono(0));
+        }
+        for k in 1..=40 {
+            let r = k * 10;
+            chain.add("a", &[seen(1, None, r, r + 1)], None);
+            if !(30..30 + activations).contains(&k) {
+                chain.add("b", &[seen(2, Some(1), r + 1, r + 3)], None);
+                chain.add("c", &[seen(3, Some(2), r + 2, r + 6)], None);
+            }
+        }
+        for &(tid, begin, end) in jobs {
+            chain.add(if tid == 2 { "b" } else { "c" }, &[seen(tid, Some(tid - 1), begin, end)], None);
+        }
+        chain.blocked("a", Tid(1), Mono(2_000 * MS));
+        chain.report(Some(Ns(8 * MS)), &[])
+    }
+
+    fn of_backlog(task: &Task) -> (u64, u64, u64, Option<u64>) {
+        let chain = task.chain.as_ref().unwrap();
+        let most = task.of(Quantity::Response).unwrap().histogram.max().map(|max| max.0 / MS);
+        assert_eq!(chain.broken, 0, "{chain:?}");
+        (task.activations, chain.queued, task.misses, most)
+    }
+
+    #[test]
+    fn a_stage_that_takes_its_next_job_without_a_wait_links_the_jobs_in_their_order() {
+        // b works from 301 to 314, for two activations; each wakes c.
+        let task = with_backlog(&[(2, 301, 314), (3, 311, 313), (3, 314, 317)], 2);
+        assert_eq!(of_backlog(&task), (40, 0, 1, Some(13)));
+        // c has one job for both: the first ended in it, no sooner than b woke it.
+        let task = with_backlog(&[(2, 301, 314), (3, 311, 317)], 2);
+        assert_eq!(of_backlog(&task), (39, 1, 1, Some(7)), "310 to 317");
+        let chain = task.chain.unwrap();
+        let limits = (chain.queued_late, chain.queued_at_least_ns, chain.queued_at_most_ns);
+        assert_eq!(limits, (1, Some(Ns(11 * MS)), Some(Ns(17 * MS))));
+        // c is at work when b passes the next two on to it.
+        let task = with_backlog(&[(2, 301, 303), (3, 302, 326), (2, 311, 313), (2, 321, 323)], 3);
+        assert_eq!(of_backlog(&task), (38, 2, 0, Some(6)), "320 to 326");
+        assert_eq!(task.chain.unwrap().queued_at_most_ns, Some(Ns(26 * MS)));
+    }
+
+    #[test]
+    fn activations_that_share_jobs_are_unknown_where_some_start_none() {
+        // b wakes c for every second activation only.
+        let mut chain = Chain::new(&["a", "b", "c"].map(str::to_owned));
+        for (tid, name) in (1..).zip(["a", "b", "c"]) {
+            chain.blocked(name, Tid(tid), Mono(0));
+        }
+        for k in 1..=40 {
+            let r = k * 10;
+            chain.add("a", &[seen(1, None, r, r + 1)], None);
+            if k != 30 && k != 31 {
+                chain.add("b", &[seen(2, Some(1), r + 1, r + 3)], None);
+                (k % 2 == 0).then(|| chain.add("c", &[seen(3, Some(2), r + 2, r + 6)], None));
+            }
+        }
+        chain.add("b", &[seen(2, Some(1), 301, 314)], None);
+        chain.add("c", &[seen(3, Some(2), 311, 315)], None);
+        chain.blocked("a", Tid(1), Mono(2_000 * MS));
+        let task = chain.report(Some(Ns(8 * MS)), &[]);
+        let chain = task.chain.unwrap();
+        assert_eq!((task.activations, chain.broken, chain.queued, task.misses), (19, 19, 2, 0));
+        let limits = (chain.queued_at_least_ns, chain.queued_at_most_ns);
+        assert_eq!(limits, (Some(Ns(5 * MS)), Some(Ns(15 * MS))), "315 is the end of one of them");
     }
 
     #[test]

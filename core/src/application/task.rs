@@ -334,6 +334,14 @@ impl Task {
         (took > deadline && self.may_spin_until(deadline) && else_certain).then_some(took)
     }
 
+    /// Of a chain: the number of activations that missed `deadline` behind an earlier one, and a lower limit of the longest.
+    #[must_use]
+    pub fn queued_beyond(&self, deadline: Ns) -> Option<(u64, Ns)> {
+        let chain = self.chain.as_ref().filter(|_| !self.is_release_in_doubt(deadline))?;
+        let least = chain.queued_at_least_ns.filter(|&least| least > deadline)?;
+        Some((chain.queued_late.max(1), least))
+    }
+
     /// The longest time above `deadline` from a release to the start of its job, of a thread that may poll: that job was late all the same.
     #[must_use]
     pub fn waited_beyond(&self, deadline: Ns) -> Option<Ns> {

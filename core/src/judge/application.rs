@@ -3,6 +3,7 @@
 //! [`Asked`] has the query; the run has everything else. Jobs without a response time are also judged here: those that
 //! were overrun, were unfinished at the end, or have no recorded end.
 
+mod chains;
 mod coverage;
 mod names;
 mod pools;
@@ -124,7 +125,7 @@ fn judge_tasks(run: &Run, asked: &Asked) -> Verdict {
     if verdict.outcome == Some(Outcome::Pass) {
         let is_judged = |task: &&Task| task.held_to.map_or(asked.deadline, |held| held.deadline_ns).is_some();
         verdict.reasons.extend(coverage::covers(run.tasks.iter().filter(is_judged)));
-        verdict.reasons.extend(run.tasks.iter().filter(is_judged).filter_map(coverage::end_to_end));
+        verdict.reasons.extend(run.tasks.iter().filter(is_judged).filter_map(chains::end_to_end));
     }
     if verdict.outcome == Some(Outcome::Fail) {
         let deadline = |task: &Task| task.held_to.map_or(asked.deadline, |held| held.deadline_ns);
@@ -260,7 +261,9 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns, poo
         let counted = task.thread.comm == OTHERS || !task.is_late_by_doubt_alone(deadline);
         task.misses > 0 && pools.unties(task).is_none() && counted
     };
-    let unsaid = |task: &&Task| !seen_late(task) || task.thread.comm == OTHERS;
+    let unsaid = |task: &&Task| {
+        (!seen_late(task) && task.queued_beyond(deadline).is_none()) || task.thread.comm == OTHERS
+    };
     for task in tasks.iter().filter(certain).filter(unsaid) {
         let most = task.miss_max_ns.map(|most| format!(", by {most} at most")).unwrap_or_default();
         let their = if task.misses == 1 { "its" } else { "their" };
@@ -277,6 +280,14 @@ fn with_turns(mut verdict: Verdict, run: &Run, tasks: &[Task], deadline: Ns, poo
     for (task, took) in tied.filter_map(|task| Some((task, task.took_beyond(deadline)?))) {
         let (took, deadline) = took.told_apart(deadline);
         verdict.fails(format!("{}: a job took at least {took}, deadline {deadline}", task.thread));
+    }
+    for (task, (late, least)) in tasks.iter().filter_map(|task| Some((task, task.queued_beyond(deadline)?))) {
+        let (least, deadline) = least.told_apart(deadline);
+        verdict.fails(format!(
+            "{}: {} behind an earlier one missed the deadline of {deadline}, one of them by its end after at least {least}",
+            task.thread,
+            counted(late, "activation")
+        ));
     }
     for (task, end) in tasks.iter().filter_map(|task| Some((task, task.late_end()?))) {
         let reason = format!("{}: {end}", task.thread);

@@ -72,6 +72,7 @@ pub(super) fn missed(run: &Run) -> Vec<Missed<'_>> {
     let of_task = |task| {
         let deadline = held_to(task, verdict.deadline_ns)?;
         let max = task.of(Quantity::Response)?.histogram.max()?;
+        let max = task.queued_beyond(deadline).map_or(max, |(_, least)| max.max(least));
         if max > deadline && !pools.leave_in_doubt(task, deadline) {
             return Some(Missed { task, deadline, max, is_start: false });
         }
@@ -119,10 +120,12 @@ fn peak_of<'r>(run: &'r Run, missed: &Missed) -> Option<&'r Peak> {
 /// The parts of the longest activation of a chain, and where to look.
 fn chain_of(task: &Task) -> Option<(String, String)> {
     let parts = &task.chain.as_ref()?.worst_ns;
+    let longest = task.of(Quantity::Response).and_then(|series| series.histogram.max());
     let names: Vec<&str> = task.thread.comm.split('>').collect();
     if names.len() != parts.len() {
-        return None; // of an earlier version, or a pattern with this sign
+        return None; // of an earlier version, a pattern with this sign, or it queued behind another one
     }
+    let in_it = if longest < task.chain.as_ref()?.queued_at_least_ns { "longest known" } else { "worst" };
     let next = names.iter().skip(1).map(|next| format!("until it woke {next}"));
     let until = next.chain(["until its end".to_owned()]);
     let told: Vec<String> = names
@@ -133,7 +136,7 @@ fn chain_of(task: &Task) -> Option<(String, String)> {
         .collect();
     let (largest, _) = names.iter().zip(parts).rev().max_by_key(|(_, part)| **part)?;
     let fix = format!("{largest} took the largest part: see its jobs among the worst cases");
-    Some((format!("in the worst one, {}", told.join("; ")), fix))
+    Some((format!("in the {in_it} one, {}", told.join("; ")), fix))
 }
 
 fn said(missed: &Missed) -> String {
@@ -144,6 +147,7 @@ fn said(missed: &Missed) -> String {
     }
     let histogram = task.of(Quantity::Response).map(|series| &series.histogram);
     let jobs = histogram.map_or(0, |histogram| histogram.count());
+    let queued = task.queued_beyond(*deadline);
     let surely = histogram.map_or(0, |histogram| histogram.count_from(*deadline + Ns(1)));
     // Their causes also count those in the histogram's class of the deadline.
     let caused = task.late_causes.iter().map(|of| of.jobs).fold(0, u64::saturating_add);
@@ -153,7 +157,12 @@ fn said(missed: &Missed) -> String {
         Some(doubtful) => (late.saturating_sub(doubtful.turns).max(1), missed.certain_worst()),
         None => (late, *max),
     };
-    let least = if worst < *max { "at least " } else { "" };
+    let (certain, jobs) = match queued {
+        Some((behind, _)) => (surely + behind, jobs + task.chain.as_ref().map_or(0, |chain| chain.queued)),
+        None => (certain, jobs),
+    };
+    let is_limit = worst < *max || queued.is_some_and(|(_, least)| least == *max);
+    let least = if is_limit { "at least " } else { "" };
     let more = doubtful.map_or(String::new(), |SeveralJobs { turns, longest_ns, .. }| {
         format!("; {} more took up to {longest_ns}, but may be several jobs each", grouped(turns))
     });

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::application::{Followed, OtherEnd, OtherSpans, OtherStart, Task, OTHERS};
+use super::chains;
+use crate::application::{OtherEnd, OtherSpans, OtherStart, Task, OTHERS};
 use crate::conditions::Machine;
 use crate::cpuset::CpuSet;
 use crate::numbers::counted;
@@ -57,7 +58,8 @@ pub(super) fn covers<'a>(tasks: impl Iterator<Item = &'a Task>) -> Option<String
 fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     let name = &task.thread;
     let mut doubts = Vec::new();
-    doubts.extend(not_followed(task));
+    doubts.extend(chains::not_followed(task));
+    doubts.extend(chains::queued(task));
     let wait = task.waits_in.as_deref().unwrap_or("one place twice");
     let shown = |longer: Ns| longer.told_apart(deadline).0;
     if let Some(outside) = task.outside_ns.filter(|&outside| outside > deadline).map(shown) {
@@ -221,50 +223,6 @@ fn longer_than_interval(task: &Task, deadline: Ns) -> Option<String> {
     ))
 }
 
-/// Text on the measured response time of a chain.
-pub(super) fn end_to_end(task: &Task) -> Option<String> {
-    let (chain, max) = (task.chain.as_ref()?, longest_response(task));
-    let cut_off = match chain.cut_off {
-        0 => String::new(),
-        n => format!("; {n} under way when the recording began or ended are not in it"),
-    };
-    Some(format!(
-        "{}: {} {} followed by wake-ups from the first release to the last end, {max} at most{cut_off}",
-        task.thread.comm,
-        counted(task.activations, "activation"),
-        if task.activations == 1 { "was" } else { "were" }
-    ))
-}
-
-/// Doubt on activations of a chain without a known end.
-fn not_followed(task: &Task) -> Option<String> {
-    let (chain, name) = (task.chain.as_ref()?, &task.thread.comm);
-    let names: Vec<&str> = name.split('>').collect();
-    if task.activations == 0 && chain.broken == 0 {
-        return Some(format!("{name}: no activation of '{}' was followed from end to end", names[0]));
-    }
-    let (nth, _) = chain.broken_before.iter().enumerate().find(|&(_, &count)| count > 0)?;
-    let (from, to) = (names.get(nth)?, names.get(nth + 1)?);
-    Some(format!(
-        "{name}: {} of {} activations of '{}' were not followed to the end of '{}': no wake-up of '{to}' by '{from}' shows \
-         the link. What '{to}' takes without waiting for it is not seen",
-        chain.broken,
-        chain.broken + task.activations,
-        names[0],
-        names.last()?
-    ))
-}
-
-/// Whether a completely followed chain covers `task` and all threads that release it.
-fn is_in_chain(task: &Task, tasks: &[Task]) -> bool {
-    let mut whole = tasks.iter().filter_map(|task| task.chain.as_ref()).filter(|chain| chain.broken == 0);
-    let by_chain = |chain: &Followed| {
-        chain.threads.contains(&task.thread.tid)
-            && task.released_by.iter().all(|tid| chain.threads.contains(tid))
-    };
-    whole.any(by_chain)
-}
-
 /// Doubts on jobs that would be longer if another wait started them.
 fn other_turns(task: &Task, deadline: Ns) -> Vec<String> {
     let (name, mut calls) = (&task.thread, BTreeSet::new());
@@ -375,7 +333,7 @@ fn released_late(task: &Task, tasks: &[Task], deadline: Ns) -> Option<String> {
         }
     }
     let (own, of_thread) = (longest(task), by_tid.get(&task.thread.tid).map(most)?);
-    (all > deadline && own <= deadline && all > of_thread && !is_in_chain(task, tasks)).then(|| {
+    (all > deadline && own <= deadline && all > of_thread && !chains::is_in_chain(task, tasks)).then(|| {
         format!(
             "{}: other threads of the application release it, up to {all} end to end; only its own {own} was measured",
             task.thread
