@@ -235,11 +235,12 @@ fn name(pattern: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// The period as a deadline. If it changed, each job was judged by the period of its time; `None` then if all met it,
-/// because no single period describes that.
+/// The period as a deadline. If it changed, each job was judged by the period of its time: the longest one then, which a job
+/// that took longer missed at any time; `None` if all met theirs, because no single period describes that.
 fn period_of(task: &Task) -> Option<Ns> {
     let period = task.period.as_ref()?;
-    (!period.changed || task.misses > 0).then_some(period.median_ns)
+    let one = period.longest_ns.filter(|_| period.changed).unwrap_or(period.median_ns);
+    (!period.changed || task.misses > 0).then_some(one)
 }
 
 /// By the policy: a real-time priority may be a PI boost.
@@ -296,6 +297,11 @@ mod tests {
         let of = |changed| serde_json::json!({"median_ns": 9, "jitter_median_ns": 0, "jitter_max_ns": 0, "missed": 0, "changed": changed});
         assert!(lacks(serde_json::Value::Null, 0));
         assert!(!lacks(of(false), 0) && !lacks(of(true), 1));
+        let mut slow_before = [task("control", "SCHED_FIFO")];
+        slow_before[0].period = serde_json::from_value(of(true)).unwrap();
+        slow_before[0].period.as_mut().unwrap().longest_ns = Some(Ns(90));
+        parse("period").unwrap().tell(&mut slow_before);
+        assert_eq!(slow_before[0].held_to.unwrap().deadline_ns, Some(Ns(90)));
         assert!(lacks(of(true), 0), "in time by each of them, which none of them says");
     }
 

@@ -7,8 +7,9 @@
 //! The period is the median of [`RECENT`] intervals between releases, and each job is judged when it is in the middle
 //! of them: if a thread changes its period, the jobs before and after are judged by their own period, while a phase of
 //! overload with missing releases does not change the period. Releases cannot come sooner by overload: [`FASTER`] shorter
-//! intervals in a row are another period, also in a phase too short for the median to follow. Its jobs are judged by the
-//! longer one, and the change is reported ([`Held::changed`]).
+//! intervals in a row start a phase with a shorter period, that of these intervals. It ends when as many intervals in a row are
+//! as long as the median. Before it starts, jobs are judged by the longer period, also where the median is that of the shorter
+//! one already. The change is reported ([`Held::changed`]).
 
 use std::collections::VecDeque;
 
@@ -26,7 +27,7 @@ const STEPS: usize = 4;
 const CHANGED: f64 = 0.1;
 /// Number of intervals in a row below three quarters of the period that show a shorter one. A late release is followed by
 /// one or two shorter intervals.
-const FASTER: u32 = 8;
+const FASTER: usize = 8;
 
 /// An event that is not judged yet.
 #[derive(Clone, Copy)]
@@ -57,8 +58,19 @@ pub(super) struct Paces {
     misses: Misses,
     missing: Missing,
     by: Option<(u64, u64)>, // shortest and longest period used, ns
-    shorter: u32,           // intervals in a row
-    was_faster: bool,
+    phase: Phase,
+}
+
+/// The period of the jobs that are judged.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Phase {
+    /// None was judged.
+    #[default]
+    Unknown,
+    /// Usual.
+    Of(u64),
+    /// Shorter than the median, ns.
+    Faster(u64),
 }
 
 /// The result.
@@ -69,6 +81,8 @@ pub(super) struct Held {
     pub missing: Missing,
     /// The period changed during the recording.
     pub changed: bool,
+    /// The longest period by which jobs were judged, if it changed.
+    pub longest: Option<Ns>,
 }
 
 impl Paces {
@@ -83,8 +97,8 @@ impl Paces {
 
     /// Resets the figures; the intervals of the period are kept.
     pub fn begin_window(&mut self) {
-        let Paces { deadline, distances, sorted, .. } = std::mem::take(self);
-        *self = Paces { deadline, distances, sorted, ..Paces::default() };
+        let Paces { deadline, distances, sorted, phase, .. } = std::mem::take(self);
+        *self = Paces { deadline, distances, sorted, phase, ..Paces::default() };
     }
 
     /// From now on jobs start in another place: those before are judged by their own period, which is forgotten.
@@ -94,6 +108,7 @@ impl Paces {
             self.judge_first(period);
         }
         self.missing.end();
+        self.phase = Phase::Unknown;
         (self.distances, self.sorted) = (VecDeque::new(), Vec::new());
     }
 
@@ -126,9 +141,14 @@ impl Paces {
             whole.judge_first(period);
         }
         let has_moved = whole.by.is_some_and(|(least, most)| (most - least) as f64 > least as f64 * CHANGED);
-        let changed = whole.was_faster || has_moved;
+        let longest = whole.by.filter(|_| has_moved).map(|(_, most)| Ns(most));
         whole.missing.end();
-        Held { misses: whole.misses.report(self.deadline, found), missing: whole.missing, changed }
+        Held {
+            misses: whole.misses.report(self.deadline, found),
+            missing: whole.missing,
+            changed: has_moved,
+            longest,
+        }
     }
 
     /// The median interval, if there are enough of them.
@@ -152,29 +172,113 @@ impl Paces {
         }
     }
 
-    fn judge_first(&mut self, period: Option<Ns>) {
+    fn judge_first(&mut self, median: Option<Ns>) {
         match self.steps.pop_front() {
             Some(Step::Released { asked_late, after }) => {
                 self.releases -= 1;
+                let period = median.map(|Ns(median)| Ns(self.enter_phase(after, median)));
                 self.misses.released(asked_late, self.deadline, period);
                 self.missing.end();
                 if let (Some(Distance { ns, overrun }), Some(Ns(period))) = (after, period) {
                     let periods = (ns.saturating_add(period / 2) / period).max(1);
                     self.missing
                         .before_turn((periods - 1).saturating_sub(overrun), Ns(ns.saturating_sub(period)));
-                    self.shorter = if ns < period - period / 4 { self.shorter + 1 } else { 0 };
-                    self.was_faster |= self.shorter >= FASTER;
                     let (least, most) = self.by.unwrap_or((period, period));
                     self.by = Some((least.min(period), most.max(period)));
                 }
             }
             Some(Step::Finished(job)) => {
                 self.missing.finished(job.response);
+                let period = match self.phase {
+                    Phase::Of(period) | Phase::Faster(period) => median.and(Some(Ns(period))),
+                    Phase::Unknown => median,
+                };
                 self.misses.finished(job, self.deadline, period);
             }
             None => {}
         }
     }
+
+    /// The period of the job whose release `after` the previous one is judged, ns.
+    fn enter_phase(&mut self, after: Option<Distance>, median: u64) -> u64 {
+        let now = match self.phase {
+            Phase::Of(period) | Phase::Faster(period) => period,
+            Phase::Unknown => self.first_period(median),
+        };
+        let Some(Distance { ns, .. }) = after else {
+            self.phase = Phase::Of(now);
+            return now;
+        };
+        self.phase = match self.phase {
+            _ if is_shorter(ns, now) && self.next_are(|ns| is_shorter(ns, now)) => {
+                let period = self.median_of_next(ns, now);
+                if is_shorter(period, median) {
+                    Phase::Faster(period)
+                } else {
+                    Phase::Of(median)
+                }
+            }
+            Phase::Faster(_) if is_shorter(now, median) => {
+                let is_over = !is_shorter(ns, median) && self.next_are(|ns| !is_shorter(ns, median));
+                if is_over {
+                    Phase::Of(median)
+                } else {
+                    Phase::Faster(now)
+                }
+            }
+            // The median is that of the next phase already.
+            _ if is_shorter(median, now) => Phase::Of(now),
+            _ => Phase::Of(median),
+        };
+        match self.phase {
+            Phase::Of(period) | Phase::Faster(period) => period,
+            Phase::Unknown => median,
+        }
+    }
+
+    /// The intervals of the releases to be judged next.
+    fn next(&self) -> impl Iterator<Item = u64> + '_ {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Released { after: Some(Distance { ns, .. }), .. } => Some(*ns),
+            Step::Released { .. } | Step::Finished(_) => None,
+        })
+    }
+
+    /// Whether the next intervals, with the one before them [`FASTER`], are all so.
+    fn next_are(&self, so: impl Fn(u64) -> bool) -> bool {
+        let mut next = self.next().take(FASTER - 1);
+        let mut count = 1;
+        next.all(|ns| {
+            count += 1;
+            so(ns)
+        }) && count == FASTER
+    }
+
+    /// The median of `first` and the next intervals, as far as they are shorter than `period`.
+    fn median_of_next(&self, first: u64, period: u64) -> u64 {
+        let next = self.next().take_while(|&ns| is_shorter(ns, period));
+        let mut all: Vec<u64> = std::iter::once(first).chain(next).collect();
+        let half = all.len() / 2;
+        *all.select_nth_unstable(half).1
+    }
+
+    /// The period of the first jobs: `median`, unless the first [`KNOWN`] intervals are another one, all the same.
+    fn first_period(&self, median: u64) -> u64 {
+        let first: Vec<u64> = self.next().take(KNOWN).collect();
+        let (least, most) =
+            first.iter().fold((u64::MAX, 0), |(least, most), &ns| (least.min(ns), most.max(ns)));
+        let is_one = first.len() == KNOWN && (most - least) as f64 <= least as f64 * CHANGED;
+        if is_one && is_shorter(median, least) {
+            least
+        } else {
+            median
+        }
+    }
+}
+
+/// Whether `ns` is below three quarters of `period`.
+fn is_shorter(ns: u64, period: u64) -> bool {
+    ns < period - period / 4
 }
 
 #[cfg(test)]
@@ -208,6 +312,26 @@ mod tests {
     }
 
     #[test]
+    fn a_job_is_judged_by_the_period_before_a_change_also_where_few_were_before() {
+        for before in [20, 60, 100, 127, 200] {
+            for after in [10, 40, 500, 1_000] {
+                let of = of(&[(before, 20 * MS, 15 * MS), (after, 2 * MS, MS)]);
+                assert_eq!((of.misses, of.missing.count()), ((0, None), 0), "{before}, {after}");
+                assert!(of.changed);
+                let late = (20, 20 * MS, 3 * MS);
+                let of = self::of(&[
+                    late,
+                    (before, 20 * MS, MS),
+                    (1, 20 * MS, 21 * MS),
+                    (after, 2 * MS, MS),
+                    (2, 2 * MS, 3 * MS),
+                ]);
+                assert_eq!(of.misses, (3, Some(Ns(MS))), "{before}, {after}");
+            }
+        }
+    }
+
+    #[test]
     fn the_order_of_the_last_distances_is_kept() {
         let mut paces = Paces::new(None);
         for step in 0..2_000_u64 {
@@ -228,7 +352,8 @@ mod tests {
     #[test]
     fn a_short_phase_of_a_shorter_period_is_told() {
         let phase = |jobs| of(&[(100, 14 * MS, MS / 10), (jobs, 2 * MS, 3 * MS), (100, 14 * MS, MS / 10)]);
-        assert_eq!((phase(80).misses.0, phase(80).changed), (0, true));
+        assert_eq!((phase(80).misses.0, phase(80).changed), (79, true), "the first is released after 14 ms");
+        assert_eq!(phase(80).longest, Some(Ns(14 * MS)));
         assert!(phase(9).changed && !phase(2).changed);
         // A late release, from which the thread goes on by its old schedule.
         let late =

@@ -305,9 +305,11 @@ impl Sums {
         let deadline_ns = self.deadline.or(period.as_ref().map(|period| period.median_ns));
         let response = self.series.iter().find(|(quantity, _)| *quantity == Quantity::Response);
         let found = period.as_ref().map(|period| period.median_ns);
-        let Held { misses, missing, changed } = self.paces.held(found);
+        let Held { misses, missing, changed, longest } = self.paces.held(found);
         let (misses, miss_max_ns) = if deadline_ns.is_some() { misses } else { (0, None) };
-        period.iter_mut().for_each(|period| (period.missed, period.changed) = (missing.count(), changed));
+        period.iter_mut().for_each(|period| {
+            (period.missed, period.changed, period.longest_ns) = (missing.count(), changed, longest);
+        });
         let mut blocking: Vec<Blocking> =
             self.blocking.iter().map(|(place, waits)| waits.report(places.get(*place).clone())).collect();
         blocking.sort_by(|a, b| (b.max_ns, &a.place).cmp(&(a.max_ns, &b.place)));

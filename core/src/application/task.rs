@@ -178,6 +178,9 @@ pub struct Period {
     /// The period changed: missed releases are counted by the period of their time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changed: bool,
+    /// The longest one, if it changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_ns: Option<Ns>,
 }
 
 /// Smallest, mean and largest value.

@@ -186,8 +186,8 @@ fn lacks_period(task: &Task) -> String {
     }
     match task.period {
         Some(_) => format!(
-            "{name}: its deadline is its period, and the period changed during the recording: there is not a single deadline, \
-             and jobs of a short phase were held to the period of the others. Give the deadline as a time"
+            "{name}: its deadline is its period, and the period changed during the recording: there is not a single deadline. \
+             Give the deadline as a time"
         ),
         None => format!("{name}: its deadline is its period, but it was not released periodically. Give the deadline as a time"),
     }

@@ -151,7 +151,10 @@ fn said(missed: &Missed) -> String {
     let surely = histogram.map_or(0, |histogram| histogram.count_from(*deadline + Ns(1)));
     // Their causes also count those in the histogram's class of the deadline.
     let caused = task.late_causes.iter().map(|of| of.jobs).fold(0, u64::saturating_add);
-    let late = surely.max(caused.min(jobs)).max(1);
+    // By the period of its time.
+    let by_phase = task.period.as_ref().filter(|period| period.longest_ns == Some(*deadline));
+    let by_phase = by_phase.map_or(0, |_| task.misses.min(jobs));
+    let late = surely.max(caused.min(jobs)).max(by_phase).max(1);
     let doubtful = doubtful(task);
     let (certain, worst) = match doubtful {
         Some(doubtful) => (late.saturating_sub(doubtful.turns).max(1), missed.certain_worst()),

@@ -103,7 +103,10 @@ fn in_all(task: &Task) -> String {
     let mut line = format!("    in all: {}", counted(task.preemptions, "preemption"));
     if let Some(deadline) = task.deadline_ns {
         let least = if task.not_recorded > 0 { "at least " } else { "" };
-        let _ = write!(line, "; {least}{} after {deadline}", counted(task.misses, "response"));
+        let by_phase =
+            task.period.as_ref().is_some_and(|of| of.longest_ns.is_some() && of.median_ns == deadline);
+        let after = if by_phase { "the period of its time".to_owned() } else { deadline.to_string() };
+        let _ = write!(line, "; {least}{} after {after}", counted(task.misses, "response"));
     }
     if let Some(most) = task.miss_max_ns {
         let _ = write!(line, ", by {most} at most");

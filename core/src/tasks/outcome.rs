@@ -301,6 +301,7 @@ fn task(plan: &Plan, done: &Done, series: &Series, (identity, process): (Thread,
         jitter_max_ns: release.map_or(Ns::ZERO, |release| release.max_ns),
         missed: figures.map_or(0, |figures| figures.missed_releases),
         changed: timers.is_some(),
+        longest_ns: None,
     };
     let execution = figures.and_then(Figures::execution);
     Task {

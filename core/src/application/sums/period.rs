@@ -46,6 +46,7 @@ impl Sums {
             jitter_max_ns: Ns(largest),
             missed: 0,
             changed: false,
+            longest_ns: None,
         })
     }
 

@@ -25,6 +25,7 @@ fn a_file_whose_figures_of_a_thread_contradict_each_other_is_refused() {
             jitter_max_ns,
             missed,
             changed: false,
+            longest_ns: None,
         })
     };
     let missed = |one: &mut Task, by_period, by_series| {
