@@ -43,6 +43,8 @@ pub struct Conditions {
     pub notes: Vec<String>,
 }
 
+/// Start of the note on the case that ended a measurement (`--stop-at`).
+pub const ENDED_BY_STOP_AT: &str = "ended by --stop-at: ";
 /// Start of the note on selected threads that slept throughout a recording: no figure shows them.
 pub const SLEPT_THROUGHOUT: &str = "slept from beginning to end, so that no job of theirs is covered: ";
 

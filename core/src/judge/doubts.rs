@@ -187,6 +187,15 @@ fn claim_too_weak(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
         return Vec::new();
     }
     let one_in = (1.0 / rules.claim_probability).round();
+    if let Some(claim) = shown_until(run).filter(|_| said.above == 0) {
+        return vec![weak(format!(
+            "--until {claim} was shown, but a PASS claims fewer than 1 late activation in {one_in} with {} % confidence: ask for \
+             --until {:e}@{}%",
+            percent(rules.confidence),
+            rules.claim_probability,
+            percent(rules.confidence)
+        ))];
+    }
     let needed = samples_needed(rules.claim_probability, rules.confidence).unwrap_or(u64::MAX);
     if said.above > 0 {
         return vec![too_few(format!("{}: a PASS claims fewer than 1 in {one_in}", said.sentence))];
@@ -205,6 +214,12 @@ fn claim_too_weak(run: &Run, deadline: Option<Ns>, rules: &Rules) -> Vec<Doubt> 
         said.samples,
         longer(run, taken, needed)
     ))]
+}
+
+/// The claim of `--until` that the run has shown.
+fn shown_until(run: &Run) -> Option<&str> {
+    let shown = run.conditions.notes.iter().find_map(|note| note.strip_prefix("--until "));
+    shown?.split_once(": ").filter(|(_, how)| !how.starts_with("ended after")).map(|(claim, _)| claim)
 }
 
 /// A release without a sample may have been late by any amount, or up to a known limit.

@@ -8,7 +8,7 @@ use super::fit::{fit, Block, EXTRA};
 use super::late::{self, Late};
 use super::late_causes;
 use super::{causes, closing, row, task_set};
-use crate::conditions::SLEPT_THROUGHOUT;
+use crate::conditions::{ENDED_BY_STOP_AT, SLEPT_THROUGHOUT};
 use crate::numbers::grouped;
 use crate::on_late::OnLate;
 use crate::peak::Peak;
@@ -284,8 +284,9 @@ fn warnings(run: &Run, width: usize) -> Vec<Vec<String>> {
         };
         lines.push(crate::printable::hanging("  ! ", &text, width));
     }
-    let asleep = run.conditions.notes.iter().filter(|note| note.starts_with(SLEPT_THROUGHOUT));
-    lines.extend(asleep.map(|note| crate::printable::hanging("  ! ", note, width)));
+    let starts = [ENDED_BY_STOP_AT, SLEPT_THROUGHOUT];
+    let told = run.conditions.notes.iter().filter(|note| starts.iter().any(|start| note.starts_with(start)));
+    lines.extend(told.map(|note| crate::printable::hanging("  ! ", note, width)));
     lines
 }
 

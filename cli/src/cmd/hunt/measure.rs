@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use lathunt_core::conditions::LeftCpu;
+use lathunt_core::conditions::{LeftCpu, ENDED_BY_STOP_AT};
 use lathunt_core::on_late;
 use lathunt_core::peak::Peak;
 use lathunt_core::run::{Interference, Loss};
@@ -168,7 +168,7 @@ pub fn measure(
     let is_stopped = !is_over && cyclic.is_running();
     let stopped_at = cyclic.broke().zip(setting.stop_at).map(|((at, latency), limit)| {
         let (latency, limit) = latency.told_apart(limit);
-        format!("ended by --stop-at: {latency} on CPU {}, above {limit}", setting.cpus[at])
+        format!("{ENDED_BY_STOP_AT}{latency} on CPU {}, above {limit}", setting.cpus[at])
     });
     // Later activations were not due: --stop-at ended the measurement with that sample.
     let duration = cyclic.broke_at().unwrap_or_else(clock::mono).since(begun);

@@ -1,6 +1,7 @@
 //! Late gaps of `npt` during the measurement.
 
 use anyhow::bail;
+use lathunt_core::conditions::ENDED_BY_STOP_AT;
 use lathunt_core::peak::Peak;
 use lathunt_core::time::Ns;
 use lathunt_host::instrument::npt::Live;
@@ -23,5 +24,5 @@ pub(super) fn above(lanes: &[Live], limit: Option<Ns>) -> Option<String> {
     let limit = limit?;
     let lane = lanes.iter().filter(|lane| lane.longest > Some(limit)).max_by_key(|lane| lane.longest)?;
     let (longest, limit) = lane.longest?.told_apart(limit);
-    Some(format!("ended by --stop-at: an iteration of {longest} on CPU {}, above {limit}", lane.cpu))
+    Some(format!("{ENDED_BY_STOP_AT}an iteration of {longest} on CPU {}, above {limit}", lane.cpu))
 }

@@ -1,5 +1,6 @@
 //! Late cases during a recording, and the one that ends it.
 
+use lathunt_core::conditions::ENDED_BY_STOP_AT;
 use lathunt_core::time::{Mono, Ns};
 use lathunt_host::recording::LateAbove;
 
@@ -41,6 +42,6 @@ impl Session<'_> {
         let limit = self.plan.stop_at?;
         let peak = self.recording.stopped_by()?;
         let (latency, limit) = peak.total_ns.told_apart(limit);
-        Some(format!("ended by --stop-at: {latency} of {} on CPU {}, above {limit}", peak.victim, peak.cpu))
+        Some(format!("{ENDED_BY_STOP_AT}{latency} of {} on CPU {}, above {limit}", peak.victim, peak.cpu))
     }
 }

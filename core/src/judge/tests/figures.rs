@@ -3,6 +3,26 @@
 use super::*;
 
 #[test]
+fn a_weaker_claim_that_was_asked_for_and_shown_is_not_too_few_samples() {
+    let reasons = |note: &str| {
+        let spoil = |run: &mut Run| {
+            run.series.iter_mut().for_each(|of| *of = series(of.cpu.unwrap().0, 2_000, Ns(60_000)));
+            run.conditions.notes.push(note.to_owned());
+        };
+        let verdict = judged(spoil, Some(DEADLINE));
+        assert_eq!(verdict.outcome, Some(Outcome::Inconclusive));
+        verdict.reasons
+    };
+    let said = reasons("--until 1e-3@95%: 4000 samples, none above 60.0 µs");
+    let expected = "--until 1e-3@95% was shown, but a PASS claims fewer than 1 late activation in 10000 with 95 % confidence: \
+                    ask for --until 1e-4@95%";
+    assert!(said.iter().any(|reason| reason == expected), "{said:?}");
+    assert!(!said.iter().any(|reason| reason.contains("too few samples")), "{said:?}");
+    let refuted = reasons("--until 1e-3@95%: ended after 2.0 s, by a latency above the deadline");
+    assert!(refuted.iter().any(|reason| reason.contains("too few samples")), "{refuted:?}");
+}
+
+#[test]
 fn without_a_deadline_there_is_no_answer_but_the_model_free_statement() {
     let verdict = judged(|run| run.conditions.load = Some("none".into()), None);
     assert_eq!((verdict.outcome, exit_code(&verdict)), (None, 0));
