@@ -24,7 +24,7 @@ mod possible;
 mod series;
 mod short;
 
-use series::consistent;
+use series::{agree, consistent};
 use short::Short;
 
 impl Run {
@@ -94,7 +94,7 @@ pub(super) fn again(run: &mut Run) -> Result<(), Contradiction> {
     run.series.iter().chain(run.tasks.iter().flat_map(|task| &task.series)).try_for_each(consistent)?;
     possible::possible(run)?;
     adds_up(run)?;
-    let Some(stored) = run.verdict.take() else { return Ok(()) };
+    let Some(stored) = run.verdict.take() else { return agree(run) };
     if stored.judged_by == Some(JudgedBy::Merged) && run.merged.is_empty() {
         return Err(Contradiction("its verdict is that of merged runs, and it names none".to_owned()));
     }
@@ -111,6 +111,7 @@ pub(super) fn again(run: &mut Run) -> Result<(), Contradiction> {
     {
         return Err(Contradiction("its verdict is FAIL, but no sample is above the deadline".to_owned()));
     }
+    agree(run)?;
     run.verdict = Some(if badness(judged.outcome) >= badness(stored.outcome) { judged } else { stored });
     Ok(())
 }

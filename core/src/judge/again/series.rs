@@ -1,9 +1,12 @@
 //! Figures of one series that a file has twice.
 
+use std::collections::BTreeSet;
+
 use crate::histogram::Histogram;
 use crate::numbers::counted;
-use crate::run::Contradiction;
-use crate::series::Series;
+use crate::peak::Peak;
+use crate::run::{Contradiction, Run};
+use crate::series::{Quantity, Series};
 use crate::time::Ns;
 
 /// Checks the figures of a series against each other.
@@ -11,6 +14,33 @@ pub(super) fn consistent(series: &Series) -> Result<(), Contradiction> {
     let histograms = std::iter::once(&series.histogram).chain(&series.replayed);
     let wrong = missed(series).or_else(|| histograms.into_iter().find_map(mean)).or_else(|| seconds(series));
     wrong.map_or(Ok(()), |what| Err(Contradiction(format!("{}: {what}", series.label()))))
+}
+
+/// A series is in a file once, and no worst case of an instrument is longer than the largest sample of its CPU.
+pub(super) fn agree(run: &Run) -> Result<(), Contradiction> {
+    let mut known = BTreeSet::new();
+    for series in run.series.iter().filter(|series| series.cpu.is_some() && run.merged.is_empty()) {
+        let thread = series.thread.as_ref().map(|thread| (thread.tid, thread.comm.as_str()));
+        if !known.insert((series.quantity, series.cpu, thread, series.channel.as_deref())) {
+            let (label, name) = (series.label(), series.quantity.name());
+            return Err(Contradiction(format!("{label}: it has two series of {name} latencies")));
+        }
+    }
+    let counted =
+        |peak: &&Peak| peak.quantity == Quantity::Cyclic && !peak.during_action && peak.counted_as.is_none();
+    for peak in run.peaks.iter().filter(counted) {
+        let of_it = run.of(peak.quantity).filter(|series| series.cpu == Some(peak.cpu));
+        let histograms = of_it.flat_map(|series| std::iter::once(&series.histogram).chain(&series.replayed));
+        let Some(max) = histograms.filter_map(Histogram::max).max().filter(|&max| max < peak.total_ns) else {
+            continue;
+        };
+        let (max, took) = max.told_apart(peak.total_ns);
+        return Err(Contradiction(format!(
+            "CPU {}: its largest sample is {max}, but one of its worst cases took {took}",
+            peak.cpu
+        )));
+    }
+    Ok(())
 }
 
 /// Samples, missed activations, and both together.

@@ -52,7 +52,8 @@ fn a_run_whose_histograms_would_fill_the_memory_is_refused_and_one_of_many_serie
         let mut run = Run::new(Conditions::default());
         let mut histogram = Histogram::new(layout);
         histogram.record(Ns(9_000));
-        run.series = vec![Series::new(Quantity::Cyclic, Some(Cpu(0)), histogram); number];
+        let series = |cpu| Series::new(Quantity::Cyclic, Some(Cpu(cpu)), histogram.clone());
+        run.series = (0..number as u32).map(series).collect();
         Run::from_json(&run.to_json()).map(|run| run.series.len())
     };
     let wide = Layout::new(1_000, 1 << 20).unwrap();
@@ -179,6 +180,33 @@ fn a_merged_file_has_the_samples_and_the_worst_answer_of_its_parts() {
     let said = read(fewer, merged(Ns(60_000))).unwrap_err();
     assert!(
         said.contains("70000 samples of cyclic, the largest 60.0 µs, but the merged runs have 40001"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_series_that_is_there_twice_and_a_worst_case_above_the_largest_sample_are_refused() {
+    let twice = |run: &mut Run| run.series.push(series(4, Ns(9_000)));
+    let said = read(twice, judged(40_000, Ns(60_000))).unwrap_err();
+    assert!(said.contains("CPU 0: it has two series of cyclic latencies"), "{said}");
+    let another = |run: &mut Run| {
+        run.series.push(Series { cpu: Some(Cpu(1)), ..series(40_000, Ns(9_000)) });
+    };
+    assert!(read(another, judged(40_000, Ns(60_000))).is_ok());
+    let with_peak = |total_ns: u64| {
+        move |run: &mut Run| {
+            let victim = Thread { tid: crate::time::Tid(7), comm: "cyclic".into(), prio: None };
+            let peak = serde_json::json!({
+                "quantity": "cyclic", "cpu": 0, "begin": 0, "total_ns": total_ns, "victim": victim, "culprit": null,
+                "explanation": null
+            });
+            run.peaks.push(serde_json::from_value(peak).unwrap());
+        }
+    };
+    assert!(read(with_peak(60_000), judged(40_000, Ns(60_000))).is_ok());
+    let said = read(with_peak(60_001), judged(40_000, Ns(60_000))).unwrap_err();
+    assert!(
+        said.contains("its largest sample is 60.000 µs, but one of its worst cases took 60.001 µs"),
         "{said}"
     );
 }
