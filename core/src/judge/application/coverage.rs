@@ -310,7 +310,7 @@ pub(super) fn ordinary_threads(run: &Run) -> Vec<String> {
         }
         (longest > others).then(|| {
             format!(
-                "{name}: an ordinary thread, worked for up to {longer} without waiting and has no deadline: set \
+                "{name}: an ordinary thread without a deadline, spent up to {longer} outside its main wait: set \
                  one (--deadline '…,{comm}=10ms'), or state that it has none ('…,{comm}=none')"
             )
         })
