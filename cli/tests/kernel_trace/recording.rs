@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{directory, instances, lathunt, lathunt_ok, may_trace, shown};
 
-fn conditions(directory: &std::path::Path) -> Value {
+fn conditions(directory: &Path) -> Value {
     let text = std::fs::read_to_string(directory.join("conditions.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }

@@ -1,8 +1,9 @@
 //! Chains of threads (`--chain`): their scope, and activations without a known end.
 
-use super::coverage::longest_response;
+use super::coverage::{longest_response, where_jobs_start};
 use crate::application::{Followed, Task};
 use crate::numbers::counted;
+use crate::time::Ns;
 
 /// Text on the measured response time of a chain.
 pub(super) fn end_to_end(task: &Task) -> Option<String> {
@@ -48,6 +49,14 @@ pub(super) fn queued(task: &Task) -> Option<String> {
         chain.queued,
         chain.broken + chain.queued + task.activations
     ))
+}
+
+/// Doubts on where the jobs of its threads start: one that is longer than `deadline` makes the chain late. `all`: the threads of
+/// the run.
+pub(super) fn of_stages(task: &Task, all: &[Task], deadline: Ns) -> Vec<String> {
+    let Some(chain) = &task.chain else { return Vec::new() };
+    let is_stage = |one: &&Task| !one.is_chosen && chain.threads.contains(&one.thread.tid);
+    all.iter().filter(is_stage).flat_map(|one| where_jobs_start(one, deadline)).collect()
 }
 
 /// Whether a completely followed chain covers `task` and all threads that release it.

@@ -22,6 +22,7 @@ pub(super) const LISTED: usize = 16;
 /// Why `tasks` of `run` may have missed `deadline` without a late job.
 pub(super) fn doubts(run: &Run, tasks: &[Task], deadline: Ns) -> Vec<String> {
     let mut doubts: Vec<String> = tasks.iter().flat_map(|task| of_one(task, deadline)).collect();
+    doubts.extend(tasks.iter().flat_map(|task| chains::of_stages(task, &run.tasks, deadline)));
     doubts.extend(not_recorded(&run.conditions.machine));
     doubts.extend(clock_set(run));
     doubts.extend(tasks.iter().filter_map(|task| released_late(task, &run.tasks, deadline)));
@@ -71,21 +72,7 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     let known = doubts.len();
     // The rest depends on where jobs start.
     let inferred = (!task.is_chosen).then_some(task);
-    doubts.extend(inferred.iter().flat_map(|task| other_turns(task, deadline)));
-    if let Some(several) = inferred.and_then(Task::waits_in_one_job).filter(|of| of.longest_ns > deadline) {
-        let how = match several.waits {
-            Some(waits) => format!("at regular times only every {waits} waits"),
-            None => "at irregular times".to_owned(),
-        };
-        let longest = shown(several.longest_ns);
-        let plain = plain(wait);
-        let by = if task.timer_driven { "timers end" } else { "other threads or interrupts end" };
-        doubts.push(format!(
-            "{name}: {by} its wait in {wait} {how}: if these waits belong to one job, a job took up to {longest}. If each \
-             of them starts a job, give --activation '{plain}'; otherwise mark the jobs with the tracer (lathunt explain \
-             --between)"
-        ));
-    }
+    doubts.extend(inferred.iter().flat_map(|task| where_jobs_start(task, deadline)));
     let off_period = inferred.filter(|task| task.period.is_some()).and_then(|task| task.off_period_ns);
     if let Some(longest) = off_period.filter(|&longest| longest > deadline).map(shown) {
         doubts.push(format!(
@@ -125,6 +112,27 @@ fn of_one(task: &Task, deadline: Ns) -> Vec<String> {
     }
     if task.not_recorded > 0 && task.of(Quantity::Response).is_none() {
         doubts.push(format!("{name}: {} of its activations were not recorded", task.not_recorded));
+    }
+    doubts
+}
+
+/// Doubts on the main wait that was inferred for `task`: with another one, a job would exceed `deadline`.
+pub(super) fn where_jobs_start(task: &Task, deadline: Ns) -> Vec<String> {
+    let (name, mut doubts) = (&task.thread, other_turns(task, deadline));
+    if let Some(several) = task.waits_in_one_job().filter(|of| of.longest_ns > deadline) {
+        let how = match several.waits {
+            Some(waits) => format!("at regular times only every {waits} waits"),
+            None => "at irregular times".to_owned(),
+        };
+        let longest = several.longest_ns.told_apart(deadline).0;
+        let wait = task.waits_in.as_deref().unwrap_or("one place twice");
+        let plain = plain(wait);
+        let by = if task.timer_driven { "timers end" } else { "other threads or interrupts end" };
+        doubts.push(format!(
+            "{name}: {by} its wait in {wait} {how}: if these waits belong to one job, a job took up to {longest}. If each \
+             of them starts a job, give --activation '{plain}'; otherwise mark the jobs with the tracer (lathunt explain \
+             --between)"
+        ));
     }
     doubts
 }

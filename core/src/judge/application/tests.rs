@@ -340,6 +340,31 @@ fn several_calls_in_one_place_are_one_doubt_that_says_how_to_choose() {
     assert!(told.len() == 1 && told[0].contains(choice), "{told:?}");
 }
 
+/// The last thread waits for two others: the job that one of them ends is not the last.
+#[test]
+fn a_chain_has_the_doubts_of_its_threads_on_where_their_jobs_start() {
+    let of = |stage: Task| {
+        let chain = serde_json::json!({
+            "broken": 0, "broken_before": [0], "cut_off": 0, "threads": [6, 7], "worst_ns": []
+        });
+        let thread = Thread { tid: Tid(0), comm: "a>control".to_owned(), prio: None };
+        let chain = serde_json::from_value(chain).unwrap();
+        let mut run = run(Task { thread, is_chosen: true, chain: Some(chain), ..task(DEADLINE) });
+        run.tasks.push(Task { deadline_ns: None, ..stage });
+        coverage::doubts(&run, &run.tasks[..1], DEADLINE)
+    };
+    let place = "read 5 (eventfd)".to_owned();
+    let other = |longest_ns| {
+        let place = place.clone();
+        OtherSpans { place, after_timer: false, longest_ns, call: Some("00000001".to_owned()), source: None }
+    };
+    let stage = |longest| Task { other_turns: vec![other(longest)], ..task(DEADLINE) };
+    assert_eq!(of(stage(DEADLINE)), Vec::<String>::new());
+    assert_eq!(of(Task { is_chosen: true, ..stage(Ns::from_ms(13)) }), Vec::<String>::new());
+    let doubts = of(stage(Ns::from_ms(13)));
+    assert!(doubts.len() == 1 && doubts[0].contains("several call sites wait in read 5"), "{doubts:?}");
+}
+
 #[test]
 fn a_job_that_goes_on_in_a_thread_it_creates_is_a_doubt_when_both_together_are_too_long() {
     let verdict = |each: Ns| {
