@@ -294,7 +294,7 @@ fn a_program_that_visits_an_isolated_cpu_is_seen_in_the_gaps() {
     }
     let (_machine, journal) = (machine(), journal());
     let visits = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 0.37; \
-                  taskset -c 1 chrt -f 99 sh -c 'i=0; while [ $i -lt 4000 ]; do i=$((i+1)); done'; done";
+                  chrt -f 99 taskset -c 1 sh -c 'i=0; while [ $i -lt 4000 ]; do i=$((i+1)); done'; done";
     let mut visitor = Command::new("sh").args(["-c", visits]).spawn().unwrap();
     let arguments = ["verify", "-c", "1", "--by", "affinity", "-D", "3s", "--load", "none", "--json", "-q"];
     let output = isolate(journal.path(), &arguments);
