@@ -83,21 +83,25 @@ fn what_a_killed_recording_leaves_is_removed_by_restore() {
 fn begun(out: &Path, arguments: &[&str]) -> (Child, String) {
     let mut recording = Command::new(env!("CARGO_BIN_EXE_lathunt"));
     recording.args(["trace", "-o", shown(out)]).args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
-    let recording = recording.spawn().unwrap();
+    let mut recording = recording.spawn().unwrap();
     let (tracefs, begin) = (Tracefs::open().expect("the test may trace"), Instant::now());
-    loop {
-        let on = |name: &String| {
-            let path = tracefs.root().join("instances").join(name).join("tracing_on");
-            std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
-        };
+    let on = |name: &String| {
+        let path = tracefs.root().join("instances").join(name).join("tracing_on");
+        std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
+    };
+    let instance = loop {
         // A new instance is on until its settings are made.
         let has_begun = out.join("trace.dat.head").exists();
         if let Some(instance) = instances().into_iter().find(on).filter(|_| has_begun) {
-            return (recording, instance);
+            break instance;
         }
-        assert!(begin.elapsed() < Duration::from_secs(20), "no recording began");
+        if begin.elapsed() > Duration::from_secs(20) {
+            recording.kill().unwrap();
+            panic!("no recording began: {:?}", recording.wait());
+        }
         std::thread::sleep(Duration::from_millis(10));
-    }
+    };
+    (recording, instance)
 }
 
 /// A container with the right to trace: its processes do not see that of the recording.

@@ -14,8 +14,7 @@ mod link;
 use serde::{Deserialize, Serialize};
 
 use self::link::End;
-use super::places::Places;
-use super::sums::{layout, Sums};
+use super::sums::layout;
 use super::Task;
 use crate::glob::fits;
 use crate::histogram::Histogram;
@@ -233,8 +232,18 @@ impl Chain {
             polls_from_ns,
             polls_every_ns,
             rounded_ns: released.filter_map(|task| task.rounded_ns).max(),
-            ..Sums::new(None).report(None, &Places::default(), false)
+            ..Task::default()
         }
+    }
+}
+
+impl Task {
+    /// Of a chain: the number of activations that missed `deadline` behind an earlier one, and a lower limit of the longest.
+    #[must_use]
+    pub fn queued_beyond(&self, deadline: Ns) -> Option<(u64, Ns)> {
+        let chain = self.chain.as_ref().filter(|_| !self.is_release_in_doubt(deadline))?;
+        let least = chain.queued_at_least_ns.filter(|&least| least > deadline)?;
+        Some((chain.queued_late.max(1), least))
     }
 }
 
@@ -306,7 +315,7 @@ mod tests {
         }
         let deadline = Ns(40 * MS);
         let of = |tid, is_chosen| {
-            let mut polls = Sums::new(None).report(None, &Places::default(), false);
+            let mut polls = Task::default();
             polls.thread.tid = Tid(tid);
             (polls.polls_from_ns, polls.is_chosen) = (Some(Ns(9)), is_chosen);
             chain.report(Some(deadline), &[polls])
@@ -445,7 +454,7 @@ mod tests {
             locked_ns: None,
         };
         let with = |tid, state, deadline| {
-            let mut task = Sums::new(None).report(None, &Places::default(), false);
+            let mut task = Task::default();
             (task.thread.tid, task.unfinished) = (Tid(tid), Some(last(state)));
             let mut chain = Chain::new(&["a".to_owned(), "b".to_owned()]);
             chain.blocked("a", Tid(1), Mono(0));

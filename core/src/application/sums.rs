@@ -324,18 +324,6 @@ impl Sums {
             thread,
             process,
             policy,
-            chain: None,
-            outside_ns: None,
-            other_turns: Vec::new(),
-            several_waits: None,
-            off_period_ns: None,
-            several_jobs: None,
-            polls_from_ns: None,
-            rounded_ns: None,
-            off_cpu_ns: None,
-            other_start: None,
-            other_end: None,
-            is_chosen: false,
             released_by: self.released_by.clone(),
             released_every_ns: self.released_every(),
             polls_every_ns: main.and_then(|place| self.slept.filter(|_| self.polls(places.get(place)))),
@@ -355,12 +343,8 @@ impl Sums {
             late_sleeps: self.late_sleeps,
             slack_max_ns: self.slack,
             not_recorded: self.not_recorded,
-            unfinished: None,
-            stopped_ns: None,
-            worst: None,
             blocking,
-            late_causes: Vec::new(),
-            held_to: None,
+            ..Task::default()
         }
     }
 

@@ -14,7 +14,7 @@ use crate::series::{Quantity, Series, Thread};
 use crate::time::{Mono, Ns, Prio, Tid};
 
 /// A thread of the recorded system.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Task {
     /// The thread.
@@ -335,14 +335,6 @@ impl Task {
         let took = self.off_cpu_ns?.max(beyond.unwrap_or_default());
         let else_certain = !self.may_poll_until(deadline) && !self.may_start_elsewhere(deadline);
         (took > deadline && self.may_spin_until(deadline) && else_certain).then_some(took)
-    }
-
-    /// Of a chain: the number of activations that missed `deadline` behind an earlier one, and a lower limit of the longest.
-    #[must_use]
-    pub fn queued_beyond(&self, deadline: Ns) -> Option<(u64, Ns)> {
-        let chain = self.chain.as_ref().filter(|_| !self.is_release_in_doubt(deadline))?;
-        let least = chain.queued_at_least_ns.filter(|&least| least > deadline)?;
-        Some((chain.queued_late.max(1), least))
     }
 
     /// The longest time above `deadline` from a release to the start of its job, of a thread that may poll: that job was late all the same.

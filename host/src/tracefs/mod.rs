@@ -6,6 +6,7 @@
 //!
 //! If tracefs is not mounted, a mount visible only to this process is used ([`crate::debugfs::DetachedMount`]).
 
+mod description;
 mod events;
 mod instance;
 mod pages;

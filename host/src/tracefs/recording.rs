@@ -13,12 +13,12 @@ use std::time::Duration;
 use lathunt_core::export::trace_dat::{head, Description};
 use lathunt_core::time::Cpu;
 
+use super::description::{cmdlines, describe, directories, page_size};
 use super::instance::Instance;
 use super::pages::CpuPages;
 use super::{EventSet, Tracefs};
 use crate::beneath::{Directory, Readers};
 use crate::error::{Error, Result};
-use crate::sched;
 
 /// Name of the recording in its directory.
 pub const FILE: &str = "trace.dat";
@@ -286,28 +286,6 @@ pub fn pages_of_unfinished(directory: &Path) -> Vec<(Cpu, PathBuf)> {
     pages
 }
 
-/// Description of the events before the recording begins; names of threads and statistics follow at its end.
-fn describe(tracefs: &Tracefs, instance: &Instance, systems: &[(String, Vec<String>)]) -> Description {
-    let formats = |system: &str, events: &[String]| -> Vec<Vec<u8>> {
-        let format = |event: &String| tracefs.bytes(&format!("events/{system}/{event}/format"));
-        events.iter().map(format).filter(|format| !format.is_empty()).collect()
-    };
-    let of_systems = systems.iter().map(|(system, events)| (system.clone(), formats(system, events)));
-    Description {
-        page_size: page_size(),
-        header_page: tracefs.bytes("events/header_page"),
-        header_event: tracefs.bytes("events/header_event"),
-        ftrace_formats: formats("ftrace", &directories(&tracefs.root().join("events/ftrace"))),
-        systems: of_systems.collect(),
-        kallsyms: fs::read("/proc/kallsyms").unwrap_or_default(),
-        printk_formats: tracefs.bytes("printk_formats"),
-        cmdlines: cmdlines(tracefs),
-        clock: instance.text("trace_clock"),
-        uname: uname(),
-        statistics: Vec::new(),
-    }
-}
-
 /// Enables the events and notes missing ones. Returns those enabled.
 fn enable(instance: &Instance, set: EventSet, notes: &mut Vec<String>) -> Result<Vec<(String, Vec<String>)>> {
     let mut on: Vec<(String, Vec<String>)> = Vec::new();
@@ -372,16 +350,6 @@ fn open_rings(instance: &Instance, directory: &Directory, page_bytes: usize) -> 
     CpuPages::open_all(numbers.into_iter().map(ring), directory, page_bytes)
 }
 
-fn directories(path: &Path) -> Vec<String> {
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
-}
-
 /// Size of a page of the ring, header and data, which may be larger than a memory page (since 6.8).
 fn page_bytes(header_page: &str) -> usize {
     let data = header_page.lines().find(|line| line.split(';').next().is_some_and(|d| d.ends_with(" data")));
@@ -391,36 +359,6 @@ fn page_bytes(header_page: &str) -> usize {
         (Some(offset), Some(size)) => offset + size,
         _ => page_size() as usize,
     }
-}
-
-fn page_size() -> u32 {
-    // SAFETY: a plain query.
-    u32::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
-}
-
-/// Names of threads: those saved by the kernel while tracing, and those of live threads, if these have the kernel's ids.
-fn cmdlines(tracefs: &Tracefs) -> Vec<u8> {
-    let mut text = tracefs.bytes("saved_cmdlines");
-    if !sched::ids_are_the_kernels() {
-        return text;
-    }
-    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
-    for process in fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number) {
-        let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-        for task in tasks.filter_map(number) {
-            if let Ok(comm) = fs::read(format!("/proc/{process}/task/{task}/comm")) {
-                text.extend(format!("{task} ").as_bytes());
-                text.extend(comm);
-            }
-        }
-    }
-    text
-}
-
-fn uname() -> String {
-    let part = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
-    let words = [part("ostype"), part("hostname"), part("osrelease"), std::env::consts::ARCH.to_owned()];
-    words.each_ref().map(|word| word.trim()).join(" ")
 }
 
 #[cfg(test)]

@@ -81,24 +81,6 @@ fn an_application_is_judged_by_its_turns_also_those_without_a_response_time() {
     );
 }
 
-/// The thread is called `control` while it works, and `idle` while it waits.
-#[test]
-fn jobs_under_a_name_without_a_deadline_are_a_doubt_where_they_took_longer() {
-    let named = |tid, comm: &str, longest| {
-        let thread = Thread { tid: Tid(tid), comm: comm.to_owned(), ..task(longest).thread };
-        Task { thread, deadline_ns: None, ..task(longest) }
-    };
-    let of = |other: Task| {
-        let mut run = run(task(DEADLINE));
-        run.tasks.push(other);
-        names::doubts(&run.tasks[..1], &run.tasks, DEADLINE)
-    };
-    assert_eq!(of(named(7, "idle", DEADLINE)), Vec::<String>::new());
-    assert_eq!(of(named(8, "idle", Ns::from_ms(40))), Vec::<String>::new(), "another thread");
-    let doubts = of(named(7, "idle", Ns::from_ms(40)));
-    assert!(doubts.len() == 1 && doubts[0].contains("jobs as 'idle' too"), "{doubts:?}");
-}
-
 #[test]
 fn work_that_is_in_no_response_time_is_a_doubt_where_it_may_be_longer_than_the_deadline() {
     let outside = |longest| Task { outside_ns: Some(longest), ..task(DEADLINE) };
@@ -338,31 +320,6 @@ fn several_calls_in_one_place_are_one_doubt_that_says_how_to_choose() {
         verdict.reasons.iter().filter(|reason| reason.contains("several call sites")).collect();
     let choice = "(--activation 'read 5@00000001'), or all of them (--activation 'read 5')";
     assert!(told.len() == 1 && told[0].contains(choice), "{told:?}");
-}
-
-/// The last thread waits for two others: the job that one of them ends is not the last.
-#[test]
-fn a_chain_has_the_doubts_of_its_threads_on_where_their_jobs_start() {
-    let of = |stage: Task| {
-        let chain = serde_json::json!({
-            "broken": 0, "broken_before": [0], "cut_off": 0, "threads": [6, 7], "worst_ns": []
-        });
-        let thread = Thread { tid: Tid(0), comm: "a>control".to_owned(), prio: None };
-        let chain = serde_json::from_value(chain).unwrap();
-        let mut run = run(Task { thread, is_chosen: true, chain: Some(chain), ..task(DEADLINE) });
-        run.tasks.push(Task { deadline_ns: None, ..stage });
-        coverage::doubts(&run, &run.tasks[..1], DEADLINE)
-    };
-    let place = "read 5 (eventfd)".to_owned();
-    let other = |longest_ns| {
-        let place = place.clone();
-        OtherSpans { place, after_timer: false, longest_ns, call: Some("00000001".to_owned()), source: None }
-    };
-    let stage = |longest| Task { other_turns: vec![other(longest)], ..task(DEADLINE) };
-    assert_eq!(of(stage(DEADLINE)), Vec::<String>::new());
-    assert_eq!(of(Task { is_chosen: true, ..stage(Ns::from_ms(13)) }), Vec::<String>::new());
-    let doubts = of(stage(Ns::from_ms(13)));
-    assert!(doubts.len() == 1 && doubts[0].contains("several call sites wait in read 5"), "{doubts:?}");
 }
 
 #[test]
