@@ -42,7 +42,7 @@ pub struct Output {
 
 /// An earlier run in the directory.
 enum Before {
-    /// It still has its name: there is no newer result yet.
+    /// Not renamed yet: this run has no result so far.
     There(file::Earlier),
     /// It is now this file.
     Renamed(PathBuf),

@@ -33,7 +33,7 @@ pub struct Gap {
     pub gap_ns: Ns,
     /// Its cause.
     pub judgement: Judgement,
-    /// Threads that took part of it, other than the loop; empty also if there is no record.
+    /// Threads that ran in it, other than the loop; empty also if there is no record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<Thread>,
 }

@@ -164,7 +164,8 @@ fn said(missed: &Missed) -> String {
         Some((behind, _)) => (surely + behind, jobs + task.chain.as_ref().map_or(0, |chain| chain.queued)),
         None => (certain, jobs),
     };
-    let is_limit = worst < *max || queued.is_some_and(|(_, least)| least == *max);
+    let is_limit =
+        worst < *max || task.rounded_ns.is_some() || queued.is_some_and(|(_, least)| least == *max);
     let least = if is_limit { "at least " } else { "" };
     let more = doubtful.map_or(String::new(), |SeveralJobs { turns, longest_ns, .. }| {
         format!("; {} more took up to {longest_ns}, but may be several jobs each", grouped(turns))

@@ -238,8 +238,8 @@ fn time(of: fn(&Tree) -> Option<BTreeMap<Cpu, Ns>>, cpus: &CpuSet) -> Option<Ns>
 }
 
 /// The gaps in the output of `hwlat --json`.
-/// Of threads that took time of an isolated CPU, those of programs other than the loop, once each: kernel threads of a CPU
-/// cannot be kept away. A thread that has ended was a program's: those of the kernel stay.
+/// Of threads that ran on an isolated CPU, those of programs other than the loop, once each: per-CPU kernel threads cannot be
+/// kept away. A thread that has ended was a program's: those of the kernel stay.
 fn programs(threads: Vec<Thread>) -> Result<BTreeSet<String>> {
     let survey = survey::read(std::path::Path::new(LIVE))?;
     let own = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
@@ -251,7 +251,7 @@ fn programs(threads: Vec<Thread>) -> Result<BTreeSet<String>> {
     Ok(threads.into_iter().filter(is_foreign).map(|thread| format!("{thread}: it ran there")).collect())
 }
 
-/// The worst gaps, and the threads that took time of them.
+/// The worst gaps, and the threads that ran in them.
 fn gaps(said: &str, notes: &mut Vec<String>) -> Result<(Vec<Gap>, Vec<Thread>)> {
     let value: serde_json::Value = serde_json::from_str(said).context("its report is not JSON")?;
     let found = &value["found"][0];
